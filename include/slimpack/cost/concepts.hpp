@@ -1,0 +1,42 @@
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+
+#include "slimpack/core/ids.hpp"
+
+namespace slimpack {
+
+/// What a planner asks of a model of time. Durations are seconds on one stage of a pipeline.
+///
+/// - `stages()`: number of pipeline stages.
+/// - `slice_seconds(stage, begin, end, pass)`: time that tokens `[begin, end)` of a sample add to a pack; a pure
+///   function, non-negative, and monotone in `end`. `pass` is forward or backward.
+/// - `pack_seconds(stage, pass)`: constant of every pack, whatever it holds.
+/// - `transfer_seconds(tokens, pass)`: from the end of a pack on one stage until the next may start it.
+template <class M>
+concept CostModel = requires(const M& m, std::size_t stage, Tokens begin, Tokens end, Pass pass) {
+  { m.stages() } -> std::convertible_to<std::size_t>;
+  { m.slice_seconds(stage, begin, end, pass) } -> std::convertible_to<double>;
+  { m.pack_seconds(stage, pass) } -> std::convertible_to<double>;
+  { m.transfer_seconds(end, pass) } -> std::convertible_to<double>;
+};
+
+/// What a planner asks of a model of memory. Bytes are per device.
+///
+/// - `capacity_bytes()`: what a device has.
+/// - `static_bytes(stage)`: weights, gradients, optimiser states, and whatever else is always there.
+/// - `activation_bytes(stage, recompute_layers)`: per token, held from the token's forward until its backward,
+///   KV cache included, when this many of the stage's layers are recomputed.
+/// - `kv_gradient_bytes(stage)`: per token of a sample whose backward has begun, until that token's own backward.
+/// - `workspace_bytes(stage, pass, tokens, recompute_layers)`: while a pack of this many tokens runs.
+template <class M>
+concept MemoryModel = requires(const M& m, std::size_t stage, int recompute_layers, Tokens tokens, Pass pass) {
+  { m.capacity_bytes() } -> std::convertible_to<double>;
+  { m.static_bytes(stage) } -> std::convertible_to<double>;
+  { m.activation_bytes(stage, recompute_layers) } -> std::convertible_to<double>;
+  { m.kv_gradient_bytes(stage) } -> std::convertible_to<double>;
+  { m.workspace_bytes(stage, pass, tokens, recompute_layers) } -> std::convertible_to<double>;
+};
+
+}  // namespace slimpack
