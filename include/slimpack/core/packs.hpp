@@ -47,6 +47,13 @@ class Packs {
     slices_.reserve(slices);
   }
 
+  /// Forgets the packs from number `size` on, and whatever is open.
+  void truncate(std::size_t size) {
+    assert(size < offsets_.size());
+    slices_.resize(offsets_[size]);
+    offsets_.resize(size + 1);
+  }
+
   /// Forgets all packs but keeps the memory.
   void clear() {
     slices_.clear();

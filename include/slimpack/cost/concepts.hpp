@@ -2,6 +2,8 @@
 
 #include <concepts>
 #include <cstddef>
+#include <cstdint>
+#include <span>
 
 #include "slimpack/core/ids.hpp"
 
@@ -20,6 +22,21 @@ concept CostModel = requires(const M& m, std::size_t stage, Tokens begin, Tokens
   { m.slice_seconds(stage, begin, end, pass) } -> std::convertible_to<double>;
   { m.pack_seconds(stage, pass) } -> std::convertible_to<double>;
   { m.transfer_seconds(end, pass) } -> std::convertible_to<double>;
+};
+
+/// A cost model that can price packs which several pipelines run together, each on its share of every slice
+/// (DP-Merge). Without it, no sample is merged.
+template <class M>
+concept MergeableCostModel = CostModel<M> && requires(const M& m, std::int32_t group) {
+  { m.supports_context_parallel(group) } -> std::convertible_to<bool>;
+  { m.with_context_parallel(group) } -> std::convertible_to<M>;
+};
+
+/// A cost model that can price the recomputation of `layers[stage]` layers in the backward pass. Without it, nothing
+/// is recomputed.
+template <class M>
+concept RecomputingCostModel = CostModel<M> && requires(const M& m, std::span<const std::int32_t> layers) {
+  { m.with_recompute(layers) } -> std::convertible_to<M>;
 };
 
 /// What a planner asks of a model of memory. Bytes are per device.

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "slimpack/core/error.hpp"
+#include "slimpack/core/ids.hpp"
+
+namespace slimpack {
+
+/// What happens to a sample that is longer than the context.
+enum class LongSamples : std::uint8_t {
+  error,     ///< refuse the batch
+  truncate,  ///< keep the first `context` tokens
+  split,     ///< make several samples of it, each of at most `context` tokens
+};
+
+/// Checks lengths and applies the policy for samples above the context.
+/// @returns the lengths to plan for; with `split` there can be more of them than came in, in the same order.
+/// @throws InvalidInput naming the first sample whose length is not positive, or above the context where that is
+/// an error, and if there are no samples or more than ids can count.
+[[nodiscard]] inline std::vector<Tokens> apply_context(std::span<const Tokens> lengths, Tokens context,
+                                                       LongSamples policy) {
+  require(context > 0, "context is ", context, "; expected a positive number of tokens");
+  require(!lengths.empty(), "the batch has no samples; expected at least one");
+  std::vector<Tokens> result;
+  result.reserve(lengths.size());
+  for (std::size_t i = 0; i < lengths.size(); ++i) {
+    const Tokens length = lengths[i];
+    require(length > 0, "sample ", i, " has ", length, " tokens; expected a positive number");
+    require(length <= context || policy != LongSamples::error, "sample ", i, " has ", length,
+            " tokens; expected at most the context of ", context, " (or truncate or split longer samples)");
+    result.push_back(std::min(length, context));
+    if (policy != LongSamples::split) continue;
+    for (Tokens rest = length - context; rest > 0; rest -= context) result.push_back(std::min(rest, context));
+  }
+  require(result.size() <= 0xffffffffu, "the batch has ", result.size(), " samples; expected at most 4294967295");
+  return result;
+}
+
+/// Checks that a batch can be planned on `dp` pipelines. @throws InvalidInput naming the first bad sample.
+inline void validate_batch(std::span<const Tokens> lengths, std::int32_t dp) {
+  require(!lengths.empty(), "the batch has no samples; expected at least one");
+  for (std::size_t i = 0; i < lengths.size(); ++i) {
+    require(lengths[i] > 0, "sample ", i, " has ", lengths[i], " tokens; expected a positive number");
+    require(lengths[i] <= Tokens{1} << 40, "sample ", i, " has ", lengths[i], " tokens; expected at most 2^40");
+  }
+  require(static_cast<std::size_t>(dp) <= lengths.size(), "dp is ", dp, "; expected at most the ", lengths.size(),
+          " samples of the batch");
+}
+
+}  // namespace slimpack

@@ -1,0 +1,79 @@
+#pragma once
+
+#include <array>
+#include <span>
+#include <string_view>
+
+#include "slimpack/core/error.hpp"
+#include "slimpack/model/device.hpp"
+#include "slimpack/model/transformer.hpp"
+
+namespace slimpack {
+
+namespace detail {
+
+template <class T>
+const T& find_preset(std::span<const T> presets, std::string_view kind, std::string_view name) {
+  std::string known;
+  for (const T& preset : presets) {
+    if (preset.name == name) return preset;
+    known += known.empty() ? "" : ", ";
+    known += preset.name;
+  }
+  throw InvalidInput(concat("unknown ", kind, " '", name, "'; expected one of ", known));
+}
+
+}  // namespace detail
+
+/// The papers' models. 7B to 150B: SlimPack, Table 3 (32,000 words). 32B: Hydraulis, section 8.1 (LLaMA).
+/// InfiniPipe's GPT sizes and WLB-LLM's 7B coincide with 7B and 13B; its other sizes are not published.
+[[nodiscard]] inline std::span<const Transformer> transformer_presets() {
+  static const std::array presets{
+      Transformer{"llama-7b", 32, 4096, 32, 32, 128, 11008, 32000},
+      Transformer{"llama-13b", 40, 5120, 40, 40, 128, 13824, 32000},
+      Transformer{"llama-32b", 60, 6656, 52, 52, 128, 17920, 32000},
+      Transformer{"llama-70b", 80, 8192, 64, 8, 128, 28672, 32000},
+      Transformer{"llama-150b", 96, 12288, 96, 8, 128, 32768, 32000},
+  };
+  return presets;
+}
+
+/// Accelerators of the papers' clusters. Peak rates, memory and bandwidths are the vendors'; achieved fractions
+/// are typical of tuned training code (FlashAttention 3 on Hopper, 2 on Ampere) until a profile replaces them.
+[[nodiscard]] inline std::span<const Device> device_presets() {
+  constexpr auto make = [](const char* name, double peak, double gemm, double attention_forward,
+                           double attention_backward, double memory, double bandwidth, double nvlink,
+                           double network, double host) {
+    return Device{.name = name,
+                  .peak_flops = peak,
+                  .gemm_efficiency = gemm,
+                  .attention_forward = attention_forward,
+                  .attention_backward = attention_backward,
+                  .memory_bytes = memory,
+                  .memory_bandwidth = bandwidth,
+                  .pack_overhead = 150e-6,
+                  .intra_node = {.bandwidth = nvlink, .latency = 5e-6},
+                  .inter_node = {.bandwidth = network, .latency = 15e-6},
+                  .host = {.bandwidth = host, .latency = 10e-6},
+                  .devices_per_node = 8};
+  };
+  static const std::array presets{
+      make("h100", 989e12, 0.66, 0.60, 0.52, 85.5e9, 2.7e12, 360e9, 45e9, 50e9),
+      make("h200", 989e12, 0.68, 0.60, 0.52, 150.7e9, 4.1e12, 360e9, 45e9, 50e9),
+      make("a800", 312e12, 0.72, 0.60, 0.50, 85.2e9, 1.7e12, 160e9, 22e9, 22e9),
+      make("a100", 312e12, 0.72, 0.60, 0.50, 85.2e9, 1.7e12, 240e9, 22e9, 22e9),
+  };
+  return presets;
+}
+
+/// @throws InvalidInput listing the names that exist.
+[[nodiscard]] inline const Transformer& transformer_preset(std::string_view name) {
+  return detail::find_preset(transformer_presets(), "model", name);
+}
+
+/// @throws InvalidInput listing the names that exist.
+[[nodiscard]] inline const Device& device_preset(std::string_view name) {
+  return detail::find_preset(device_presets(), "device", name);
+}
+
+}  // namespace slimpack

@@ -1,0 +1,181 @@
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "slimpack/cost/flops.hpp"
+#include "slimpack/model/parallel.hpp"
+#include "slimpack/plan/plan.hpp"
+#include "slimpack/planners/group.hpp"
+
+namespace slimpack {
+
+/// Tokens of a pack that each of `members` pipelines holds.
+[[nodiscard]] inline Tokens tokens_per_member(Tokens tokens, std::size_t members) {
+  const auto g = static_cast<Tokens>(members);
+  return (tokens + g - 1) / g;
+}
+
+/// Peak bytes of one stage of one member, by event in the order of its tasks (SlimPack, section 4.3.3): a forward
+/// task brings its pack's activations, a backward task the KV gradients of the samples it begins; when it ends,
+/// what its tokens held is freed. O(packs).
+template <MemoryModel M>
+[[nodiscard]] double stage_peak_bytes(const GroupSchedule& schedule, std::size_t member, std::size_t s, const M& memory,
+                                      std::span<const double> forward_tokens, std::span<const double> backward_tokens) {
+  const int again = schedule.recompute[s];
+  const double per_token = memory.activation_bytes(s, again), per_gradient = memory.kv_gradient_bytes(s);
+  const TokenFlow& flow = schedule.flow[member];
+  const auto workspace = [&](Pass pass, double tokens) {
+    return memory.workspace_bytes(s, pass, static_cast<Tokens>(std::ceil(tokens)), again);
+  };
+  double peak = 0.0;
+  std::size_t forward = 0;
+  const LeadTable& leads = schedule.times[member].leads;
+  for (std::size_t k = 0; k < leads.backward_packs(); ++k) {
+    const double gradients = per_gradient * (flow.started[k] - flow.backward[k]);
+    for (; forward < leads(k, s); ++forward) {
+      peak = std::max(peak, per_token * flow.live(forward + 1, k) + gradients +
+                                workspace(Pass::forward, forward_tokens[forward]));
+    }
+    peak = std::max(peak, per_token * flow.live(forward, k) + per_gradient * flow.kv_gradients(k) +
+                              workspace(Pass::backward, backward_tokens[k]));
+  }
+  return memory.static_bytes(s) + peak;
+}
+
+namespace detail {
+
+/// Appends packs to one pass of a plan. `seconds` holds `stages` numbers per pack.
+inline void append_packs(const Packs& packs, std::span<const PipelineId> pipelines, const Job& job, Pass pass,
+                         std::span<const double> seconds, std::span<const double> transfer,
+                         std::span<const std::int32_t> recompute, PassPlan& out) {
+  const std::size_t stages = recompute.size();
+  const bool context_parallel = pipelines.size() > 1 || job.layout.cp > 1;
+  for (std::size_t k = 0; k < packs.size(); ++k) {
+    for (const Slice& slice : packs[k]) out.packs.add(slice);
+    out.packs.close();
+    for (const PipelineId p : pipelines) out.pipelines.add(p);
+    out.pipelines.close();
+    out.flops.push_back(pack_flops(job.model, packs[k], pass));
+    for (std::size_t s = 0; s < stages; ++s) out.seconds.add(seconds[k * stages + s]);
+    out.seconds.close();
+    out.transfer_seconds.push_back(transfer[k]);
+    out.sharding.push_back(context_parallel ? Sharding::per_document : Sharding::none);
+    if (pass == Pass::backward) {
+      for (const std::int32_t layers : recompute) out.recompute_layers.add(layers);
+      out.recompute_layers.close();
+    }
+  }
+}
+
+/// Number of a pack in the plan: merged packs of the group first, then the member's own.
+struct PackNumbers {
+  PackId merged_first = 0;
+  PackId merged_count = 0;
+  PackId local_first = 0;
+
+  [[nodiscard]] PackId operator()(PackId index) const {
+    return index < merged_count ? merged_first + index : local_first + (index - merged_count);
+  }
+};
+
+}  // namespace detail
+
+/// Puts schedules of groups together into a plan: packs numbered by group and member, orders of all stages, step
+/// time, bubble ratio and memory peaks. The lower bound is left to the caller. O(slices + tasks).
+template <MemoryModel M>
+[[nodiscard]] Plan assemble_plan(std::string_view planner, std::span<const Tokens> lengths, const Job& job,
+                                 std::span<const SampleGroup> groups, std::span<const GroupSchedule> schedules,
+                                 const M& memory, double sync_seconds);
+
+namespace detail {
+
+/// Packs of one group in one pass, for the plan; returns the numbers of each member's packs.
+inline std::vector<PackNumbers> append_group(const SampleGroup& group, const GroupSchedule& schedule, const Job& job,
+                                             Pass pass, PassPlan& out) {
+  const bool forward = pass == Pass::forward;
+  const Packs& merged = forward ? schedule.merged_forward : schedule.merged_backward;
+  const auto times_of = [&](std::size_t i) -> const PassTimes& {
+    return forward ? schedule.times[i].forward : schedule.times[i].backward;
+  };
+  const std::size_t stages = schedule.recompute.size();
+  std::vector<PipelineId> members;
+  for (std::size_t i = 0; i < group.size(); ++i) members.push_back(group.first + static_cast<PipelineId>(i));
+  PackNumbers numbers{static_cast<PackId>(out.packs.size()), static_cast<PackId>(merged.size()), 0};
+  append_packs(merged, members, job, pass, times_of(0).seconds, times_of(0).transfer, schedule.recompute, out);
+  std::vector<PackNumbers> result;
+  for (std::size_t i = 0; i < group.size(); ++i) {
+    numbers.local_first = static_cast<PackId>(out.packs.size());
+    result.push_back(numbers);
+    const std::span<const double> seconds = times_of(i).seconds, transfer = times_of(i).transfer;
+    append_packs(forward ? schedule.forward[i] : schedule.backward[i], {&members[i], 1}, job, pass,
+                 seconds.subspan(merged.size() * stages), transfer.subspan(merged.size()), schedule.recompute, out);
+  }
+  return result;
+}
+
+/// Tokens per pack of running sums.
+inline void differences(std::span<const double> sums, std::vector<double>& out) {
+  out.clear();
+  for (std::size_t k = 1; k < sums.size(); ++k) out.push_back(sums[k] - sums[k - 1]);
+}
+
+}  // namespace detail
+
+template <MemoryModel M>
+Plan assemble_plan(std::string_view planner, std::span<const Tokens> lengths, const Job& job,
+                   std::span<const SampleGroup> groups, std::span<const GroupSchedule> schedules, const M& memory,
+                   double sync_seconds) {
+  Plan plan;
+  plan.planner = planner;
+  plan.model = job.model;
+  plan.device = job.device;
+  plan.tokens.assign(lengths.begin(), lengths.end());
+  const auto layers = split_layers(job.model.layers, job.layout.pp);
+  const std::size_t stages = layers.size();
+  double busy = 0.0;
+  std::vector<double> forward_tokens, backward_tokens;
+  for (std::size_t g = 0; g < groups.size(); ++g) {
+    const GroupSchedule& schedule = schedules[g];
+    const auto forward = detail::append_group(groups[g], schedule, job, Pass::forward, plan.forward);
+    const auto backward = detail::append_group(groups[g], schedule, job, Pass::backward, plan.backward);
+    for (std::size_t i = 0; i < groups[g].size(); ++i) {
+      PipelinePlan pipeline{.id = groups[g].first + static_cast<PipelineId>(i),
+                            .tp = job.layout.tp,
+                            .cp = job.layout.cp,
+                            .layers = layers,
+                            .order = std::vector<std::vector<Task>>(stages)};
+      const PipelineTimes& times = schedule.times[i];
+      detail::differences(schedule.flow[i].forward, forward_tokens);
+      detail::differences(schedule.flow[i].backward, backward_tokens);
+      std::vector<double> peaks;
+      for (std::size_t s = 0; s < stages; ++s) {
+        pipeline.order[s].reserve(times.forward.transfer.size() + times.backward.transfer.size());
+        for_each_task(times.leads, s, [&](Task task) {
+          task.pack = task.pass == Pass::forward ? forward[i](task.pack) : backward[i](task.pack);
+          pipeline.order[s].push_back(task);
+        });
+        peaks.push_back(stage_peak_bytes(schedule, i, s, memory, forward_tokens, backward_tokens));
+      }
+      for (const PassTimes* pass : {&times.forward, &times.backward}) {
+        for (const double seconds : pass->seconds) busy += seconds;
+      }
+      plan.pipelines.push_back(std::move(pipeline));
+      plan.step.peak_bytes.push_back(std::move(peaks));
+    }
+    plan.step.pipeline_seconds = std::max(plan.step.pipeline_seconds, schedule.seconds);
+  }
+  plan.step.sync_seconds = sync_seconds;
+  plan.step.seconds = plan.step.pipeline_seconds + sync_seconds;
+  const double capacity = plan.step.pipeline_seconds * static_cast<double>(stages * plan.pipelines.size());
+  plan.step.bubble_ratio = capacity > 0.0 ? std::max(0.0, 1.0 - busy / capacity) : 0.0;
+  return plan;
+}
+
+}  // namespace slimpack

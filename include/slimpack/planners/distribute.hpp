@@ -1,0 +1,256 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <numeric>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "slimpack/core/error.hpp"
+#include "slimpack/cost/inverse.hpp"
+#include "slimpack/partition/greedy.hpp"
+#include "slimpack/planners/group.hpp"
+
+namespace slimpack {
+
+enum class GroupSizes : std::uint8_t {
+  any,            ///< 1, 2, 3, …
+  powers_of_two,  ///< for frameworks that can't have others
+};
+
+struct DistributeOptions {
+  bool merge = true;                        ///< whether DP-Merge may be used to save time
+  GroupSizes group_sizes = GroupSizes::any;
+  /// Most tokens of one sample that a member should hold; larger samples are merged over more pipelines even if that
+  /// takes more time in total, so that less has to be recomputed.
+  double most_tokens = std::numeric_limits<double>::infinity();
+};
+
+/// Phase 1 of SlimPack (section 4.1.1): samples over pipelines with uniform capacity, and DP-Merge for samples that
+/// no single pipeline can hold or finish within it.
+///
+/// The capacity is the smallest for which the merged samples find groups and the total work has room; it is found
+/// by bisection. Then everything else goes, longest first, to the pipeline with the least work so far.
+template <CostModel C, MemoryModel M>
+class Distributor {
+ public:
+  /// @param recompute_limit most layers that each stage can compute again; decides what fits into memory.
+  Distributor(std::span<const Tokens> lengths, const C& cost, const M& memory,
+              std::span<const std::int32_t> recompute_limit, std::size_t pipelines, DistributeOptions options)
+      : lengths_(lengths), cost_(cost), pipelines_(pipelines), options_(options) {
+    tokens_per_member_ = std::numeric_limits<double>::infinity();
+    for (std::size_t s = 0; s < cost.stages(); ++s) {
+      const double room = memory.capacity_bytes() - memory.static_bytes(s);
+      const double per_token = memory.activation_bytes(s, recompute_limit[s]) + memory.kv_gradient_bytes(s);
+      tokens_per_member_ = std::min(tokens_per_member_, room / per_token);
+    }
+    price_samples();
+  }
+
+  /// Groups that cover all pipelines. `overhead` (seconds per pipeline, may be empty) is counted as work that a
+  /// pipeline has anyway. @throws InvalidInput if a sample fits into no group. O(n log n).
+  [[nodiscard]] std::vector<SampleGroup> operator()(std::span<const double> overhead = {}) {
+    const std::size_t merged = place_merged(capacity());
+    std::vector<SampleGroup> groups = make_groups();
+    std::vector<double> load(pipelines_, 0.0);
+    for (const SampleGroup& group : groups) {
+      for (const SampleId id : group.merged) {
+        for (std::size_t i = 0; i < group.size(); ++i) load[group.first + i] += seconds_on(id, group.size());
+      }
+    }
+    for (std::size_t i = 0; i < overhead.size(); ++i) load[i] += overhead[i];
+    place_local(merged, load, groups);
+    return groups;
+  }
+
+ private:
+  struct Merged {
+    SampleId id;
+    std::size_t group;
+  };
+  struct OpenGroup {
+    std::size_t size;
+    double load;
+  };
+
+  void price_samples() {
+    seconds_.reserve(lengths_.size());
+    for (const Tokens length : lengths_) seconds_.push_back(both_passes(cost_, length));
+    by_length_.resize(lengths_.size());
+    std::iota(by_length_.begin(), by_length_.end(), SampleId{0});
+    std::stable_sort(by_length_.begin(), by_length_.end(),
+                     [&](SampleId a, SampleId b) { return lengths_[a] > lengths_[b]; });
+  }
+
+  static double both_passes(const C& cost, Tokens length) {
+    return pipeline_seconds(cost, 0, length, Pass::forward) + pipeline_seconds(cost, 0, length, Pass::backward);
+  }
+
+  /// Work of a sample on each of `size` members.
+  double seconds_on(SampleId id, std::size_t size) {
+    if (size == 1) return seconds_[id];
+    if constexpr (MergeableCostModel<C>) {
+      auto found = merged_costs_.find(size);
+      if (found == merged_costs_.end()) {
+        found = merged_costs_.emplace(size, cost_.with_context_parallel(static_cast<std::int32_t>(size))).first;
+      }
+      return both_passes(found->second, lengths_[id]);
+    } else {
+      return std::numeric_limits<double>::infinity();
+    }
+  }
+
+  [[nodiscard]] bool allowed(std::size_t size) const {
+    if (size == 1) return true;
+    if (options_.group_sizes == GroupSizes::powers_of_two && (size & (size - 1)) != 0) return false;
+    if constexpr (MergeableCostModel<C>) {
+      return cost_.supports_context_parallel(static_cast<std::int32_t>(size));
+    } else {
+      return false;
+    }
+  }
+
+  [[nodiscard]] bool fits_memory(SampleId id, std::size_t size) const {
+    return static_cast<double>(lengths_[id]) <= tokens_per_member_ * static_cast<double>(size);
+  }
+
+  [[nodiscard]] bool suits(SampleId id, std::size_t size, double capacity) {
+    if (!allowed(size) || !fits_memory(id, size)) return false;
+    if (!options_.merge) return true;
+    const bool few_tokens = static_cast<double>(lengths_[id]) <= options_.most_tokens * static_cast<double>(size);
+    return (few_tokens || size == pipelines_) && seconds_on(id, size) <= capacity;
+  }
+
+  /// Group that holds the sample within memory and `capacity` seconds: the smallest, or one half as large again if it
+  /// takes less time in total; 0 if there is none.
+  std::size_t group_size(SampleId id, double capacity) {
+    std::size_t smallest = 1;
+    while (smallest <= pipelines_ && !suits(id, smallest, capacity)) ++smallest;
+    if (smallest > pipelines_) return 0;
+    std::size_t best = smallest;
+    const auto total = [&](std::size_t size) { return seconds_on(id, size) * static_cast<double>(size); };
+    for (std::size_t size = smallest + 1; smallest > 1 && size <= std::min(pipelines_, smallest * 3 / 2); ++size) {
+      if (suits(id, size, capacity) && total(size) < total(best)) best = size;
+    }
+    return best;
+  }
+
+  /// Whether all samples find room if no pipeline may work longer than `capacity`; fills `merged_` and `open_`.
+  bool place(double capacity) {
+    merged_.clear();
+    open_.clear();
+    double work = 0.0;
+    std::size_t used = 0;
+    std::size_t count = 0;
+    for (; count < by_length_.size(); ++count) {
+      const SampleId id = by_length_[count];
+      const std::size_t size = group_size(id, capacity);
+      if (size == 1) break;
+      if (size == 0) return false;
+      std::size_t g = 0;
+      while (g < open_.size() && (open_[g].size < size || open_[g].load + seconds_on(id, open_[g].size) > capacity)) ++g;
+      if (g == open_.size()) {
+        used += size;
+        if (used > pipelines_) return false;
+        open_.push_back({size, 0.0});
+      }
+      const double seconds = seconds_on(id, open_[g].size);
+      open_[g].load += seconds;
+      work += seconds * static_cast<double>(open_[g].size);
+      merged_.push_back({id, g});
+    }
+    return work + work_from(count) <= capacity * static_cast<double>(pipelines_) * (1.0 + 1e-12);
+  }
+
+  /// Unmerged work of all samples but the `count` longest.
+  double work_from(std::size_t count) {
+    if (suffix_.empty()) {
+      suffix_.assign(lengths_.size() + 1, 0.0);
+      for (std::size_t i = lengths_.size(); i-- > 0;) suffix_[i] = suffix_[i + 1] + seconds_[by_length_[i]];
+    }
+    return suffix_[count];
+  }
+
+  /// Smallest feasible capacity, to a thousandth.
+  double capacity() {
+    require_memory();
+    double low = work_from(0) / static_cast<double>(pipelines_);
+    if (!options_.merge || place(low)) return options_.merge ? low : std::numeric_limits<double>::infinity();
+    double high = std::max(low, seconds_[by_length_.front()]);
+    while (!place(high)) high *= 2.0;
+    while (high > low * 1.001) {
+      const double middle = 0.5 * (low + high);
+      (place(middle) ? high : low) = middle;
+    }
+    return high;
+  }
+
+  void require_memory() const {
+    const SampleId longest = by_length_.front();
+    std::size_t largest = pipelines_;
+    while (!allowed(largest)) --largest;
+    require(fits_memory(longest, largest), "sample ", longest, " has ", lengths_[longest],
+            " tokens; memory holds at most ", static_cast<Tokens>(tokens_per_member_ * static_cast<double>(largest)),
+            " of one sample, with all layers recomputed, on ", largest,
+            largest == 1 ? " pipeline" : " merged pipelines", "; expected a shorter context, more stages or more memory");
+  }
+
+  std::size_t place_merged(double capacity) {
+    require(place(capacity) || !options_.merge, "no grouping of ", pipelines_, " pipelines holds the batch");
+    require(open_.empty() || std::accumulate(open_.begin(), open_.end(), std::size_t{0},
+                                             [](std::size_t n, const OpenGroup& g) { return n + g.size; }) <= pipelines_,
+            "the samples above one pipeline's memory need more than the ", pipelines_, " pipelines there are");
+    return merged_.size();
+  }
+
+  /// Groups of merged pipelines, largest first so that groups of powers of two are aligned; then the single ones.
+  std::vector<SampleGroup> make_groups() {
+    std::vector<std::size_t> by_size(open_.size()), index(open_.size());
+    std::iota(by_size.begin(), by_size.end(), std::size_t{0});
+    std::stable_sort(by_size.begin(), by_size.end(),
+                     [&](std::size_t a, std::size_t b) { return open_[a].size > open_[b].size; });
+    std::vector<SampleGroup> groups;
+    PipelineId first = 0;
+    const auto add = [&](std::size_t size) {
+      groups.push_back({.first = first, .merged = {}, .local = std::vector<std::vector<SampleId>>(size)});
+      first += static_cast<PipelineId>(size);
+    };
+    for (const std::size_t g : by_size) {
+      index[g] = groups.size();
+      add(open_[g].size);
+    }
+    while (first < pipelines_) add(1);
+    for (const Merged& m : merged_) groups[index[m.group]].merged.push_back(m.id);
+    return groups;
+  }
+
+  void place_local(std::size_t merged, std::span<const double> load, std::vector<SampleGroup>& groups) {
+    std::vector<double> weights;
+    weights.reserve(lengths_.size() - merged);
+    for (std::size_t i = merged; i < by_length_.size(); ++i) weights.push_back(seconds_[by_length_[i]]);
+    std::vector<std::vector<SampleId>*> local;
+    for (SampleGroup& group : groups) {
+      for (auto& samples : group.local) local.push_back(&samples);
+    }
+    const Assignment assignment = LptSolver().solve(weights, load);
+    for (std::size_t i = 0; i < weights.size(); ++i) local[assignment.bin[i]]->push_back(by_length_[merged + i]);
+  }
+
+  std::span<const Tokens> lengths_;
+  const C& cost_;
+  std::size_t pipelines_;
+  DistributeOptions options_;
+  double tokens_per_member_ = 0.0;
+  std::vector<double> seconds_;      // [sample] forward and backward, on one pipeline
+  std::vector<SampleId> by_length_;  // longest first
+  std::vector<double> suffix_;
+  std::map<std::size_t, C> merged_costs_;
+  std::vector<Merged> merged_;
+  std::vector<OpenGroup> open_;
+};
+
+}  // namespace slimpack

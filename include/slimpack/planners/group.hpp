@@ -1,0 +1,271 @@
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "slimpack/cost/packs.hpp"
+#include "slimpack/schedule/makespan.hpp"
+#include "slimpack/slicing/micropack.hpp"
+
+namespace slimpack {
+
+/// Samples of one or more pipelines that have merged samples in common; a pipeline alone is a group of one.
+struct SampleGroup {
+  PipelineId first = 0;                      ///< the members are pipelines first, first + 1, …
+  std::vector<SampleId> merged;              ///< run by all members, context-parallel, in lockstep (DP-Merge)
+  std::vector<std::vector<SampleId>> local;  ///< [member] samples that one member runs alone
+
+  [[nodiscard]] std::size_t size() const { return local.size(); }
+};
+
+/// Packs, durations and order of a group. In both passes the merged packs come first on all members.
+struct GroupSchedule {
+  double seconds = std::numeric_limits<double>::infinity();
+  std::vector<std::int32_t> recompute;  ///< [stage] layers computed again in the backward pass
+  Packs merged_forward, merged_backward;
+  std::vector<Packs> forward, backward;  ///< [member] local packs
+  std::vector<PipelineTimes> times;      ///< [member] merged packs, then local ones
+  std::vector<TokenFlow> flow;           ///< [member]
+  std::vector<double> largest_forward, largest_backward;  ///< [member] most tokens in a pack, on one member
+};
+
+namespace detail {
+
+/// Tokens that each pack of `packs` brings to one of `share` members, appended as running sums.
+inline double append_token_sums(const Packs& packs, double share, std::vector<double>& sums) {
+  double largest = 0.0;
+  for (std::size_t k = 0; k < packs.size(); ++k) {
+    const double tokens = static_cast<double>(count_tokens(packs[k])) / share;
+    largest = std::max(largest, tokens);
+    sums.push_back(sums.back() + tokens);
+  }
+  return largest;
+}
+
+/// Running sums of the lengths of samples whose last slice, the first to run backward, is in each pack.
+inline void append_started_sums(const Packs& backward, std::span<const Tokens> lengths, double share,
+                                std::vector<double>& sums) {
+  for (std::size_t k = 0; k < backward.size(); ++k) {
+    double tokens = 0.0;
+    for (const Slice& slice : backward[k]) {
+      if (slice.end == lengths[slice.sample]) tokens += static_cast<double>(slice.end) / share;
+    }
+    sums.push_back(sums.back() + tokens);
+  }
+}
+
+}  // namespace detail
+
+/// Builds schedules of groups: cuts forward and backward packs (each pass its own way), times them and orders them
+/// by PackFlow. Keeps its memory between calls.
+template <CostModel C>
+class GroupScheduler {
+ public:
+  GroupScheduler(std::span<const Tokens> lengths, MicroPackOptions options)
+      : lengths_(lengths), options_(options), ended_(lengths.size()), position_(lengths.size()) {}
+
+  /// How a group is cut.
+  struct Cut {
+    std::size_t packs = 0;           ///< per member and pass, merged ones included
+    bool asymmetric = true;          ///< false: the backward pass reuses the forward packs' boundaries
+  };
+
+  /// Fills `out` but for its `seconds` and `recompute`, with the unlimited lead tables.
+  /// @param cost local packs, and merged ones, in this order; recomputation already in both.
+  void build(const SampleGroup& group, const Cut& cut, const C& cost, const C& merged_cost, GroupSchedule& out) {
+    resize(group.size(), out);
+    const PassSeconds merged = load(group.merged, merged_cost, merged_samples_);
+    if (local_samples_.size() < group.size()) local_samples_.resize(group.size());
+    local_seconds_.clear();
+    PassSeconds local;
+    for (std::size_t i = 0; i < group.size(); ++i) {
+      local_seconds_.push_back(load(group.local[i], cost, local_samples_[i]));
+      local.forward += local_seconds_[i].forward / static_cast<double>(group.size());
+      local.backward += local_seconds_[i].backward / static_cast<double>(group.size());
+    }
+    PackSize forward = pack_size(cut.packs, merged.forward, local.forward);
+    PackSize backward = pack_size(cut.packs, merged.backward, local.backward);
+    const PassSeconds sliced = cut_both(merged_samples_, forward.merged_packs, backward.merged_packs, 0, merged_cost,
+                                        cut.asymmetric, out.merged_forward, out.merged_backward);
+    forward.set_merged(sliced.forward, out.merged_forward.size());
+    backward.set_merged(sliced.backward, out.merged_backward.size());
+    for (std::size_t i = 0; i < group.size(); ++i) {
+      cut_both(local_samples_[i], forward.packs_of(local_seconds_[i].forward),
+               backward.packs_of(local_seconds_[i].backward), out.merged_forward.size(), cost, cut.asymmetric,
+               out.forward[i], out.backward[i]);
+      time_member(out, i, group.size(), cost, merged_cost);
+    }
+  }
+
+  /// For each backward pack of a member, the forward packs that come before; as of the latest `build`.
+  [[nodiscard]] std::span<const std::uint32_t> required(std::size_t member) const { return required_[member]; }
+
+ private:
+  struct Streams {
+    std::vector<StreamSample> forward, backward;
+  };
+  struct PassSeconds {
+    double forward = 0.0, backward = 0.0;
+  };
+  /// Number of merged packs, and the cost that packs aim at.
+  struct PackSize {
+    std::size_t merged_packs = 0;
+    double seconds = 0.0;
+
+    /// Slicing can make merged samples dearer than they are as a whole; local packs then grow with them.
+    void set_merged(double merged_seconds, std::size_t packs) {
+      if (packs > 0) seconds = merged_seconds / static_cast<double>(packs);
+    }
+
+    [[nodiscard]] std::size_t packs_of(double local) const {
+      return std::max<std::size_t>(1, static_cast<std::size_t>(std::round(local / seconds)));
+    }
+  };
+
+  void resize(std::size_t members, GroupSchedule& out) {
+    out.merged_forward.clear();
+    out.merged_backward.clear();
+    for (auto* packs : {&out.forward, &out.backward}) {
+      packs->resize(members);
+      for (Packs& p : *packs) p.clear();
+    }
+    out.times.resize(members);
+    out.flow.resize(members);
+    out.largest_forward.assign(members, 0.0);
+    out.largest_backward.assign(members, 0.0);
+    if (required_.size() < members) required_.resize(members);
+  }
+
+  /// Prices the samples (longest first) in both passes. Returns the sums.
+  PassSeconds load(const std::vector<SampleId>& ids, const C& cost, Streams& out) {
+    out.forward.clear();
+    out.backward.clear();
+    PassSeconds sum;
+    for (const SampleId id : ids) {
+      const Tokens length = lengths_[id];
+      position_[id] = static_cast<std::uint32_t>(out.forward.size());
+      out.forward.push_back({id, length, pipeline_seconds(cost, 0, length, Pass::forward)});
+      out.backward.push_back({id, length, pipeline_seconds(cost, 0, length, Pass::backward)});
+      sum.forward += out.forward.back().seconds;
+      sum.backward += out.backward.back().seconds;
+    }
+    return sum;
+  }
+
+  /// Size of about `packs` packs such that merged and local samples both fill whole numbers of them as nearly as
+  /// can be: the choice with the least ratio of largest pack to mean.
+  static PackSize pack_size(std::size_t packs, double merged, double local) {
+    const double wanted = static_cast<double>(packs);
+    if (merged == 0.0 || local == 0.0) return {merged == 0.0 ? 0 : packs, std::max(merged, local) / wanted};
+    const double share = merged / (merged + local) * wanted;
+    const double reach = std::max(1.0, share / 8.0);
+    PackSize best;
+    double least = std::numeric_limits<double>::infinity();
+    for (double m = std::max(1.0, std::floor(share - reach)); m <= share + reach + 1.0; m += 1.0) {
+      const double l = std::max(1.0, std::round(local / merged * m));
+      const double imbalance = std::max(merged / m, local / l) * (m + l) / (merged + local);
+      if (imbalance < least - 1e-3) {
+        least = imbalance;
+        best = {static_cast<std::size_t>(m), merged / m};
+      }
+    }
+    return best;
+  }
+
+  /// Cuts forward, then backward in the order in which the samples' forward passes end. Returns what the packs cost.
+  PassSeconds cut_both(const Streams& samples, std::size_t forward_packs, std::size_t backward_packs, std::size_t first_pack,
+                const C& cost, bool asymmetric, Packs& forward, Packs& backward) {
+    PassSeconds sum;
+    if (samples.forward.empty()) return sum;
+    sum.forward = cutter_.cut({.samples = samples.forward}, forward_packs, cost, Pass::forward, options_, forward);
+    order_.clear();
+    ready_.assign(samples.forward.size(), 0);
+    for (std::size_t k = 0; k < forward.size(); ++k) {
+      for (const Slice& slice : forward[k]) {
+        if (slice.end != lengths_[slice.sample]) continue;
+        ended_[slice.sample] = static_cast<std::uint32_t>(first_pack + k);
+        ready_[position_[slice.sample]] = static_cast<std::uint32_t>(k);
+        order_.push_back(position_[slice.sample]);
+      }
+    }
+    if (asymmetric) {
+      sum.backward = cutter_.cut({.samples = samples.backward, .order = order_, .ready = ready_}, backward_packs,
+                                 cost, Pass::backward, options_, backward);
+    } else {
+      mirror(forward, backward);
+    }
+    return sum;
+  }
+
+  /// Backward packs with the forward packs' boundaries and membership. Packs that share samples run backward in
+  /// reverse; chains of such packs keep their sequence.
+  void mirror(const Packs& forward, Packs& backward) const {
+    const auto continues = [&](std::size_t k) {
+      return std::any_of(forward[k].begin(), forward[k].end(),
+                         [&](const Slice& slice) { return slice.end != lengths_[slice.sample]; });
+    };
+    for (std::size_t begin = 0, end = 0; begin < forward.size(); begin = end) {
+      while (continues(end)) ++end;
+      ++end;
+      for (std::size_t k = end; k-- > begin;) {
+        for (const Slice& slice : forward[k]) backward.add(slice);
+        backward.close();
+      }
+    }
+  }
+
+  void time_member(GroupSchedule& out, std::size_t i, std::size_t members, const C& cost, const C& merged_cost) {
+    PipelineTimes& times = out.times[i];
+    times.forward.clear();
+    times.backward.clear();
+    if (i == 0) {
+      append_pack_times(out.merged_forward, merged_cost, Pass::forward, times.forward.seconds, times.forward.transfer);
+      append_pack_times(out.merged_backward, merged_cost, Pass::backward, times.backward.seconds,
+                        times.backward.transfer);
+      merged_times_ = times;
+    } else {
+      times.forward = merged_times_.forward;
+      times.backward = merged_times_.backward;
+    }
+    append_pack_times(out.forward[i], cost, Pass::forward, times.forward.seconds, times.forward.transfer);
+    append_pack_times(out.backward[i], cost, Pass::backward, times.backward.seconds, times.backward.transfer);
+
+    const double share = static_cast<double>(members);
+    TokenFlow& flow = out.flow[i];
+    flow.clear();
+    out.largest_forward[i] = std::max(detail::append_token_sums(out.merged_forward, share, flow.forward),
+                                      detail::append_token_sums(out.forward[i], 1.0, flow.forward));
+    out.largest_backward[i] = std::max(detail::append_token_sums(out.merged_backward, share, flow.backward),
+                                       detail::append_token_sums(out.backward[i], 1.0, flow.backward));
+    detail::append_started_sums(out.merged_backward, lengths_, share, flow.started);
+    detail::append_started_sums(out.backward[i], lengths_, 1.0, flow.started);
+
+    auto& required = required_[i];
+    required_forward(out.merged_backward, ended_, required);
+    const std::uint32_t most = required.empty() ? 0 : required.back();
+    required_forward(out.backward[i], ended_, local_required_);
+    for (const std::uint32_t r : local_required_) required.push_back(std::max(most, r));
+    packflow_leads(required, times.forward.transfer.size(), cost.stages(), times.leads);
+  }
+
+  std::span<const Tokens> lengths_;
+  MicroPackOptions options_;
+  MicroPackCutter cutter_;
+  std::vector<std::uint32_t> ended_;     // [sample] forward pack that ends it, counted from the member's first
+  std::vector<std::uint32_t> position_;  // [sample] index in its stream
+  std::vector<std::uint32_t> order_, ready_;
+  std::vector<std::vector<std::uint32_t>> required_;  // [member]
+  std::vector<std::uint32_t> local_required_;
+  Streams merged_samples_;
+  std::vector<Streams> local_samples_;
+  std::vector<PassSeconds> local_seconds_;
+  PipelineTimes merged_times_;
+};
+
+}  // namespace slimpack

@@ -1,0 +1,139 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <vector>
+
+#include "slimpack/core/packs.hpp"
+#include "slimpack/schedule/task.hpp"
+
+namespace slimpack {
+
+/// The order of all stages of a pipeline in one table: how many forward packs a stage has run when it begins each
+/// backward pack. Packs run in index order on every stage, so these counts are the whole schedule. A table whose
+/// counts fall neither with the backward pack nor towards the first stage can't deadlock.
+class LeadTable {
+ public:
+  void reset(std::size_t stages, std::size_t backward_packs) {
+    stages_ = stages;
+    counts_.assign(stages * backward_packs, 0);
+  }
+  [[nodiscard]] std::size_t stages() const { return stages_; }
+  [[nodiscard]] std::size_t backward_packs() const { return stages_ == 0 ? 0 : counts_.size() / stages_; }
+
+  /// Forward packs that stage `s` runs before backward pack `k`.
+  [[nodiscard]] std::uint32_t operator()(std::size_t k, std::size_t s) const { return counts_[k * stages_ + s]; }
+  [[nodiscard]] std::uint32_t& operator()(std::size_t k, std::size_t s) { return counts_[k * stages_ + s]; }
+
+ private:
+  std::size_t stages_ = 0;
+  std::vector<std::uint32_t> counts_;  // [backward pack][stage]
+};
+
+/// For every backward pack, how many forward packs have to be done before it may start on the last stage: those
+/// that hold a part of its samples, or of the samples of an earlier backward pack (packs run in order).
+/// @param ended forward pack that ends each sample, by sample id.
+inline void required_forward(const Packs& backward, std::span<const std::uint32_t> ended,
+                             std::vector<std::uint32_t>& required) {
+  required.clear();
+  std::uint32_t most = 0;
+  for (std::size_t k = 0; k < backward.size(); ++k) {
+    for (const Slice& slice : backward[k]) most = std::max(most, ended[slice.sample] + 1);
+    required.push_back(most);
+  }
+}
+
+/// The lead table of PackFlow (SlimPack, section 4.2): stage s runs `stages - 1 - s` packs ahead of the last stage
+/// as in 1F1B; the first backward pack starts as soon as its samples are done; from then on forward and backward
+/// packs alternate, and where the next backward pack isn't ready, extra forward packs are injected. Plain 1F1B is
+/// the case `required[k] = k + 1`.
+/// O(backward packs * stages).
+inline void packflow_leads(std::span<const std::uint32_t> required, std::size_t forward_packs, std::size_t stages,
+                           LeadTable& leads) {
+  leads.reset(stages, required.size());
+  const auto limit = static_cast<std::uint32_t>(forward_packs);
+  for (std::size_t k = 0; k < required.size(); ++k) {
+    const std::uint32_t steady = required[0] + static_cast<std::uint32_t>(k);
+    const std::uint32_t last_stage = std::max(required[k], steady);
+    for (std::size_t s = 0; s < stages; ++s) {
+      leads(k, s) = std::min(limit, last_stage + static_cast<std::uint32_t>(stages - 1 - s));
+    }
+  }
+}
+
+/// Calls `visit(Task)` for the tasks of stage `s` in their order; packs are numbered from 0 in each pass.
+template <class Visit>
+void for_each_task(const LeadTable& leads, std::size_t s, Visit&& visit) {
+  std::uint32_t forward = 0;
+  for (std::size_t k = 0; k < leads.backward_packs(); ++k) {
+    for (; forward < leads(k, s); ++forward) visit(Task{Pass::forward, forward});
+    visit(Task{Pass::backward, static_cast<PackId>(k)});
+  }
+}
+
+/// Tokens that packs bring into a stage's memory and take out of it, as sums over the packs before each index.
+/// Real numbers, because a member of a merged pack holds a part of its tokens.
+struct TokenFlow {
+  std::vector<double> forward;   ///< [forward packs + 1] tokens of the forward packs before
+  std::vector<double> backward;  ///< [backward packs + 1] tokens of the backward packs before
+  std::vector<double> started;   ///< [backward packs + 1] tokens of samples whose backward has begun before
+
+  void clear() {
+    forward.assign(1, 0.0);
+    backward.assign(1, 0.0);
+    started.assign(1, 0.0);
+  }
+  /// Tokens whose activations are held when backward pack `k` runs after `n` forward packs.
+  [[nodiscard]] double live(std::size_t n, std::size_t k) const { return forward[n] - backward[k]; }
+  /// Tokens whose KV gradients are held while backward pack `k` runs.
+  [[nodiscard]] double kv_gradients(std::size_t k) const { return started[k + 1] - backward[k]; }
+};
+
+/// What a stage has and what it pays per token.
+struct StageMemory {
+  double available = 0.0;    ///< bytes left beside everything static and the largest workspace
+  double activation = 0.0;   ///< bytes per live token
+  double kv_gradient = 0.0;  ///< bytes per token with KV gradients
+};
+
+/// Lowers the counts of stage `s` to what its memory allows, as far as backward packs don't need them. Stages have
+/// to be limited in order from the first, each after `packflow_leads` or with the previous stage's result.
+/// @returns whether the stage fits at all.
+/// O(backward packs + forward packs).
+inline bool limit_leads(const TokenFlow& flow, const StageMemory& memory, std::span<const std::uint32_t> required,
+                        std::size_t s, LeadTable& leads) {
+  bool fits = true;
+  std::uint32_t most = std::numeric_limits<std::uint32_t>::max();
+  std::size_t n = flow.forward.size() - 1;
+  for (std::size_t k = required.size(); k-- > 0;) {
+    const double budget = memory.available - memory.kv_gradient * flow.kv_gradients(k);
+    n = std::min<std::size_t>(n, leads(k, s));
+    while (n > required[k] && memory.activation * flow.live(n, k) > budget) --n;
+    fits = fits && memory.activation * flow.live(std::max<std::size_t>(n, required[k]), k) <= budget;
+    most = std::max(required[k], std::min(most, static_cast<std::uint32_t>(n)));
+    leads(k, s) = most;
+    if (s > 0) leads(k, s) = std::min(leads(k, s), leads(k, s - 1));
+    n = leads(k, s);
+  }
+  return fits;
+}
+
+/// Largest number of live tokens and of tokens with KV gradients on stage `s`.
+struct TokenPeaks {
+  double live = 0.0;
+  double kv_gradients = 0.0;
+};
+
+[[nodiscard]] inline TokenPeaks token_peaks(const TokenFlow& flow, const LeadTable& leads, std::size_t s) {
+  TokenPeaks peaks;
+  for (std::size_t k = 0; k < leads.backward_packs(); ++k) {
+    peaks.live = std::max(peaks.live, flow.live(leads(k, s), k));
+    peaks.kv_gradients = std::max(peaks.kv_gradients, flow.kv_gradients(k));
+  }
+  return peaks;
+}
+
+}  // namespace slimpack

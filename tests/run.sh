@@ -1,0 +1,30 @@
+#!/usr/bin/env bash
+# Installs what is missing on Debian 12, builds everything and runs all tests.
+# With CI=true also the format, and the tests under the sanitizers, first.
+# Usage: run.sh [CTEST_ARGUMENT...]   for example: run.sh -L dag
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+.ci/install.sh g++ cmake ninja-build catch2 libbenchmark-dev libeigen3-dev libboost-dev \
+  libboost-graph-dev libboost-program-options-dev nlohmann-json3-dev
+
+build() {  # preset
+  cmake --preset "$1"
+  cmake --build --preset "$1"
+}
+
+if [[ ${CI-} == true ]]; then
+  .ci/format.sh
+
+  build asan
+  ctest --preset asan --parallel "$(nproc)"
+
+  # Only tests that start threads tell the thread sanitizer anything.
+  if grep -rqF '[threads]' tests --include='*.cpp'; then
+    build tsan
+    ctest --preset tsan --parallel "$(nproc)"
+  fi
+fi
+
+build default
+ctest --preset default --parallel "$(nproc)" "$@"
