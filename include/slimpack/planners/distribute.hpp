@@ -25,9 +25,6 @@ enum class GroupSizes : std::uint8_t {
 struct DistributeOptions {
   bool merge = true;                        ///< whether DP-Merge may be used to save time
   GroupSizes group_sizes = GroupSizes::any;
-  /// Most tokens of one sample that a member should hold; larger samples are merged over more pipelines even if that
-  /// takes more time in total, so that less has to be recomputed.
-  double most_tokens = std::numeric_limits<double>::infinity();
 };
 
 /// Phase 1 of SlimPack (section 4.1.1): samples over pipelines with uniform capacity, and DP-Merge for samples that
@@ -51,9 +48,18 @@ class Distributor {
     price_samples();
   }
 
+  /// Work of all samples, unmerged, in both passes and over all stages.
+  [[nodiscard]] double total_seconds() { return work_from(0); }
+
+  [[nodiscard]] Tokens longest() const { return lengths_[by_length_.front()]; }
+
   /// Groups that cover all pipelines. `overhead` (seconds per pipeline, may be empty) is counted as work that a
   /// pipeline has anyway. @throws InvalidInput if a sample fits into no group. O(n log n).
-  [[nodiscard]] std::vector<SampleGroup> operator()(std::span<const double> overhead = {}) {
+  /// @param most_tokens most tokens of one sample that a member should hold; longer samples are merged over more
+  /// pipelines even if that takes more time in total, so that less has to be recomputed.
+  [[nodiscard]] std::vector<SampleGroup> operator()(double most_tokens = std::numeric_limits<double>::infinity(),
+                                                    std::span<const double> overhead = {}) {
+    most_tokens_ = most_tokens;
     const std::size_t merged = place_merged(capacity());
     std::vector<SampleGroup> groups = make_groups();
     std::vector<double> load(pipelines_, 0.0);
@@ -68,6 +74,8 @@ class Distributor {
   }
 
  private:
+  static constexpr Tokens priced_slices = 32;
+
   struct Merged {
     SampleId id;
     std::size_t group;
@@ -90,15 +98,24 @@ class Distributor {
     return pipeline_seconds(cost, 0, length, Pass::forward) + pipeline_seconds(cost, 0, length, Pass::backward);
   }
 
-  /// Work of a sample on each of `size` members.
+  /// Work of a sample on each of `size` members. Merged samples are priced in slices, because every slice repeats
+  /// some of the communication.
   double seconds_on(SampleId id, std::size_t size) {
     if (size == 1) return seconds_[id];
     if constexpr (MergeableCostModel<C>) {
-      auto found = merged_costs_.find(size);
-      if (found == merged_costs_.end()) {
-        found = merged_costs_.emplace(size, cost_.with_context_parallel(static_cast<std::int32_t>(size))).first;
+      const auto [known, is_new] = merged_seconds_.try_emplace({id, size}, 0.0);
+      if (!is_new) return known->second;
+      auto cost = merged_costs_.find(size);
+      if (cost == merged_costs_.end()) {
+        cost = merged_costs_.emplace(size, cost_.with_context_parallel(static_cast<std::int32_t>(size))).first;
       }
-      return both_passes(found->second, lengths_[id]);
+      const Tokens length = lengths_[id], step = (length + priced_slices - 1) / priced_slices;
+      for (Tokens begin = 0; begin < length; begin += step) {
+        for (const Pass pass : {Pass::forward, Pass::backward}) {
+          known->second += pipeline_seconds(cost->second, begin, std::min(length, begin + step), pass);
+        }
+      }
+      return known->second;
     } else {
       return std::numeric_limits<double>::infinity();
     }
@@ -121,7 +138,7 @@ class Distributor {
   [[nodiscard]] bool suits(SampleId id, std::size_t size, double capacity) {
     if (!allowed(size) || !fits_memory(id, size)) return false;
     if (!options_.merge) return true;
-    const bool few_tokens = static_cast<double>(lengths_[id]) <= options_.most_tokens * static_cast<double>(size);
+    const bool few_tokens = static_cast<double>(lengths_[id]) <= most_tokens_ * static_cast<double>(size);
     return (few_tokens || size == pipelines_) && seconds_on(id, size) <= capacity;
   }
 
@@ -245,10 +262,12 @@ class Distributor {
   std::size_t pipelines_;
   DistributeOptions options_;
   double tokens_per_member_ = 0.0;
+  double most_tokens_ = std::numeric_limits<double>::infinity();
   std::vector<double> seconds_;      // [sample] forward and backward, on one pipeline
   std::vector<SampleId> by_length_;  // longest first
   std::vector<double> suffix_;
-  std::map<std::size_t, C> merged_costs_;
+  std::map<std::size_t, C> merged_costs_;                            // by size
+  std::map<std::pair<SampleId, std::size_t>, double> merged_seconds_;  // by sample and size
   std::vector<Merged> merged_;
   std::vector<OpenGroup> open_;
 };

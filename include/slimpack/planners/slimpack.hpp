@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -25,12 +26,17 @@ struct SlimPackOptions {
   GroupSizes group_sizes = GroupSizes::any;
   bool equal_packs = false;   ///< the same number of packs on every pipeline
   std::size_t packs = 0;      ///< packs per pipeline and pass; 0 = search
-  std::size_t most_packs_per_stage = 64;  ///< largest candidate: this many times the stages
-  double most_tokens = std::numeric_limits<double>::infinity();
+  std::size_t most_packs_per_stage = 48;  ///< largest candidate: this many times the stages
   int rebalance_rounds = 1;   ///< times that the simulated overhead of pipelines is fed back to Phase 1
 };
 
 namespace detail {
+
+/// The best candidates of all groups of a distribution.
+struct SlimPackResult {
+  double seconds = std::numeric_limits<double>::infinity();
+  std::vector<GroupSchedule> schedules;
+};
 
 /// The search for the shortest step over a distribution's candidates.
 template <CostModel C, MemoryModel M>
@@ -39,6 +45,7 @@ class SlimPackSearch {
   SlimPackSearch(std::span<const Tokens> lengths, const Job& job, const C& cost, const M& memory,
                  const SlimPackOptions& options)
       : options_(options),
+        stages_(cost.stages()),
         evaluate_(lengths, cost, memory, split_layers(job.model.layers, job.layout.pp), {.tile = options.tile},
                   options.asymmetric) {
     if (options.packs > 0) {
@@ -48,29 +55,36 @@ class SlimPackSearch {
     }
   }
 
-  struct Result {
-    double seconds = std::numeric_limits<double>::infinity();
-    std::vector<GroupSchedule> schedules;
-  };
+  using Result = SlimPackResult;
 
-  Result operator()(std::span<const SampleGroup> groups) {
-    return options_.equal_packs ? equal(groups) : each(groups);
+  /// Shortest step over the groups' candidates; gives up, with infinite seconds, once a group can't beat `incumbent`.
+  Result operator()(std::span<const SampleGroup> groups, double incumbent) {
+    return options_.equal_packs ? equal(groups) : each(groups, incumbent);
+  }
+
+  /// Where the search begins: `(stages - 1)` packs of fill and drain against the constants of all packs.
+  void start_near(double seconds_per_stage, double pack_constants) {
+    const double stages = static_cast<double>(stages_);
+    const double best = pack_constants > 0.0 ? std::sqrt((stages - 1.0) * seconds_per_stage / pack_constants) : 1e9;
+    start_ = 0;
+    while (start_ + 1 < counts_.size() && static_cast<double>(counts_[start_ + 1]) <= best) ++start_;
   }
 
  private:
   /// Every group takes its own best number of packs. Groups that are faster than the slowest one's best need no
   /// search of their own.
-  Result each(std::span<const SampleGroup> groups) {
+  Result each(std::span<const SampleGroup> groups, double incumbent) {
     Result result;
     result.schedules.resize(groups.size());
     result.seconds = 0.0;
-    std::size_t first = counts_.size() / 2;
-    for (std::size_t g = 0; g < groups.size(); ++g) {
+    std::size_t first = start_;
+    for (std::size_t g = 0; g < groups.size() && result.seconds < incumbent; ++g) {
       GroupSchedule& best = result.schedules[g];
       evaluate_(groups[g], counts_[first], best);
-      if (best.seconds > result.seconds || g == 0) first = search(groups[g], first, result.seconds, best);
+      if (best.seconds > result.seconds) first = search(groups[g], first, result.seconds, best);
       result.seconds = std::max(result.seconds, best.seconds);
     }
+    if (result.seconds >= incumbent) result.seconds = std::numeric_limits<double>::infinity();
     return result;
   }
 
@@ -112,8 +126,10 @@ class SlimPackSearch {
   }
 
   SlimPackOptions options_;
+  std::size_t stages_;
   CandidateEvaluator<C, M> evaluate_;
   std::vector<std::size_t> counts_;
+  std::size_t start_ = 0;
   GroupSchedule candidate_;
 };
 
@@ -135,6 +151,59 @@ inline std::vector<double> pipeline_overheads(std::span<const SampleGroup> group
   return overhead;
 }
 
+struct Found {
+  double most_tokens = std::numeric_limits<double>::infinity();
+  std::vector<SampleGroup> groups;
+  SlimPackResult result;
+};
+
+/// Shares of the tokens that a stage holds without recomputation, as limits to what a member holds of one sample.
+inline constexpr double token_limits[] = {0.5, 0.35, 0.75};
+
+/// Merges as little as the capacity asks for; while that needs recomputation or limits the lead, also tries to spread
+/// long samples further, so that their activations fit as they are.
+template <CostModel C, MemoryModel M>
+[[nodiscard]] Found search_distributions(Distributor<C, M>& distribute, SlimPackSearch<C, M>& search, const M& memory,
+                                         const SlimPackOptions& options) {
+  Found found;
+  found.groups = distribute();
+  found.result = search(found.groups, std::numeric_limits<double>::infinity());
+  const auto recomputes = [](const GroupSchedule& s) {
+    return std::any_of(s.recompute.begin(), s.recompute.end(), [](std::int32_t r) { return r > 0; });
+  };
+  const auto& schedules = found.result.schedules;
+  if (!options.merge || std::none_of(schedules.begin(), schedules.end(), recomputes)) return found;
+  const double room = memory.capacity_bytes() - memory.static_bytes(0);
+  const double whole = room / (memory.activation_bytes(0, 0) + memory.kv_gradient_bytes(0));
+  for (const double share : token_limits) {
+    if (share * whole >= static_cast<double>(distribute.longest())) continue;
+    Found other{.most_tokens = share * whole, .groups = distribute(share * whole), .result = {}};
+    other.result = search(other.groups, found.result.seconds);
+    if (other.result.seconds < found.result.seconds) found = std::move(other);
+  }
+  return found;
+}
+
+/// Feeds the simulated overhead of pipelines back to Phase 1. Returns whether that made the step shorter.
+template <CostModel C, MemoryModel M>
+bool rebalance(Distributor<C, M>& distribute, SlimPackSearch<C, M>& search, const SlimPackOptions& options,
+               Found& found) {
+  bool changed = false;
+  for (int round = 0; round < options.rebalance_rounds; ++round) {
+    double mean = 0.0;
+    for (const GroupSchedule& s : found.result.schedules) mean += s.seconds / static_cast<double>(found.groups.size());
+    if (!(found.result.seconds > 1.01 * mean)) break;
+    Found other{.most_tokens = found.most_tokens,
+                .groups = distribute(found.most_tokens, pipeline_overheads(found.groups, found.result.schedules)),
+                .result = {}};
+    other.result = search(other.groups, found.result.seconds * 0.998);
+    if (other.result.seconds >= found.result.seconds) break;
+    found = std::move(other);
+    changed = true;
+  }
+  return changed;
+}
+
 }  // namespace detail
 
 /// SlimPack (sections 4 and 5.1): samples over pipelines, outliers merged over several (Phase 1); forward and
@@ -151,22 +220,18 @@ template <CostModel C, MemoryModel M>
   validate_batch(lengths, job.layout.dp);
   const auto pipelines = static_cast<std::size_t>(job.layout.dp);
   Distributor<C, M> distribute(lengths, cost, memory, split_layers(job.model.layers, job.layout.pp), pipelines,
-                               {.merge = options.merge, .group_sizes = options.group_sizes, .most_tokens=options.most_tokens});
+                               {.merge = options.merge, .group_sizes = options.group_sizes});
   detail::SlimPackSearch<C, M> search(lengths, job, cost, memory, options);
 
-  std::vector<SampleGroup> groups = distribute();
-  auto best = search(groups);
-  bool rebalanced = false;
-  for (int round = 0; round < options.rebalance_rounds && best.seconds < std::numeric_limits<double>::infinity();
-       ++round) {
-    auto other_groups = distribute(detail::pipeline_overheads(groups, best.schedules));
-    auto other = search(other_groups);
-    if (other.seconds >= best.seconds * 0.998) break;
-    std::swap(groups, other_groups);
-    std::swap(best, other);
-    rebalanced = true;
-  }
-  require(best.seconds < std::numeric_limits<double>::infinity(), "no candidate fits into ", memory.capacity_bytes() / 1e9,
+  search.start_near(distribute.total_seconds() / static_cast<double>(pipelines * cost.stages()),
+                    cost.pack_seconds(0, Pass::forward) + cost.pack_seconds(0, Pass::backward));
+
+  detail::Found found = detail::search_distributions(distribute, search, memory, options);
+  const bool rebalanced = detail::rebalance(distribute, search, options, found);
+  std::vector<SampleGroup>& groups = found.groups;
+  detail::SlimPackResult& best = found.result;
+  require(best.seconds < std::numeric_limits<double>::infinity(), "no candidate fits into ",
+          memory.capacity_bytes() / 1e9,
           " GB per device, with all layers recomputed; expected shorter samples, more stages or more memory");
   double sync = 0.0;
   if constexpr (requires { cost.sync_seconds(); }) sync = cost.sync_seconds();
