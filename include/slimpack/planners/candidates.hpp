@@ -17,12 +17,15 @@ namespace slimpack {
 template <CostModel C, MemoryModel M>
 class CandidateEvaluator {
  public:
+  /// @param recompute_limit [stage] most layers to compute again. @param asymmetric, exact as in GroupScheduler::Cut.
   CandidateEvaluator(std::span<const Tokens> lengths, const C& cost, const M& memory,
-                     std::span<const std::int32_t> recompute_limit, MicroPackOptions micropack, bool asymmetric)
+                     std::span<const std::int32_t> recompute_limit, MicroPackOptions micropack, bool asymmetric,
+                     bool exact)
       : cost_(cost),
         memory_(memory),
         recompute_limit_(recompute_limit.begin(), recompute_limit.end()),
         asymmetric_(asymmetric),
+        exact_(exact),
         scheduler_(lengths, micropack) {}
 
   /// Schedules a group with `packs` packs per member and pass. Starts without recomputation; as long as PackFlow's
@@ -32,11 +35,13 @@ class CandidateEvaluator {
   bool operator()(const SampleGroup& group, std::size_t packs, GroupSchedule& out) {
     out.seconds = std::numeric_limits<double>::infinity();
     std::vector<std::int32_t> recompute(cost_.stages(), 0);
-    for (bool eager = false; !eager;) {
+    for (bool eager = false, first = true; !eager; first = false) {
       build(group, packs, recompute, current_);
       const std::vector<std::int32_t> needed = needed_recompute(recompute);
       eager = needed == recompute;
-      if ((eager && full_lead_fits(recompute)) || limit(group, recompute)) {
+      const bool full = eager && full_lead_fits(recompute);
+      current_.memory_bound = !full || !first;
+      if (full || limit(group, recompute)) {
         current_.seconds = makespan_(current_.times, cost_.stages(), current_.merged_forward.size(),
                                      current_.merged_backward.size());
         if (current_.seconds < out.seconds) std::swap(current_, out);
@@ -51,7 +56,7 @@ class CandidateEvaluator {
              GroupSchedule& out) {
     const C cost = recomputing(recompute);
     const C merged = merged_cost(cost, group.size());
-    scheduler_.build(group, {.packs = packs, .asymmetric = asymmetric_}, cost, merged, out);
+    scheduler_.build(group, {.packs = packs, .asymmetric = asymmetric_, .exact = exact_}, cost, merged, out);
     out.recompute = recompute;
   }
 
@@ -131,6 +136,7 @@ class CandidateEvaluator {
   const M& memory_;
   std::vector<std::int32_t> recompute_limit_;
   bool asymmetric_;
+  bool exact_;
   GroupScheduler<C> scheduler_;
   GroupMakespan makespan_;
   GroupSchedule current_;

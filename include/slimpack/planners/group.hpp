@@ -27,6 +27,7 @@ struct SampleGroup {
 /// Packs, durations and order of a group. In both passes the merged packs come first on all members.
 struct GroupSchedule {
   double seconds = std::numeric_limits<double>::infinity();
+  bool memory_bound = false;            ///< memory forced recomputation or a shorter lead
   std::vector<std::int32_t> recompute;  ///< [stage] layers computed again in the backward pass
   Packs merged_forward, merged_backward;
   std::vector<Packs> forward, backward;  ///< [member] local packs
@@ -74,6 +75,7 @@ class GroupScheduler {
   struct Cut {
     std::size_t packs = 0;           ///< per member and pass, merged ones included
     bool asymmetric = true;          ///< false: the backward pass reuses the forward packs' boundaries
+    bool exact = false;              ///< exactly `packs` in both passes on all members; empty ones where samples lack
   };
 
   /// Fills `out` but for its `seconds` and `recompute`, with the unlimited lead tables.
@@ -96,9 +98,17 @@ class GroupScheduler {
     forward.set_merged(sliced.forward, out.merged_forward.size());
     backward.set_merged(sliced.backward, out.merged_backward.size());
     for (std::size_t i = 0; i < group.size(); ++i) {
-      cut_both(local_samples_[i], forward.packs_of(local_seconds_[i].forward),
-               backward.packs_of(local_seconds_[i].backward), out.merged_forward.size(), cost, cut.asymmetric,
-               out.forward[i], out.backward[i]);
+      const auto local_packs = [&](const PackSize& size, const Packs& merged_packs, double seconds) {
+        return cut.exact ? std::max<std::size_t>(1, cut.packs - std::min(cut.packs, merged_packs.size()))
+                         : size.packs_of(seconds);
+      };
+      cut_both(local_samples_[i], local_packs(forward, out.merged_forward, local_seconds_[i].forward),
+               local_packs(backward, out.merged_backward, local_seconds_[i].backward), out.merged_forward.size(), cost,
+               cut.asymmetric, out.forward[i], out.backward[i]);
+      if (cut.exact) {
+        while (out.merged_forward.size() + out.forward[i].size() < cut.packs) out.forward[i].close();
+        while (out.merged_backward.size() + out.backward[i].size() < cut.packs) out.backward[i].close();
+      }
       time_member(out, i, group.size(), cost, merged_cost);
     }
   }
@@ -167,7 +177,8 @@ class GroupScheduler {
     const double reach = std::max(1.0, share / 8.0);
     PackSize best;
     double least = std::numeric_limits<double>::infinity();
-    for (double m = std::max(1.0, std::floor(share - reach)); m <= share + reach + 1.0; m += 1.0) {
+    const double most = std::max(1.0, std::min(share + reach + 1.0, wanted - 1.0));
+    for (double m = std::clamp(std::floor(share - reach), 1.0, most); m <= most; m += 1.0) {
       const double l = std::max(1.0, std::round(local / merged * m));
       const double imbalance = std::max(merged / m, local / l) * (m + l) / (merged + local);
       if (imbalance < least - 1e-3) {
@@ -251,6 +262,7 @@ class GroupScheduler {
     const std::uint32_t most = required.empty() ? 0 : required.back();
     required_forward(out.backward[i], ended_, local_required_);
     for (const std::uint32_t r : local_required_) required.push_back(std::max(most, r));
+    if (!required.empty()) required.back() = static_cast<std::uint32_t>(times.forward.transfer.size());
     packflow_leads(required, times.forward.transfer.size(), cost.stages(), times.leads);
   }
 

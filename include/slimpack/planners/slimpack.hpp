@@ -24,7 +24,7 @@ struct SlimPackOptions {
   bool asymmetric = true;     ///< own boundaries for the backward pass; false for comparison only
   bool merge = true;          ///< DP-Merge for samples above a pipeline's capacity
   GroupSizes group_sizes = GroupSizes::any;
-  bool equal_packs = false;   ///< the same number of packs on every pipeline
+  bool equal_packs = false;   ///< the same number of packs on every pipeline, empty ones declared where needed
   std::size_t packs = 0;      ///< packs per pipeline and pass; 0 = search
   std::size_t most_packs_per_stage = 48;  ///< largest candidate: this many times the stages
   int rebalance_rounds = 1;   ///< times that the simulated overhead of pipelines is fed back to Phase 1
@@ -47,7 +47,7 @@ class SlimPackSearch {
       : options_(options),
         stages_(cost.stages()),
         evaluate_(lengths, cost, memory, split_layers(job.model.layers, job.layout.pp), {.tile = options.tile},
-                  options.asymmetric) {
+                  options.asymmetric, options.equal_packs) {
     if (options.packs > 0) {
       counts_ = {options.packs};
     } else {
@@ -62,6 +62,12 @@ class SlimPackSearch {
     return options_.equal_packs ? equal(groups) : each(groups, incumbent);
   }
 
+  /// Whether memory limits the schedule of a group at the start of the search.
+  [[nodiscard]] bool memory_bound(const SampleGroup& group) {
+    evaluate_(group, counts_[start_], candidate_);
+    return candidate_.memory_bound;
+  }
+
   /// Where the search begins: `(stages - 1)` packs of fill and drain against the constants of all packs.
   void start_near(double seconds_per_stage, double pack_constants) {
     const double stages = static_cast<double>(stages_);
@@ -71,6 +77,9 @@ class SlimPackSearch {
   }
 
  private:
+  /// A first candidate that misses the incumbent by this factor is not worth a search.
+  static constexpr double hopeless = 1.4;
+
   /// Every group takes its own best number of packs. Groups that are faster than the slowest one's best need no
   /// search of their own.
   Result each(std::span<const SampleGroup> groups, double incumbent) {
@@ -81,6 +90,7 @@ class SlimPackSearch {
     for (std::size_t g = 0; g < groups.size() && result.seconds < incumbent; ++g) {
       GroupSchedule& best = result.schedules[g];
       evaluate_(groups[g], counts_[first], best);
+      if (best.seconds > incumbent * hopeless) return {};
       if (best.seconds > result.seconds) first = search(groups[g], first, result.seconds, best);
       result.seconds = std::max(result.seconds, best.seconds);
     }
@@ -94,16 +104,15 @@ class SlimPackSearch {
     std::size_t chosen = first;
     for (const bool up : {true, false}) {
       int misses = 0;
-      for (std::size_t i = first; misses < 2 && best.seconds > enough && (up ? i + 1 < counts_.size() : i > 0);) {
+      for (std::size_t i = first; best.seconds > enough && (up ? i + 1 < counts_.size() : i > 0);) {
         i += up ? 1 : std::size_t(-1);
         evaluate_(group, counts_[i], candidate_);
-        ++misses;
         if (candidate_.seconds < best.seconds) {
           std::swap(candidate_, best);
           chosen = i;
           misses = 0;
-        } else if (best.seconds == std::numeric_limits<double>::infinity()) {
-          misses = 0;
+        } else if (best.seconds < std::numeric_limits<double>::infinity() && ++misses == (up ? 1 : 2)) {
+          break;
         }
       }
     }
@@ -157,30 +166,29 @@ struct Found {
   SlimPackResult result;
 };
 
-/// Shares of the tokens that a stage holds without recomputation, as limits to what a member holds of one sample.
-inline constexpr double token_limits[] = {0.5, 0.35, 0.75};
+/// Limits to what a member holds of one sample, as shares of the tokens that a stage holds without recomputation.
+inline constexpr double token_limits[] = {0.35, 0.55};
 
-/// Merges as little as the capacity asks for; while that needs recomputation or limits the lead, also tries to spread
-/// long samples further, so that their activations fit as they are.
+/// Merges as little as the capacity asks for. Where memory forces recomputation or a shorter lead on the pipelines of
+/// the longest samples, tries first to spread long samples further, so that their activations fit as they are.
 template <CostModel C, MemoryModel M>
 [[nodiscard]] Found search_distributions(Distributor<C, M>& distribute, SlimPackSearch<C, M>& search, const M& memory,
                                          const SlimPackOptions& options) {
   Found found;
-  found.groups = distribute();
-  found.result = search(found.groups, std::numeric_limits<double>::infinity());
-  const auto recomputes = [](const GroupSchedule& s) {
-    return std::any_of(s.recompute.begin(), s.recompute.end(), [](std::int32_t r) { return r > 0; });
-  };
-  const auto& schedules = found.result.schedules;
-  if (!options.merge || std::none_of(schedules.begin(), schedules.end(), recomputes)) return found;
-  const double room = memory.capacity_bytes() - memory.static_bytes(0);
-  const double whole = room / (memory.activation_bytes(0, 0) + memory.kv_gradient_bytes(0));
-  for (const double share : token_limits) {
-    if (share * whole >= static_cast<double>(distribute.longest())) continue;
-    Found other{.most_tokens = share * whole, .groups = distribute(share * whole), .result = {}};
+  const auto consider = [&](double most_tokens) {
+    Found other{.most_tokens = most_tokens, .groups = distribute(most_tokens), .result = {}};
     other.result = search(other.groups, found.result.seconds);
     if (other.result.seconds < found.result.seconds) found = std::move(other);
+  };
+  constexpr double unlimited = std::numeric_limits<double>::infinity();
+  if (options.merge && search.memory_bound(distribute().front())) {
+    const double room = memory.capacity_bytes() - memory.static_bytes(0);
+    const double whole = room / (memory.activation_bytes(0, 0) + memory.kv_gradient_bytes(0));
+    for (const double share : token_limits) {
+      if (share * whole < static_cast<double>(distribute.longest())) consider(share * whole);
+    }
   }
+  consider(unlimited);
   return found;
 }
 
