@@ -13,7 +13,8 @@ namespace slimpack {
 ///
 /// - `stages()`: number of pipeline stages.
 /// - `slice_seconds(stage, begin, end, pass)`: time that tokens `[begin, end)` of a sample add to a pack; a pure
-///   function, non-negative, and monotone in `end`. `pass` is forward or backward.
+///   function, non-negative, and growing with the slice. A slice should not cost more than its parts together,
+///   or no lower bound of a step can be stated. `pass` is forward or backward.
 /// - `pack_seconds(stage, pass)`: constant of every pack, whatever it holds.
 /// - `transfer_seconds(tokens, pass)`: from the end of a pack on one stage until the next may start it.
 template <class M>

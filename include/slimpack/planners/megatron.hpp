@@ -176,10 +176,9 @@ template <CostModel C, MemoryModel M>
   Plan plan = assemble_plan("megatron", lengths, used, groups, best, memory, sync);
   const auto pipelines = static_cast<std::size_t>(used.layout.dp);
   if constexpr (MergeableCostModel<C>) {
-    plan.step.lower_bound_seconds =
-        sync + step_lower_bound(lengths, pipelines, cost.with_context_parallel(best_share)).seconds();
+    state_lower_bound(step_lower_bound(lengths, pipelines, cost.with_context_parallel(best_share)).seconds(), plan);
   } else {
-    plan.step.lower_bound_seconds = sync + step_lower_bound(lengths, pipelines, cost).seconds();
+    state_lower_bound(step_lower_bound(lengths, pipelines, cost).seconds(), plan);
   }
   return plan;
 }

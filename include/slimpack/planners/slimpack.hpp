@@ -244,7 +244,7 @@ template <CostModel C, MemoryModel M>
   double sync = 0.0;
   if constexpr (requires { cost.sync_seconds(); }) sync = cost.sync_seconds();
   Plan plan = assemble_plan("slimpack", lengths, job, groups, best.schedules, memory, sync);
-  plan.step.lower_bound_seconds = sync + step_lower_bound(lengths, pipelines, cost).seconds();
+  state_lower_bound(step_lower_bound(lengths, pipelines, cost).seconds(), plan);
   if (rebalanced) plan.notes.push_back("replicas hold unequal work because that makes the step shorter");
   return plan;
 }
