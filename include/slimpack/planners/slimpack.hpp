@@ -57,15 +57,18 @@ class SlimPackSearch {
 
   using Result = SlimPackResult;
 
+  /// A first candidate that misses the incumbent by this factor.
+  static constexpr double not_worth_a_search = 1.15;
+
   /// Shortest step over the groups' candidates; gives up, with infinite seconds, once a group can't beat `incumbent`.
   Result operator()(std::span<const SampleGroup> groups, double incumbent) {
     return options_.equal_packs ? equal(groups) : each(groups, incumbent);
   }
 
-  /// Whether memory limits the schedule of a group at the start of the search.
-  [[nodiscard]] bool memory_bound(const SampleGroup& group) {
+  /// Schedule of a group with the number of packs at which the search starts.
+  [[nodiscard]] const GroupSchedule& probe(const SampleGroup& group) {
     evaluate_(group, counts_[start_], candidate_);
-    return candidate_.memory_bound;
+    return candidate_;
   }
 
   /// Where the search begins: `(stages - 1)` packs of fill and drain against the constants of all packs.
@@ -77,9 +80,6 @@ class SlimPackSearch {
   }
 
  private:
-  /// A first candidate that misses the incumbent by this factor is not worth a search.
-  static constexpr double hopeless = 1.4;
-
   /// Every group takes its own best number of packs. Groups that are faster than the slowest one's best need no
   /// search of their own.
   Result each(std::span<const SampleGroup> groups, double incumbent) {
@@ -90,7 +90,7 @@ class SlimPackSearch {
     for (std::size_t g = 0; g < groups.size() && result.seconds < incumbent; ++g) {
       GroupSchedule& best = result.schedules[g];
       evaluate_(groups[g], counts_[first], best);
-      if (best.seconds > incumbent * hopeless) return {};
+      if (best.seconds > incumbent * not_worth_a_search) return {};
       if (best.seconds > result.seconds) first = search(groups[g], first, result.seconds, best);
       result.seconds = std::max(result.seconds, best.seconds);
     }
@@ -103,15 +103,13 @@ class SlimPackSearch {
   std::size_t search(const SampleGroup& group, std::size_t first, double enough, GroupSchedule& best) {
     std::size_t chosen = first;
     for (const bool up : {true, false}) {
-      int misses = 0;
       for (std::size_t i = first; best.seconds > enough && (up ? i + 1 < counts_.size() : i > 0);) {
         i += up ? 1 : std::size_t(-1);
         evaluate_(group, counts_[i], candidate_);
         if (candidate_.seconds < best.seconds) {
           std::swap(candidate_, best);
           chosen = i;
-          misses = 0;
-        } else if (best.seconds < std::numeric_limits<double>::infinity() && ++misses == (up ? 1 : 2)) {
+        } else if (best.seconds < std::numeric_limits<double>::infinity()) {
           break;
         }
       }
@@ -174,21 +172,28 @@ inline constexpr double token_limits[] = {0.35, 0.55};
 template <CostModel C, MemoryModel M>
 [[nodiscard]] Found search_distributions(Distributor<C, M>& distribute, SlimPackSearch<C, M>& search, const M& memory,
                                          const SlimPackOptions& options) {
+  constexpr double unlimited = std::numeric_limits<double>::infinity();
   Found found;
-  const auto consider = [&](double most_tokens) {
+  const auto consider = [&](double most_tokens, double incumbent) {
     Found other{.most_tokens = most_tokens, .groups = distribute(most_tokens), .result = {}};
-    other.result = search(other.groups, found.result.seconds);
+    other.result = search(other.groups, std::min(incumbent, found.result.seconds));
     if (other.result.seconds < found.result.seconds) found = std::move(other);
   };
-  constexpr double unlimited = std::numeric_limits<double>::infinity();
-  if (options.merge && search.memory_bound(distribute().front())) {
+  double least_merged = 0.0;  // about what the step takes if as little as can be is merged
+  if (options.merge) {
+    const GroupSchedule& probe = search.probe(distribute().front());
+    if (probe.memory_bound) least_merged = probe.seconds;
+  }
+  if (least_merged > 0.0) {
     const double room = memory.capacity_bytes() - memory.static_bytes(0);
     const double whole = room / (memory.activation_bytes(0, 0) + memory.kv_gradient_bytes(0));
     for (const double share : token_limits) {
-      if (share * whole < static_cast<double>(distribute.longest())) consider(share * whole);
+      if (share * whole < static_cast<double>(distribute.longest())) consider(share * whole, 1.5 * least_merged);
     }
   }
-  consider(unlimited);
+  if (found.groups.empty() || least_merged < found.result.seconds * SlimPackSearch<C, M>::not_worth_a_search) {
+    consider(unlimited, unlimited);
+  }
   return found;
 }
 
@@ -200,7 +205,7 @@ bool rebalance(Distributor<C, M>& distribute, SlimPackSearch<C, M>& search, cons
   for (int round = 0; round < options.rebalance_rounds; ++round) {
     double mean = 0.0;
     for (const GroupSchedule& s : found.result.schedules) mean += s.seconds / static_cast<double>(found.groups.size());
-    if (!(found.result.seconds > 1.01 * mean)) break;
+    if (!(found.result.seconds > 1.02 * mean)) break;
     Found other{.most_tokens = found.most_tokens,
                 .groups = distribute(found.most_tokens, pipeline_overheads(found.groups, found.result.schedules)),
                 .result = {}};
