@@ -73,8 +73,9 @@ class TransformerMemory {
     if (pass != Pass::forward && recompute_layers > 0) bytes += n * full_layer_bytes();
     if (options_.offload > 0) bytes += 2.0 * n * options_.offload * full_layer_bytes();
     if (stage + 1 == layers_.size()) {
-      const double chunk = static_cast<double>(std::min(tokens, options_.head_chunk_tokens));
-      bytes += chunk * 6.0 * job_.model.vocab / ranks_per_pack();
+      const double own = n / job_.layout.cp;
+      const double chunk = std::min(own, static_cast<double>(options_.head_chunk_tokens));
+      bytes += chunk * 6.0 * job_.model.vocab / job_.layout.tp;
     }
     return bytes;
   }

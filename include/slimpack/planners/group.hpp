@@ -250,10 +250,11 @@ class GroupScheduler {
     const double share = static_cast<double>(members);
     TokenFlow& flow = out.flow[i];
     flow.clear();
-    out.largest_forward[i] = std::max(detail::append_token_sums(out.merged_forward, share, flow.forward),
-                                      detail::append_token_sums(out.forward[i], 1.0, flow.forward));
-    out.largest_backward[i] = std::max(detail::append_token_sums(out.merged_backward, share, flow.backward),
-                                       detail::append_token_sums(out.backward[i], 1.0, flow.backward));
+    out.largest_forward[i] = detail::append_token_sums(out.merged_forward, share, flow.forward);
+    out.largest_forward[i] = std::max(out.largest_forward[i], detail::append_token_sums(out.forward[i], 1.0, flow.forward));
+    out.largest_backward[i] = detail::append_token_sums(out.merged_backward, share, flow.backward);
+    out.largest_backward[i] =
+        std::max(out.largest_backward[i], detail::append_token_sums(out.backward[i], 1.0, flow.backward));
     detail::append_started_sums(out.merged_backward, lengths_, share, flow.started);
     detail::append_started_sums(out.backward[i], lengths_, 1.0, flow.started);
 

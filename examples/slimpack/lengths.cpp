@@ -1,0 +1,48 @@
+#include "lengths.hpp"
+
+#include <charconv>
+#include <fstream>
+#include <iostream>
+
+#include "slimpack/core/error.hpp"
+
+namespace slimpack::command {
+
+namespace {
+
+std::string_view trimmed(std::string_view line) {
+  const auto first = line.find_first_not_of(" \t\r");
+  if (first == std::string_view::npos) return {};
+  return line.substr(first, line.find_last_not_of(" \t\r") - first + 1);
+}
+
+std::string_view shortened(std::string_view text) { return text.substr(0, 40); }
+
+}  // namespace
+
+Lengths read_lengths(std::istream& in, const std::string& source) {
+  Lengths lengths{source, {}, {}};
+  std::string line;
+  for (std::size_t number = 1; std::getline(in, line); ++number) {
+    const std::string_view text = trimmed(line);
+    if (text.empty()) continue;
+    Tokens tokens = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), tokens);
+    require(error == std::errc{} && end == text.data() + text.size() && tokens > 0 && tokens <= Tokens{1} << 40, source,
+            ", line ", number, ": '", shortened(text), "' is no length; expected an integer from 1 to 2^40");
+    lengths.tokens.push_back(tokens);
+    lengths.lines.push_back(number);
+  }
+  require(!in.bad(), source, ": reading failed");
+  require(!lengths.tokens.empty(), source, " holds no lengths; expected one integer per line");
+  return lengths;
+}
+
+Lengths read_lengths_from(const std::string& path) {
+  if (path == "-") return read_lengths(std::cin, "standard input");
+  std::ifstream file(path);
+  require(file.is_open(), "can't read the lengths from '", path, "'; expected a readable file, or - for standard input");
+  return read_lengths(file, path);
+}
+
+}  // namespace slimpack::command

@@ -1,0 +1,141 @@
+#include "options.hpp"
+
+#include <algorithm>
+#include <span>
+
+#include "slimpack/model/presets.hpp"
+
+namespace slimpack::command {
+
+namespace po = boost::program_options;
+
+po::options_description job_description() {
+  const auto size = [] { return po::value<std::int32_t>()->value_name("N"); };
+  const auto number = [] { return po::value<double>()->value_name("X"); };
+  po::options_description batch("Batch");
+  batch.add_options()("lengths", po::value<std::string>()->value_name("FILE")->default_value("-"),
+                      "token lengths, one integer per line; - for standard input")(
+      "first", po::value<std::int64_t>()->value_name("K")->default_value(0), "lengths to skip")(
+      "count", po::value<std::int64_t>()->value_name("N"), "samples of a batch; default all")(
+      "context", po::value<std::int64_t>()->value_name("C")->required(), "most tokens of a sample, and of a baseline's pack")(
+      "truncate", "cut longer samples to the context")("split", "make several samples of longer ones");
+  po::options_description job("Job");
+  job.add_options()("model", po::value<std::string>()->value_name("NAME")->default_value("llama-13b"), "see `slimpack presets`")(
+      "device", po::value<std::string>()->value_name("NAME")->default_value("h100"), "see `slimpack presets`")(
+      "dp", size()->default_value(1), "pipelines")("pp", size()->default_value(1), "stages of a pipeline")(
+      "tp", size()->default_value(1), "tensor parallelism")("cp", size()->default_value(1), "context parallelism of all packs");
+  po::options_description model("Model, instead of the preset's");
+  model.add_options()("layers", size())("hidden", size())("heads", size())("kv-heads", size())("head-dim", size())(
+      "ffn", size())("vocab", size());
+  po::options_description device("Device, instead of the preset's");
+  device.add_options()("peak-flops", number(), "FLOP/s")("gemm-efficiency", number(), "fraction of the peak")(
+      "attention-forward", number(), "fraction of the peak")("attention-backward", number(), "fraction of the peak")(
+      "memory-bytes", number())("memory-bandwidth", number(), "bytes/s")("pack-overhead", number(), "seconds")(
+      "nvlink-bandwidth", number(), "bytes/s")("network-bandwidth", number(), "bytes/s")(
+      "host-bandwidth", number(), "bytes/s")("devices-per-node", size());
+  po::options_description memory("Memory");
+  memory.add_options()("zero", size()->default_value(1), "ZeRO stage, 0 to 3")("reserve-bytes", number(), "kept free")(
+      "offload", number(), "share of the activations in host memory");
+  po::options_description planner("Planner slimpack");
+  planner.add_options()("tile", po::value<std::int64_t>()->value_name("N")->default_value(128), "slice boundaries are multiples of it")(
+      "packs", po::value<std::int64_t>()->value_name("N"), "per pipeline and pass, instead of a search")(
+      "equal-packs", "the same number on every pipeline")("no-merge", "never merge pipelines to save time")(
+      "power-of-two-groups", "merge 2, 4, 8, … pipelines only")("symmetric", "backward packs as the forward ones");
+  po::options_description all;
+  all.add(batch).add(job).add(planner).add(memory).add(model).add(device);
+  return all;
+}
+
+namespace {
+
+template <class T>
+void override_with(const po::variables_map& values, const char* name, T& target) {
+  if (values.count(name) != 0) target = values[name].as<T>();
+}
+
+Transformer model_from(const po::variables_map& values) {
+  Transformer m = transformer_preset(values["model"].as<std::string>());
+  const Transformer preset = m;
+  override_with(values, "layers", m.layers);
+  override_with(values, "hidden", m.hidden);
+  override_with(values, "heads", m.heads);
+  override_with(values, "kv-heads", m.kv_heads);
+  override_with(values, "head-dim", m.head_dim);
+  override_with(values, "ffn", m.ffn);
+  override_with(values, "vocab", m.vocab);
+  if (m != preset) m.name += "-modified";
+  return m;
+}
+
+Device device_from(const po::variables_map& values) {
+  Device d = device_preset(values["device"].as<std::string>());
+  override_with(values, "peak-flops", d.peak_flops);
+  override_with(values, "gemm-efficiency", d.gemm_efficiency);
+  override_with(values, "attention-forward", d.attention_forward);
+  override_with(values, "attention-backward", d.attention_backward);
+  override_with(values, "memory-bytes", d.memory_bytes);
+  override_with(values, "memory-bandwidth", d.memory_bandwidth);
+  override_with(values, "pack-overhead", d.pack_overhead);
+  override_with(values, "nvlink-bandwidth", d.intra_node.bandwidth);
+  override_with(values, "network-bandwidth", d.inter_node.bandwidth);
+  override_with(values, "host-bandwidth", d.host.bandwidth);
+  override_with(values, "devices-per-node", d.devices_per_node);
+  return d;
+}
+
+std::size_t at_least(const po::variables_map& values, const char* name, std::int64_t least) {
+  const auto value = values[name].as<std::int64_t>();
+  require(value >= least, "--", name, " is ", value, "; expected at least ", least);
+  return static_cast<std::size_t>(value);
+}
+
+}  // namespace
+
+JobOptions job_options(const po::variables_map& values) {
+  JobOptions o;
+  o.lengths = values["lengths"].as<std::string>();
+  o.first = at_least(values, "first", 0);
+  if (values.count("count") != 0) o.count = at_least(values, "count", 1);
+  o.context = values["context"].as<std::int64_t>();
+  require(o.context > 0, "--context is ", o.context, "; expected a positive number of tokens");
+  require(values.count("truncate") == 0 || values.count("split") == 0, "--truncate and --split exclude each other");
+  if (values.count("truncate") != 0) o.long_samples = LongSamples::truncate;
+  if (values.count("split") != 0) o.long_samples = LongSamples::split;
+  o.job.model = model_from(values);
+  o.job.device = device_from(values);
+  o.job.layout = {.dp = values["dp"].as<std::int32_t>(),
+                  .tp = values["tp"].as<std::int32_t>(),
+                  .cp = values["cp"].as<std::int32_t>(),
+                  .pp = values["pp"].as<std::int32_t>()};
+  validate(o.job);
+  o.memory.zero_stage = values["zero"].as<std::int32_t>();
+  override_with(values, "reserve-bytes", o.memory.reserve_bytes);
+  override_with(values, "offload", o.memory.offload);
+  o.cost.offload = o.memory.offload;
+  o.slimpack.tile = static_cast<Tokens>(at_least(values, "tile", 1));
+  if (values.count("packs") != 0) o.slimpack.packs = at_least(values, "packs", 1);
+  o.slimpack.equal_packs = values.count("equal-packs") != 0;
+  o.slimpack.merge = values.count("no-merge") == 0;
+  o.slimpack.asymmetric = values.count("symmetric") == 0;
+  if (values.count("power-of-two-groups") != 0) o.slimpack.group_sizes = GroupSizes::powers_of_two;
+  return o;
+}
+
+std::vector<Tokens> batch(const JobOptions& options, const Lengths& lengths, std::size_t iteration) {
+  const std::size_t count =
+      options.count > 0 ? options.count : lengths.tokens.size() - std::min(lengths.tokens.size(), options.first);
+  const std::size_t begin = options.first + iteration * count;
+  require(count > 0 && begin + count <= lengths.tokens.size(), lengths.source, " holds ", lengths.tokens.size(),
+          " lengths; expected at least ", begin + std::max<std::size_t>(count, 1), " for --first ", options.first,
+          ", --count ", count, " and iteration ", iteration + 1);
+  const std::span<const Tokens> tokens(lengths.tokens.data() + begin, count);
+  if (options.long_samples == LongSamples::error) {
+    for (std::size_t i = 0; i < count; ++i) {
+      require(tokens[i] <= options.context, lengths.source, ", line ", lengths.lines[begin + i], ": ", tokens[i],
+              " tokens; expected at most the context of ", options.context, " (or --truncate or --split)");
+    }
+  }
+  return apply_context(tokens, options.context, options.long_samples);
+}
+
+}  // namespace slimpack::command

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "slimpack/plan/plan.hpp"
+
+namespace slimpack::command {
+
+/// Figures of one planner, each the mean over the iterations.
+struct Row {
+  std::string planner;
+  std::size_t iterations = 0;
+  double step_seconds = 0.0;
+  double tokens_per_second_per_gpu = 0.0;
+  double speedup = 0.0;  ///< step time of the first planner over this one's
+  double bubble_ratio = 0.0;
+  double max_over_mean_forward = 0.0;
+  double max_over_mean_backward = 0.0;
+  double replica_imbalance = 0.0;
+  double peak_bytes = 0.0;
+  double packs = 0.0;
+  double planning_seconds = 0.0;
+  double gap = 0.0;
+};
+
+/// Adds one iteration's plan to a row's sums.
+void add(Row& row, const Plan& plan, double planning_seconds, double gpus);
+
+/// Turns sums into means, and says how much faster each planner is than the first.
+void finish(std::vector<Row>& rows);
+
+/// A text table, one line per planner.
+std::string to_text(std::span<const Row> rows);
+
+/// `{"rows": [...]}`.
+std::string to_json_text(std::span<const Row> rows);
+
+}  // namespace slimpack::command

@@ -1,0 +1,79 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <numeric>
+#include <span>
+#include <vector>
+
+#include "slimpack/plan/plan.hpp"
+
+namespace slimpack {
+
+/// Figures by which plans are compared. A pack's duration is the sum of its seconds over the stages.
+struct PlanMetrics {
+  double max_over_mean_forward = 1.0;   ///< longest forward pack of a pipeline over its mean, of the worst pipeline
+  double max_over_mean_backward = 1.0;  ///< the same of the backward packs
+  double replica_imbalance = 1.0;       ///< longest pipeline's sum over all its packs, over the pipelines' mean
+  double peak_bytes = 0.0;              ///< most memory of any stage
+  std::size_t packs = 0;                ///< forward packs of the plan
+  Tokens tokens = 0;                    ///< trained in this step: all but deferred samples
+};
+
+namespace detail {
+
+/// Sum, longest and number of the packs that each pipeline runs in one pass.
+struct PackTotals {
+  std::vector<double> sum, longest;
+  std::vector<std::size_t> count;
+};
+
+inline PackTotals pack_totals(const PassPlan& pass, std::size_t pipelines) {
+  PackTotals totals{std::vector<double>(pipelines, 0.0), std::vector<double>(pipelines, 0.0),
+                    std::vector<std::size_t>(pipelines, 0)};
+  for (std::size_t k = 0; k < pass.packs.size(); ++k) {
+    const std::span<const double> stages = pass.seconds[k];
+    const double seconds = std::accumulate(stages.begin(), stages.end(), 0.0);
+    for (const PipelineId p : pass.pipelines[k]) {
+      totals.sum[p] += seconds;
+      totals.longest[p] = std::max(totals.longest[p], seconds);
+      ++totals.count[p];
+    }
+  }
+  return totals;
+}
+
+inline double worst_max_over_mean(const PackTotals& totals) {
+  double worst = 1.0;
+  for (std::size_t p = 0; p < totals.sum.size(); ++p) {
+    if (totals.count[p] == 0) continue;
+    worst = std::max(worst, totals.longest[p] * static_cast<double>(totals.count[p]) / totals.sum[p]);
+  }
+  return worst;
+}
+
+}  // namespace detail
+
+/// Metrics of a valid plan. O(packs * stages).
+[[nodiscard]] inline PlanMetrics plan_metrics(const Plan& plan) {
+  const auto forward = detail::pack_totals(plan.forward, plan.pipelines.size());
+  const auto backward = detail::pack_totals(plan.backward, plan.pipelines.size());
+  PlanMetrics metrics;
+  metrics.max_over_mean_forward = detail::worst_max_over_mean(forward);
+  metrics.max_over_mean_backward = detail::worst_max_over_mean(backward);
+  double longest = 0.0, sum = 0.0;
+  for (std::size_t p = 0; p < plan.pipelines.size(); ++p) {
+    longest = std::max(longest, forward.sum[p] + backward.sum[p]);
+    sum += forward.sum[p] + backward.sum[p];
+  }
+  if (sum > 0.0) metrics.replica_imbalance = longest * static_cast<double>(plan.pipelines.size()) / sum;
+  for (const auto& row : plan.step.peak_bytes) {
+    for (const double bytes : row) metrics.peak_bytes = std::max(metrics.peak_bytes, bytes);
+  }
+  metrics.packs = plan.forward.packs.size();
+  metrics.tokens = std::accumulate(plan.tokens.begin(), plan.tokens.end(), Tokens{0});
+  for (const SampleId id : plan.deferred) metrics.tokens -= plan.tokens[id];
+  return metrics;
+}
+
+}  // namespace slimpack
