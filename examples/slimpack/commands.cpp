@@ -125,13 +125,24 @@ std::vector<Planned> plan_all(const Planner& planner, const JobOptions& options,
   return planned;
 }
 
-std::string page(const std::vector<Plan>& plans, const std::vector<Row>& rows) {
+/// Memory model of a plan's pipelines, which may share the devices in another way than the layout asked for.
+TransformerMemory memory_of(const Plan& plan, const JobOptions& options) {
+  Job job = options.job;
+  job.layout.dp = static_cast<std::int32_t>(plan.pipelines.size());
+  job.layout.cp = plan.pipelines.front().cp;
+  return TransformerMemory(job, options.memory);
+}
+
+std::string page(const std::vector<Plan>& plans, const std::vector<Row>& rows, const JobOptions& options) {
   std::vector<Timeline> timelines;
+  std::vector<MemoryCurves> curves;
   std::vector<PlanView> views;
   timelines.reserve(plans.size());
+  curves.reserve(plans.size());
   for (const Plan& plan : plans) {
     timelines.push_back(time_plan(plan));
-    views.push_back({.plan = &plan, .timeline = &timelines.back(), .title = plan.planner});
+    curves.push_back(memory_over_time(plan, timelines.back(), memory_of(plan, options)));
+    views.push_back({&plan, &timelines.back(), &curves.back(), plan.planner});
   }
   std::ostringstream out;
   write_html(out, views, to_text(rows));
@@ -186,7 +197,7 @@ int compare(const std::vector<std::string>& arguments) {
     first.push_back(std::move(planned.front().plan));
   }
   finish(rows);
-  if (values->count("html") != 0) write_output((*values)["html"].as<std::string>(), page(first, rows));
+  if (values->count("html") != 0) write_output((*values)["html"].as<std::string>(), page(first, rows, job));
   write_output("-", values->count("json") != 0 ? to_json_text(rows) : to_text(rows));
   return 0;
 }
