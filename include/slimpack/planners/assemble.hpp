@@ -181,7 +181,9 @@ Plan assemble_plan(std::string_view planner, std::span<const Tokens> lengths, co
 /// States the bound of a finished plan, `seconds` without synchronisation. A cost model that prices a sample above
 /// its parts has no such bound; then it is zero and a note says why.
 inline void state_lower_bound(double seconds, Plan& plan) {
-  plan.step.lower_bound_seconds = seconds + plan.step.sync_seconds;
+  const double bound = seconds + plan.step.sync_seconds;
+  const bool rounding = bound > plan.step.seconds && bound <= plan.step.seconds * (1.0 + 1e-9);
+  plan.step.lower_bound_seconds = rounding ? plan.step.seconds : bound;
   if (plan.step.lower_bound_seconds <= plan.step.seconds) return;
   plan.step.lower_bound_seconds = 0.0;
   plan.notes.push_back("no lower bound: the cost model prices a whole sample above its slices");

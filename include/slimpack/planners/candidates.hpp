@@ -37,6 +37,7 @@ class CandidateEvaluator {
     std::vector<std::int32_t> recompute(cost_.stages(), 0);
     for (bool eager = false, first = true; !eager; first = false) {
       build(group, packs, recompute, current_);
+      if (exact_ && !has_packs(packs)) return false;
       const std::vector<std::int32_t> needed = needed_recompute(recompute);
       eager = needed == recompute;
       const bool full = eager && full_lead_fits(recompute);
@@ -52,6 +53,13 @@ class CandidateEvaluator {
   }
 
  private:
+  /// Whether all members came out with `packs` packs in both passes; merged and local samples need one each.
+  [[nodiscard]] bool has_packs(std::size_t packs) const {
+    return std::all_of(current_.times.begin(), current_.times.end(), [&](const PipelineTimes& times) {
+      return times.forward.transfer.size() == packs && times.backward.transfer.size() == packs;
+    });
+  }
+
   void build(const SampleGroup& group, std::size_t packs, const std::vector<std::int32_t>& recompute,
              GroupSchedule& out) {
     const C cost = recomputing(recompute);

@@ -217,13 +217,15 @@ class GroupScheduler {
   /// Backward packs with the forward packs' boundaries and membership. Packs that share samples run backward in
   /// reverse; chains of such packs keep their sequence.
   void mirror(const Packs& forward, Packs& backward) const {
-    const auto continues = [&](std::size_t k) {
-      return std::any_of(forward[k].begin(), forward[k].end(),
-                         [&](const Slice& slice) { return slice.end != lengths_[slice.sample]; });
-    };
+    std::ptrdiff_t unfinished = 0;  // samples with slices on both sides of the current boundary
     for (std::size_t begin = 0, end = 0; begin < forward.size(); begin = end) {
-      while (continues(end)) ++end;
-      ++end;
+      do {
+        for (const Slice& slice : forward[end]) {
+          const bool starts = slice.begin == 0, ends = slice.end == lengths_[slice.sample];
+          unfinished += static_cast<std::ptrdiff_t>(starts) - static_cast<std::ptrdiff_t>(ends);
+        }
+        ++end;
+      } while (unfinished > 0);
       for (std::size_t k = end; k-- > begin;) {
         for (const Slice& slice : forward[k]) backward.add(slice);
         backward.close();

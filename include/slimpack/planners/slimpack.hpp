@@ -243,9 +243,10 @@ template <CostModel C, MemoryModel M>
   const bool rebalanced = detail::rebalance(distribute, search, options, found);
   std::vector<SampleGroup>& groups = found.groups;
   detail::SlimPackResult& best = found.result;
-  require(best.seconds < std::numeric_limits<double>::infinity(), "no candidate fits into ",
-          memory.capacity_bytes() / 1e9,
-          " GB per device, with all layers recomputed; expected shorter samples, more stages or more memory");
+  require(best.seconds < std::numeric_limits<double>::infinity(), "no number of packs that was tried fits into the memory of ",
+          memory.capacity_bytes() / 1e9, " GB per device, with all layers recomputed",
+          options.packs > 0 ? ", or merged and local samples need more than the packs asked for" : "",
+          "; expected shorter samples, more stages or more memory");
   double sync = 0.0;
   if constexpr (requires { cost.sync_seconds(); }) sync = cost.sync_seconds();
   Plan plan = assemble_plan("slimpack", lengths, job, groups, best.schedules, memory, sync);

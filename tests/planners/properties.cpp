@@ -1,0 +1,227 @@
+#include <catch2/catch.hpp>
+#include <numeric>
+
+#include "oracle.hpp"
+#include "slimpack/plan/json.hpp"
+#include "slimpack/plan/memory.hpp"
+#include "slimpack/plan/metrics.hpp"
+#include "slimpack/plan/validate.hpp"
+#include "slimpack/planners/megatron.hpp"
+#include "slimpack/planners/slimpack.hpp"
+
+using namespace slimpack;
+
+namespace {
+
+struct Case {
+  std::vector<Tokens> lengths;
+  Job job;
+  SlimPackOptions options;
+  MemoryOptions memory;
+};
+
+Case random_case(unsigned seed) {
+  std::mt19937 random(seed);
+  const auto pick = [&](int lo, int hi) { return std::uniform_int_distribution<int>(lo, hi)(random); };
+  Case c;
+  const int dp = pick(1, 5);
+  const auto samples = static_cast<std::size_t>(dp + pick(0, 40));
+  c.lengths = oracle::random_lengths(random, samples, pick(0, 3), 900);
+  c.memory.reserve_bytes = 0.0;
+  c.job = oracle::random_job(random, dp, 1e9);
+  // Just above what weights need, so that recomputation, shorter leads and merging all happen.
+  const TransformerMemory roomy(c.job, c.memory);
+  double fixed = 0.0;
+  for (std::size_t s = 0; s < static_cast<std::size_t>(c.job.layout.pp); ++s) fixed = std::max(fixed, roomy.static_bytes(s));
+  c.job.device.memory_bytes = fixed + 12e6 * std::exp(0.6 * pick(0, 5));
+  const Tokens tiles[] = {1, 16, 128};
+  c.options = {.tile = tiles[pick(0, 2)],
+               .asymmetric = pick(0, 3) != 0,
+               .merge = pick(0, 3) != 0,
+               .group_sizes = pick(0, 1) == 0 ? GroupSizes::any : GroupSizes::powers_of_two,
+               .equal_packs = pick(0, 2) == 0,
+               .packs = pick(0, 3) == 0 ? static_cast<std::size_t>(pick(1, 9)) : 0,
+               .most_packs_per_stage = 8};
+  return c;
+}
+
+void check_plan(const Plan& plan, const TransformerMemory& memory) {
+  CHECK(violations(plan).empty());
+  for (const std::string& violation : violations(plan)) UNSCOPED_INFO(violation);
+  CHECK(oracle::run(plan) == Approx(plan.step.pipeline_seconds).epsilon(1e-9));
+  CHECK(plan.step.lower_bound_seconds <= plan.step.seconds);
+  CHECK(plan.step.lower_bound_seconds > 0.0);
+  const MemoryCurves curves = memory_over_time(plan, time_plan(plan), memory);
+  for (PipelineId p = 0; p < plan.pipelines.size(); ++p) {
+    for (std::size_t s = 0; s < plan.pipelines[p].stages(); ++s) {
+      CHECK(plan.step.peak_bytes[p][s] == Approx(oracle::peak_bytes(plan, p, s, memory)).epsilon(1e-6));
+      CHECK(plan.step.peak_bytes[p][s] == Approx(curves.peak_bytes[p][s]).epsilon(1e-6));
+      CHECK(plan.step.peak_bytes[p][s] <= memory.capacity_bytes() * (1.0 + 1e-9));
+    }
+  }
+}
+
+std::pair<std::size_t, std::size_t> pack_counts_of(const PipelinePlan& pipeline) {
+  std::size_t forward = 0;
+  for (const Task task : pipeline.order.front()) forward += task.pass == Pass::forward ? 1u : 0u;
+  return {forward, pipeline.order.front().size() - forward};
+}
+
+}  // namespace
+
+TEST_CASE("slimpack's plans keep all rules, take the time and the memory that they state") {
+  int planned = 0, merged = 0, recomputed = 0, empty = 0;
+  for (unsigned seed = 1; seed <= 400; ++seed) {
+    const Case c = random_case(seed);
+    INFO("seed " << seed);
+    const TransformerMemory memory(c.job, c.memory);
+    Plan plan;
+    try {
+      plan = plan_slimpack(c.lengths, c.job, CalibratedCost(c.job), memory, c.options);
+    } catch (const InvalidInput& error) {
+      // Only for want of memory.
+      CHECK(std::string(error.what()).find("memory") != std::string::npos);
+      continue;
+    }
+    ++planned;
+    check_plan(plan, memory);
+    CHECK(to_json(plan) == to_json(plan_slimpack(c.lengths, c.job, CalibratedCost(c.job), memory, c.options)));
+    for (std::size_t k = 0; k < plan.forward.packs.size(); ++k) {
+      merged += plan.forward.pipelines[k].size() > 1 ? 1 : 0;
+      empty += plan.forward.packs[k].empty() ? 1 : 0;
+    }
+    for (const std::int32_t layers : plan.backward.recompute_layers.values()) recomputed += layers > 0 ? 1 : 0;
+    if (c.options.equal_packs) {
+      for (const PipelinePlan& p : plan.pipelines) CHECK(pack_counts_of(p) == pack_counts_of(plan.pipelines[0]));
+    }
+    if (c.options.tile > 1) {
+      for (const PassPlan* pass : {&plan.forward, &plan.backward}) {
+        for (const Slice& slice : pass->packs.slices()) {
+          CHECK((slice.begin % c.options.tile == 0 || slice.begin == 0));
+          CHECK((slice.end % c.options.tile == 0 || slice.end == c.lengths[slice.sample]));
+        }
+      }
+    }
+  }
+  // The cases reach what they are meant to reach.
+  CHECK(planned > 300);
+  CHECK(merged > 100);
+  CHECK(recomputed > 100);
+  CHECK(empty > 10);
+}
+
+TEST_CASE("megatron's plans keep all rules, take the time and the memory that they state") {
+  int planned = 0, context_parallel = 0;
+  for (unsigned seed = 1; seed <= 200; ++seed) {
+    const Case c = random_case(seed);
+    INFO("seed " << seed);
+    Plan plan;
+    try {
+      plan = plan_megatron(c.lengths, c.job, CalibratedCost(c.job), TransformerMemory(c.job, c.memory));
+    } catch (const InvalidInput& error) {
+      CHECK(std::string(error.what()).find("do not fit") != std::string::npos);
+      continue;
+    }
+    ++planned;
+    Job used = c.job;
+    used.layout.cp = plan.pipelines.front().cp;
+    used.layout.dp = static_cast<std::int32_t>(plan.pipelines.size());
+    context_parallel += used.layout.cp > 1 ? 1 : 0;
+    CHECK(violations(plan).empty());
+    CHECK(oracle::run(plan) == Approx(plan.step.pipeline_seconds).epsilon(1e-9));
+    CHECK(plan.step.lower_bound_seconds <= plan.step.seconds);
+    const TransformerMemory memory(used, c.memory);
+    for (PipelineId p = 0; p < plan.pipelines.size(); ++p) {
+      for (std::size_t s = 0; s < plan.pipelines[p].stages(); ++s) {
+        // The planner rounds a rank's share of a pack up to a token.
+        const double exact = oracle::peak_bytes(plan, p, s, memory);
+        const double token = TransformerMemory(c.job, c.memory).workspace_bytes(s, Pass::backward, 1, c.job.model.layers);
+        CHECK(plan.step.peak_bytes[p][s] >= exact * (1.0 - 1e-9));
+        CHECK(plan.step.peak_bytes[p][s] <= exact + token);
+        CHECK(plan.step.peak_bytes[p][s] <= memory.capacity_bytes() * (1.0 + 1e-9));
+      }
+    }
+  }
+  CHECK(planned > 120);
+  CHECK(context_parallel > 20);
+}
+
+TEST_CASE("a plan on forward boundaries alone balances the backward pass worse") {
+  std::mt19937 random(7);
+  std::vector<Tokens> lengths = oracle::random_lengths(random, 300, 0, 4000);
+  for (int i = 0; i < 6; ++i) lengths.push_back(60000);
+  const Job job{.model = {"small", 8, 1024, 8, 8, 128, 2816, 4000},
+                .device = {.name = "d", .peak_flops = 1e14, .gemm_efficiency = 0.6, .attention_forward = 0.5,
+                           .attention_backward = 0.3, .memory_bytes = 8e10, .memory_bandwidth = 2e12,
+                           .pack_overhead = 1e-5, .intra_node = {3e11, 1e-6}, .inter_node = {4e10, 1e-6},
+                           .host = {5e10, 1e-6}},
+                .layout = {.dp = 2, .tp = 1, .cp = 1, .pp = 4}};
+  const Plan both = plan_slimpack(lengths, job, {.packs = 24});
+  const Plan forward_only = plan_slimpack(lengths, job, {.asymmetric = false, .packs = 24});
+  const PlanMetrics own = plan_metrics(both), mirrored = plan_metrics(forward_only);
+  CHECK(own.max_over_mean_forward < 1.02);
+  CHECK(own.max_over_mean_backward < 1.02);
+  CHECK(mirrored.max_over_mean_forward < 1.02);
+  CHECK(mirrored.max_over_mean_backward > 1.05);
+  CHECK(both.step.seconds < forward_only.step.seconds);
+  CHECK(own.replica_imbalance < 1.005);
+}
+
+TEST_CASE("impossible jobs are refused with what would be accepted") {
+  const Job job{.model = {"tiny", 2, 64, 4, 2, 16, 160, 500},
+                .device = {.name = "d", .peak_flops = 1e12, .gemm_efficiency = 0.5, .attention_forward = 0.4,
+                           .attention_backward = 0.3, .memory_bytes = 2e7, .memory_bandwidth = 1e11, .pack_overhead = 1e-6,
+                           .intra_node = {1e10, 0}, .inter_node = {1e9, 0}, .host = {1e9, 0}},
+                .layout = {.dp = 2, .tp = 1, .cp = 1, .pp = 2}};
+  const auto message = [](auto&& call) -> std::string {
+    try {
+      call();
+    } catch (const InvalidInput& error) {
+      return error.what();
+    }
+    return "";
+  };
+  const auto plan = [&](std::vector<Tokens> lengths, Job j, double reserve = 0.0) {
+    const TransformerMemory memory(j, {.reserve_bytes = reserve});
+    return plan_slimpack(lengths, j, CalibratedCost(j), memory);
+  };
+  CHECK_THAT(message([&] { (void)plan({5}, job); }), Catch::Contains("dp is 2") && Catch::Contains("the 1 samples"));
+  CHECK_THAT(message([&] { (void)plan({5, 0, 7}, job); }), Catch::Contains("sample 1 has 0 tokens"));
+  CHECK_THAT(message([&] { (void)plan({}, job); }), Catch::Contains("no samples"));
+  Job deep = job;
+  deep.layout.pp = 3;
+  CHECK_THAT(message([&] { (void)plan({5, 6}, deep); }), Catch::Contains("pp is 3") && Catch::Contains("2 layers"));
+  CHECK_THAT(message([&] { (void)plan({5, 1 << 20}, job); }),
+             Catch::Contains("sample 1 has 1048576") && Catch::Contains("2 merged pipelines"));
+}
+
+TEST_CASE("planners work with a user's own cost model") {
+  struct Own {
+    std::size_t stages() const { return 3; }
+    double slice_seconds(std::size_t stage, Tokens begin, Tokens end, Pass pass) const {
+      return static_cast<double>(end - begin) * (1.0 + static_cast<double>(stage)) * (pass == Pass::forward ? 1e-6 : 2e-6) +
+             1e-9 * twice_causal_pairs(begin, end);
+    }
+    double pack_seconds(std::size_t, Pass) const { return 1e-5; }
+    double transfer_seconds(Tokens, Pass) const { return 1e-6; }
+  };
+  std::mt19937 random(3);
+  Job job = oracle::random_job(random, 2, 1e10);
+  job.model.layers = 3;
+  job.layout.pp = 3;
+  const std::vector<Tokens> lengths = oracle::random_lengths(random, 60, 0, 5000);
+  const TransformerMemory memory(job, {.reserve_bytes = 0.0});
+  check_plan(plan_slimpack(lengths, job, Own{}, memory), memory);
+  CHECK(violations(plan_megatron(lengths, job, Own{}, memory)).empty());
+}
+
+TEST_CASE("a million samples are planned", "[slow]") {
+  std::mt19937 random(1);
+  const std::vector<Tokens> lengths = oracle::random_lengths(random, 1000000, 0, 100000);
+  Job job = oracle::random_job(random, 64, 1e12);
+  job.model.layers = 4;
+  job.layout.pp = 4;
+  const Plan plan = plan_slimpack(lengths, job, {.packs = 64});
+  CHECK(violations(plan).empty());
+  CHECK(plan_metrics(plan).replica_imbalance < 1.005);
+}
