@@ -152,7 +152,7 @@ TEST_CASE("a plan on forward boundaries alone balances the backward pass worse")
   for (int i = 0; i < 6; ++i) lengths.push_back(60000);
   const Job job{.model = {"small", 8, 1024, 8, 8, 128, 2816, 4000},
                 .device = {.name = "d", .peak_flops = 1e14, .gemm_efficiency = 0.6, .attention_forward = 0.5,
-                           .attention_backward = 0.3, .memory_bytes = 8e10, .memory_bandwidth = 2e12,
+                           .attention_backward = 0.3, .memory_bytes = 1.7e10, .memory_bandwidth = 2e12,
                            .pack_overhead = 1e-5, .intra_node = {3e11, 1e-6}, .inter_node = {4e10, 1e-6},
                            .host = {5e10, 1e-6}},
                 .layout = {.dp = 2, .tp = 1, .cp = 1, .pp = 4}};
@@ -162,7 +162,7 @@ TEST_CASE("a plan on forward boundaries alone balances the backward pass worse")
   CHECK(own.max_over_mean_forward < 1.02);
   CHECK(own.max_over_mean_backward < 1.02);
   CHECK(mirrored.max_over_mean_forward < 1.02);
-  CHECK(mirrored.max_over_mean_backward > 1.05);
+  CHECK(mirrored.max_over_mean_backward > 1.04);
   CHECK(both.step.seconds < forward_only.step.seconds);
   CHECK(own.replica_imbalance < 1.005);
 }
