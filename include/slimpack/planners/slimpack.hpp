@@ -57,6 +57,8 @@ class SlimPackSearch {
 
   using Result = SlimPackResult;
 
+  /// A group has to be slower than all before it by this factor for a search of its own.
+  static constexpr double worth_a_search = 1.001;
   /// A first candidate that misses the incumbent by this factor.
   static constexpr double not_worth_a_search = 1.15;
 
@@ -91,7 +93,7 @@ class SlimPackSearch {
       GroupSchedule& best = result.schedules[g];
       evaluate_(groups[g], counts_[first], best);
       if (best.seconds > incumbent * not_worth_a_search) return {};
-      if (best.seconds > result.seconds) first = search(groups[g], first, result.seconds, best);
+      if (best.seconds > result.seconds * worth_a_search) first = search(groups[g], first, result.seconds, best);
       result.seconds = std::max(result.seconds, best.seconds);
     }
     if (result.seconds >= incumbent) result.seconds = std::numeric_limits<double>::infinity();

@@ -213,24 +213,44 @@ class MicroPackCutter {
   template <CostModel M>
   [[nodiscard]] Around aligned_around(double budget, const M& cost) const {
     const Tokens length = current().length;
+    bool quadratic = false;
+    if constexpr (QuadraticCostModel<M>) quadratic = cost.is_quadratic();
+    const auto cost_of = [&](Tokens from, Tokens to) {
+      return forward_ ? pipeline_seconds(cost, from, to, pass_)
+                      : pipeline_seconds(cost, length - to, length - from, pass_);
+    };
     const auto part = [&](Tokens tokens) {
       if (tokens == 0) return AlignedPart{0, 0.0, rest_};
-      const auto cost_of = [&](Tokens from, Tokens to) {
-        return forward_ ? pipeline_seconds(cost, from, to, pass_)
-                        : pipeline_seconds(cost, length - to, length - from, pass_);
-      };
-      return AlignedPart{tokens, cost_of(taken_, taken_ + tokens), cost_of(taken_ + tokens, length)};
+      const double seconds = cost_of(taken_, taken_ + tokens);
+      // Only polynomial costs are sure to add up.
+      return AlignedPart{tokens, seconds, quadratic ? rest_ - seconds : cost_of(taken_ + tokens, length)};
     };
+    const Tokens fitting = fitting_tokens(budget, cost);
     if (forward_) {
-      const Tokens end = longest_slice(cost, taken_, length, budget, pass_);
+      const Tokens end = taken_ + fitting;
       const Tokens low = std::max(taken_, end / tile_ * tile_);
       return {part(low - taken_), part(std::min(length, (end / tile_ + 1) * tile_) - taken_)};
     }
-    const Tokens top = length - taken_;
-    const Tokens begin = longest_slice_before(cost, top, Tokens{0}, budget, pass_);
+    const Tokens top = length - taken_, begin = top - fitting;
     const Tokens low = std::min(top, (begin + tile_ - 1) / tile_ * tile_);
     const Tokens high = begin == 0 ? 0 : (begin - 1) / tile_ * tile_;
     return {part(top - low), part(top - high)};
+  }
+
+  /// Next tokens of the current sample that cost about `budget`, which is less than they all cost. A closed form may
+  /// be a token off; boundaries are compared by their cost afterwards.
+  template <CostModel M>
+  [[nodiscard]] Tokens fitting_tokens(double budget, const M& cost) const {
+    const Tokens length = current().length, left = length - taken_;
+    if constexpr (QuadraticCostModel<M>) {
+      if (cost.is_quadratic()) {
+        const SliceCoefficients& c = cost.pipeline_coefficients(pass_);
+        const double x = forward_ ? tokens_after(c, taken_, budget) : tokens_before(c, left, budget);
+        return std::clamp(static_cast<Tokens>(x), Tokens{0}, left - 1);
+      }
+    }
+    return forward_ ? longest_slice(cost, taken_, length, budget, pass_) - taken_
+                    : left - longest_slice_before(cost, left, Tokens{0}, budget, pass_);
   }
 
   /// Takes `n` tokens of the current sample, after which `remaining` is the cost of the others.
