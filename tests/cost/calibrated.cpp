@@ -1,0 +1,144 @@
+#include "slimpack/cost/calibrated.hpp"
+
+#include <catch2/catch.hpp>
+#include <random>
+
+#include "slimpack/cost/inverse.hpp"
+#include "slimpack/cost/memory.hpp"
+#include "slimpack/cost/packs.hpp"
+#include "slimpack/model/presets.hpp"
+
+using namespace slimpack;
+
+namespace {
+
+Job job(std::int32_t tp = 1, std::int32_t cp = 1) {
+  return {transformer_preset("llama-13b"), device_preset("h100"), {.dp = 2, .tp = tp, .cp = cp, .pp = 8}};
+}
+
+}  // namespace
+
+TEST_CASE("FLOPs follow the plan format's formula and add up token by token") {
+  const Transformer m = transformer_preset("llama-70b");
+  const double h = 8192, a = 64, g = 8, d = 128, f = 28672;
+  const Flops flops = slice_flops(m, 100, 356, Pass::forward);
+  CHECK(flops.linear == Approx(256 * (2 * h * (a * d + 2 * g * d) + 2 * a * d * h + 6 * h * f)));
+  CHECK(flops.attention == Approx(2 * a * d * (356.0 * 357 - 100.0 * 101)));
+  Flops sum;
+  for (Tokens t = 100; t < 356; ++t) sum += slice_flops(m, t, t + 1, Pass::backward);
+  CHECK(sum.linear == Approx(2 * flops.linear));
+  CHECK(sum.attention == Approx(2.5 * flops.attention));
+  // A million tokens: nothing cancels or overflows.
+  CHECK(twice_causal_pairs(999999, 1000000) == 2000000.0);
+}
+
+TEST_CASE("calibrated time is FLOPs over achieved rates, plus what moves memory") {
+  const CalibratedCost cost(job());
+  const Device d = device_preset("h100");
+  const Flops flops = slice_flops(cost.job().model, 0, 4096, Pass::forward);
+  const double compute = 5 * (flops.linear / (d.peak_flops * d.gemm_efficiency) + flops.attention / (d.peak_flops * d.attention_forward));
+  const double streamed = 5 * 4096.0 * 2 * (10.0 * 5120 + 2 * 128 * 80 + 3 * 13824) / d.memory_bandwidth;
+  CHECK(cost.slice_seconds(3, 0, 4096, Pass::forward) == Approx(compute + streamed));
+  CHECK(cost.slice_seconds(7, 0, 4096, Pass::forward) > cost.slice_seconds(3, 0, 4096, Pass::forward));
+  CHECK(cost.slice_seconds(0, 100, 100, Pass::backward) == 0.0);
+}
+
+TEST_CASE("stages add up, slices add up, recomputation adds forward layers") {
+  for (const std::int32_t cp : {1, 4}) {
+    const CalibratedCost cost(job(2, cp));
+    for (const Pass pass : {Pass::forward, Pass::backward}) {
+      double sum = 0.0;
+      for (std::size_t s = 0; s < cost.stages(); ++s) sum += cost.slice_seconds(s, 700, 9000, pass);
+      CHECK(cost.pipeline_seconds(700, 9000, pass) == Approx(sum).epsilon(1e-12));
+      const double parts = cost.pipeline_seconds(700, 5000, pass) + cost.pipeline_seconds(5000, 9000, pass);
+      // Parts repeat communication, never less.
+      CHECK(parts >= sum * (1 - 1e-12));
+      if (cp == 1) CHECK(parts == Approx(sum).epsilon(1e-12));
+    }
+    const std::vector<std::int32_t> again{2, 0, 5, 0, 0, 0, 0, 1};
+    const CalibratedCost more = cost.with_recompute(again);
+    for (std::size_t s = 0; s < 7; ++s) {
+      const double extra = more.slice_seconds(s, 0, 3000, Pass::backward) - cost.slice_seconds(s, 0, 3000, Pass::backward);
+      CHECK(extra == Approx(cost.slice_seconds(s, 0, 3000, Pass::forward) * again[s] / 5.0).margin(1e-12));
+      CHECK(more.slice_seconds(s, 0, 3000, Pass::forward) == cost.slice_seconds(s, 0, 3000, Pass::forward));
+    }
+  }
+}
+
+TEST_CASE("a context-parallel group shares the work and pays for the exchange") {
+  const CalibratedCost one(job());
+  for (const auto exchange : {ContextExchange::ring, ContextExchange::ulysses, ContextExchange::cheapest}) {
+    const CalibratedCost base(job(), {.exchange = exchange});
+    const CalibratedCost four = base.with_context_parallel(4);
+    for (const Tokens begin : {0, 100000}) {
+      const double shared = four.slice_seconds(2, begin, begin + 4096, Pass::backward);
+      CHECK(shared >= one.slice_seconds(2, begin, begin + 4096, Pass::backward) / 4 * (1 - 1e-12));
+    }
+  }
+  const CalibratedCost cheapest(job()), ring(job(), {.exchange = ContextExchange::ring});
+  CHECK(cheapest.with_context_parallel(4).slice_seconds(2, 0, 512, Pass::forward) <=
+        ring.with_context_parallel(4).slice_seconds(2, 0, 512, Pass::forward));
+  const CalibratedCost ulysses(job(), {.exchange = ContextExchange::ulysses});
+  CHECK(ulysses.supports_context_parallel(8));
+  CHECK_FALSE(ulysses.supports_context_parallel(3));  // 40 heads
+  CHECK_THROWS_WITH(ulysses.with_context_parallel(3), Catch::Contains("40 heads"));
+  CHECK(ring.supports_context_parallel(3));
+}
+
+TEST_CASE("inverses find the longest slice within a budget") {
+  std::mt19937 random(5);
+  for (int i = 0; i < 300; ++i) {
+    const CalibratedCost cost(job(1, i % 3 == 0 ? 4 : 1));
+    const Pass pass = i % 2 == 0 ? Pass::forward : Pass::backward;
+    const Tokens length = std::uniform_int_distribution<Tokens>(1, 200000)(random);
+    const Tokens at = std::uniform_int_distribution<Tokens>(0, length)(random);
+    const double whole = cost.pipeline_seconds(0, length, pass);
+    const double budget = whole * std::uniform_real_distribution<double>(0.0, 1.1)(random);
+    const Tokens end = longest_slice(cost, at, length, budget, pass);
+    CHECK(cost.pipeline_seconds(at, end, pass) <= budget);
+    CHECK((end == length || cost.pipeline_seconds(at, end + 1, pass) > budget));
+    const Tokens begin = longest_slice_before(cost, at, 0, budget, pass);
+    CHECK(cost.pipeline_seconds(begin, at, pass) <= budget);
+    CHECK((begin == 0 || cost.pipeline_seconds(begin - 1, at, pass) > budget));
+  }
+}
+
+TEST_CASE("memory counts weights, gradients, optimiser and activations") {
+  Job one = job();
+  one.layout = {.dp = 4, .tp = 2, .cp = 1, .pp = 8};
+  const double parameters = 5 * (4.0 * 5120 * 5120 + 3.0 * 5120 * 13824 + 2 * 5120) / 2;
+  const double expected[] = {18.0, 2 + 4 + 12.0 / 4, 2 + 4.0 / 4 + 12.0 / 4, 18.0 / 4};
+  for (int zero = 0; zero <= 3; ++zero) {
+    const TransformerMemory memory(one, {.zero_stage = zero, .reserve_bytes = 1e9});
+    CHECK(memory.static_bytes(3) == Approx(parameters * expected[zero] + 1e9));
+  }
+  const TransformerMemory memory(one);
+  const double layer = (2.0 * (4 * 5120 + 2 * 128 * 80 + 3 * 13824) + 4 * 40) / 2, kept = (2.0 * 5120 + 4.0 * 5120) / 2;
+  CHECK(memory.activation_bytes(3, 0) == Approx(5 * layer));
+  CHECK(memory.activation_bytes(3, 2) == Approx(3 * layer + 2 * kept));
+  CHECK(memory.kv_gradient_bytes(3) == Approx(5 * 2.0 * 2 * 5120 / 2));
+  CHECK(memory.workspace_bytes(7, Pass::forward, 1000, 0) > memory.workspace_bytes(3, Pass::forward, 1000, 0));
+  CHECK(memory.workspace_bytes(3, Pass::backward, 1000, 1) > memory.workspace_bytes(3, Pass::backward, 1000, 0));
+  CHECK(TransformerMemory(one, {.offload = 0.5}).activation_bytes(3, 0) < memory.activation_bytes(3, 0));
+  CHECK_THROWS_WITH(TransformerMemory(one, {.zero_stage = 4}), Catch::Contains("zero_stage is 4"));
+}
+
+TEST_CASE("pack times are sums over slices plus a constant, for any kind of model") {
+  Packs packs;
+  packs.add({0, 0, 1000});
+  packs.add({1, 128, 640});
+  packs.close();
+  packs.close();
+  for (const std::int32_t cp : {1, 2}) {
+    const CalibratedCost cost(job(1, cp));
+    std::vector<double> seconds, transfer;
+    append_pack_times(packs, cost, Pass::backward, seconds, transfer);
+    REQUIRE(seconds.size() == 16);
+    for (std::size_t s = 0; s < 8; ++s) {
+      CHECK(seconds[s] == Approx(cost.pack_seconds(s, Pass::backward) + cost.slice_seconds(s, 0, 1000, Pass::backward) +
+                                 cost.slice_seconds(s, 128, 640, Pass::backward)));
+      CHECK(seconds[8 + s] == cost.pack_seconds(s, Pass::backward));
+    }
+    CHECK(transfer[0] == cost.transfer_seconds(1512, Pass::backward));
+  }
+}
