@@ -167,10 +167,16 @@ struct Found {
 };
 
 /// Limits to what a member holds of one sample, as shares of the tokens that a stage holds without recomputation.
-inline constexpr double token_limits[] = {0.35, 0.55};
+inline constexpr double token_limits[] = {0.55, 0.35};
+
+[[nodiscard]] inline bool recomputes(const SlimPackResult& result) {
+  return std::any_of(result.schedules.begin(), result.schedules.end(), [](const GroupSchedule& schedule) {
+    return std::any_of(schedule.recompute.begin(), schedule.recompute.end(), [](std::int32_t r) { return r > 0; });
+  });
+}
 
 /// Merges as little as the capacity asks for. Where memory forces recomputation or a shorter lead on the pipelines of
-/// the longest samples, tries first to spread long samples further, so that their activations fit as they are.
+/// the longest samples, tries first to spread long samples further, until their activations fit as they are.
 template <CostModel C, MemoryModel M>
 [[nodiscard]] Found search_distributions(Distributor<C, M>& distribute, SlimPackSearch<C, M>& search, const M& memory,
                                          const SlimPackOptions& options) {
@@ -191,6 +197,7 @@ template <CostModel C, MemoryModel M>
     const double whole = room / (memory.activation_bytes(0, 0) + memory.kv_gradient_bytes(0));
     for (const double share : token_limits) {
       if (share * whole < static_cast<double>(distribute.longest())) consider(share * whole, 1.5 * least_merged);
+      if (!found.groups.empty() && !recomputes(found.result)) break;
     }
   }
   if (found.groups.empty() || least_merged < found.result.seconds * SlimPackSearch<C, M>::not_worth_a_search) {
@@ -202,11 +209,13 @@ template <CostModel C, MemoryModel M>
 /// Feeds the simulated overhead of pipelines back to Phase 1. Returns whether that made the step shorter.
 template <CostModel C, MemoryModel M>
 bool rebalance(Distributor<C, M>& distribute, SlimPackSearch<C, M>& search, const SlimPackOptions& options,
-               Found& found) {
+               std::size_t pipelines, Found& found) {
   bool changed = false;
   for (int round = 0; round < options.rebalance_rounds; ++round) {
     double mean = 0.0;
-    for (const GroupSchedule& s : found.result.schedules) mean += s.seconds / static_cast<double>(found.groups.size());
+    for (const GroupSchedule& s : found.result.schedules) {
+      mean += s.seconds * static_cast<double>(s.times.size()) / static_cast<double>(pipelines);
+    }
     if (!(found.result.seconds > 1.02 * mean)) break;
     Found other{.most_tokens = found.most_tokens,
                 .groups = distribute(found.most_tokens, pipeline_overheads(found.groups, found.result.schedules)),
@@ -242,7 +251,7 @@ template <CostModel C, MemoryModel M>
                     cost.pack_seconds(0, Pass::forward) + cost.pack_seconds(0, Pass::backward));
 
   detail::Found found = detail::search_distributions(distribute, search, memory, options);
-  const bool rebalanced = detail::rebalance(distribute, search, options, found);
+  const bool rebalanced = detail::rebalance(distribute, search, options, pipelines, found);
   std::vector<SampleGroup>& groups = found.groups;
   detail::SlimPackResult& best = found.result;
   require(best.seconds < std::numeric_limits<double>::infinity(), "no number of packs that was tried fits into the memory of ",
