@@ -1,0 +1,105 @@
+#ifdef SLIMPACK_TEST_JSON
+#include <catch2/catch.hpp>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "slimpack/cost/memory.hpp"
+#include "slimpack/model/presets.hpp"
+#include "slimpack/plan/html.hpp"
+#include "slimpack/plan/metrics.hpp"
+#include "slimpack/plan/trace.hpp"
+#include "slimpack/planners/slimpack.hpp"
+
+using namespace slimpack;
+
+namespace {
+
+const Job& job() {
+  static const Job made{transformer_preset("llama-7b"), device_preset("h100"), {.dp = 2, .tp = 4, .cp = 1, .pp = 4}};
+  return made;
+}
+
+Plan small_plan() {
+  return plan_slimpack(std::vector<Tokens>{60000, 3000, 2000, 1500, 700, 300, 20, 5}, job(), {.packs = 6});
+}
+
+}  // namespace
+
+TEST_CASE("a trace holds every task at its time, and no two at once on a stage") {
+  const Plan plan = small_plan();
+  const Timeline timeline = time_plan(plan);
+  const auto trace = nlohmann::json::parse(to_trace(plan, timeline));
+  std::map<std::pair<int, int>, double> end;
+  std::size_t events = 0, tasks = 0;
+  for (const auto& event : trace["traceEvents"]) {
+    if (event["ph"] != "X") continue;
+    const int p = event["pid"], s = event["tid"];
+    const double start = event["ts"], duration = event["dur"];
+    CHECK(start >= end[{p, s}] - 0.002);  // microseconds are rounded to nanoseconds
+    end[{p, s}] = start + duration;
+    const std::size_t i = events++ % plan.pipelines[0].order[0].size();
+    if (p == 0 && s == 0) {
+      CHECK(event["name"] == to_string(plan.pipelines[0].order[0][i]));
+      CHECK(start == Approx(timeline.stages[0][0][i].start * 1e6).margin(0.001));
+      CHECK(event["args"]["tokens"] == count_tokens(plan.of(plan.pipelines[0].order[0][i].pass).packs[plan.pipelines[0].order[0][i].pack]));
+    }
+  }
+  for (const PipelinePlan& pipeline : plan.pipelines) {
+    for (const auto& order : pipeline.order) tasks += order.size();
+  }
+  CHECK(events == tasks);
+}
+
+TEST_CASE("the page stands alone and holds the plans it is given") {
+  const Plan plan = small_plan();
+  const Timeline timeline = time_plan(plan);
+  const MemoryCurves memory = memory_over_time(plan, timeline, TransformerMemory(job()));
+  std::ostringstream out;
+  write_html(out, std::vector<PlanView>{{&plan, &timeline, &memory, "a </script> \"quoted\" \\ title"}, {&plan, &timeline, nullptr, "b"}},
+             "figures <b>& more");
+  const std::string page = out.str();
+  for (const char* foreign : {"http:", "https:", "src=", "href=", "import ", "@import"}) CHECK(page.find(foreign) == std::string::npos);
+  CHECK(page.find("figures &lt;b&gt;&amp; more") != std::string::npos);
+  const auto begin = page.find("DATA=") + 5, end = page.find(";\n'use strict'");
+  REQUIRE(end != std::string::npos);
+  const auto data = nlohmann::json::parse(page.substr(begin, end - begin));
+  REQUIRE(data.size() == 2);
+  CHECK(page.find("</script>") == page.rfind("</script>"));
+  CHECK(data[0]["end"] == std::llround(timeline.seconds * 1e6));
+  CHECK(data[0]["packs"][0].size() == plan.forward.packs.size());
+  CHECK(data[0]["stages"][1][3].size() == plan.pipelines[1].order[3].size());
+  CHECK(data[0]["memory"].size() == 2);
+  CHECK_FALSE(data[1].contains("memory"));
+  CHECK_THROWS_WITH(write_html(out, {}, ""), Catch::Contains("0 plans"));
+  CHECK_THROWS_WITH(write_html(out, std::vector<PlanView>{{&plan, nullptr, nullptr, ""}}, ""), Catch::Contains("lacks its timeline"));
+}
+
+TEST_CASE("metrics are what their names say") {
+  Plan plan;
+  plan.tokens = {10, 20, 30};
+  plan.deferred = {1};
+  plan.pipelines.resize(2);
+  const auto add = [](PassPlan& pass, std::vector<PipelineId> members, double a, double b) {
+    pass.packs.close();
+    for (const PipelineId p : members) pass.pipelines.add(p);
+    pass.pipelines.close();
+    pass.seconds.add(a);
+    pass.seconds.add(b);
+    pass.seconds.close();
+  };
+  add(plan.forward, {0, 1}, 1, 1);
+  add(plan.forward, {0}, 3, 1);
+  add(plan.forward, {1}, 1, 1);
+  add(plan.backward, {0}, 2, 2);
+  add(plan.backward, {1}, 4, 2);
+  plan.step.peak_bytes = {{5, 9}, {7, 1}};
+  const PlanMetrics metrics = plan_metrics(plan);
+  CHECK(metrics.max_over_mean_forward == Approx(4.0 / 3.0));
+  CHECK(metrics.max_over_mean_backward == 1.0);
+  CHECK(metrics.replica_imbalance == 1.0);  // 2 + 4 + 4 and 2 + 2 + 6
+  CHECK(metrics.peak_bytes == 9);
+  CHECK(metrics.packs == 3);
+  CHECK(metrics.tokens == 40);
+}
+#endif
