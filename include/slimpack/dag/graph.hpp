@@ -1,11 +1,10 @@
 #pragma once
 
+#include <algorithm>
 #include <cassert>
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <string>
-#include <utility>
 #include <vector>
 
 #include "slimpack/core/error.hpp"
@@ -14,129 +13,104 @@ namespace slimpack {
 
 /// Index of a task in a task graph.
 using TaskId = std::uint32_t;
+/// Index of a dependency among those a graph was built from.
+using EdgeId = std::uint32_t;
 
-/// A dependency: `to` can't begin before `from` is done, and `lag` seconds have passed.
+/// A dependency: `to` can't begin before `from` is done.
 struct Edge {
   TaskId from = 0;
   TaskId to = 0;
-  double lag = 0.0;
+
+  friend bool operator==(const Edge&, const Edge&) = default;
 };
 
-/// A task graph whose tasks are numbered in topological order, stored by predecessors (CSR). Weights stand beside
-/// it: durations change without rebuilding. Algorithms are one pass over consecutive memory.
-class TaskGraph {
+/// A directed graph of tasks, stored by successors (CSR). It holds no weights: those stand beside it, by task or by
+/// edge, so that durations change without rebuilding.
+class Graph {
  public:
-  struct Predecessor {
-    TaskId task;  ///< position of the predecessor, smaller than the task's own
-    double lag;
-  };
+  [[nodiscard]] std::size_t size() const { return offsets_.size() - 1; }
+  [[nodiscard]] std::size_t edges() const { return targets_.size(); }
 
-  [[nodiscard]] std::size_t size() const { return original_.size(); }
-  [[nodiscard]] std::size_t edges() const { return predecessors_.size(); }
-  [[nodiscard]] std::span<const Predecessor> predecessors(std::size_t position) const {
-    return {predecessors_.data() + offsets_[position], predecessors_.data() + offsets_[position + 1]};
+  /// Tasks that wait for `task`, in the order in which their edges were given; repetitions are kept.
+  [[nodiscard]] std::span<const TaskId> successors(TaskId task) const {
+    assert(task < size());
+    return {targets_.data() + offsets_[task], targets_.data() + offsets_[task + 1]};
   }
-  /// The caller's number of the task at a position.
-  [[nodiscard]] TaskId original(std::size_t position) const { return original_[position]; }
-  /// Position of the caller's task.
-  [[nodiscard]] TaskId position(TaskId task) const { return position_[task]; }
+
+  /// Slot of a task's first out-edge; its others follow. Slots count from 0 to edges() - 1.
+  [[nodiscard]] std::size_t first_slot(TaskId task) const { return offsets_[task]; }
+
+  /// Number, in the order in which the edges were given, of the edge at a slot.
+  [[nodiscard]] EdgeId edge_at(std::size_t slot) const { return given_.empty() ? static_cast<EdgeId>(slot) : given_[slot]; }
+
+  /// Successors of all tasks, by slot.
+  [[nodiscard]] std::span<const TaskId> targets() const { return targets_; }
 
  private:
-  friend class TaskGraphBuilder;
-  std::vector<std::uint32_t> offsets_{0};
-  std::vector<Predecessor> predecessors_;
-  std::vector<TaskId> original_;
-  std::vector<TaskId> position_;
+  template <class EachEdge>
+  friend void build_graph_by(std::size_t tasks, EachEdge&& each_edge, Graph& graph);
+
+  std::vector<std::uint32_t> offsets_{0};  // [task + 1]
+  std::vector<TaskId> targets_;            // [slot]
+  std::vector<EdgeId> given_;              // [slot], empty where edges came sorted by `from`
 };
 
-/// Builds task graphs; keeps its memory between calls.
-class TaskGraphBuilder {
- public:
-  /// Numbers the tasks topologically (Kahn) and stores their predecessors in that order.
-  /// @param tasks number of tasks. @param edges between tasks 0 … tasks - 1, in any order, repetitions allowed.
-  /// @param name says a task's name for the message about a cycle: `std::string name(TaskId)`.
-  /// @throws InvalidInput naming the tasks of a cycle, or an edge's task that doesn't exist.
-  /// Complexity: O(tasks + edges).
-  template <class Name>
-  [[nodiscard]] TaskGraph build(std::size_t tasks, std::span<const Edge> edges, Name&& name) {
-    for (const Edge& edge : edges) {
-      require(edge.from < tasks && edge.to < tasks, "edge from task ", edge.from, " to task ", edge.to,
-              "; expected tasks below ", tasks);
-    }
-    count(tasks, edges);
-    TaskGraph graph;
-    order(tasks, graph);
-    if (graph.original_.size() < tasks) throw InvalidInput("tasks wait for each other: " + cycle(tasks, edges, name));
-    store(tasks, edges, graph);
-    return graph;
+/// Builds a graph from edges that are enumerated twice: once to count, once to store. No list of them is needed.
+/// @param tasks number of tasks. @param each_edge calls its argument, `visit(TaskId from, TaskId to)`, once for each
+/// edge, the same edges in the same order at each call. Repetitions are allowed.
+/// @param[out] graph reused memory.
+/// @throws InvalidInput naming an edge to or from a task that doesn't exist, or too many tasks or edges.
+/// Complexity: O(tasks + edges); fastest where edges come sorted by `from`.
+template <class EachEdge>
+void build_graph_by(std::size_t tasks, EachEdge&& each_edge, Graph& graph) {
+  require(tasks < 0xffffffffu, tasks, " tasks; expected fewer than 4294967295");
+  std::vector<std::uint32_t>& offsets = graph.offsets_;
+  offsets.assign(tasks + 1, 0);
+  std::size_t edges = 0;
+  TaskId previous = 0;
+  bool sorted = true;
+  each_edge([&](TaskId from, TaskId to) {
+    require(from < tasks && to < tasks, "edge ", edges, " goes from task ", from, " to task ", to,
+            "; expected tasks below ", tasks);
+    ++offsets[from + 1];
+    ++edges;
+    sorted = sorted && from >= previous;
+    previous = from;
+  });
+  require(edges < 0xffffffffu, edges, " edges; expected fewer than 4294967295");
+  for (std::size_t t = 0; t < tasks; ++t) offsets[t + 1] += offsets[t];
+  graph.targets_.resize(edges);
+  graph.given_.resize(sorted ? 0 : edges);
+  EdgeId number = 0;
+  if (sorted) {
+    each_edge([&](TaskId, TaskId to) { graph.targets_[number++] = to; });
+    return;
   }
+  each_edge([&](TaskId from, TaskId to) {  // moves every offset to the next task's, which is undone below
+    const std::uint32_t slot = offsets[from]++;
+    graph.targets_[slot] = to;
+    graph.given_[slot] = number++;
+  });
+  std::copy_backward(offsets.begin(), offsets.end() - 1, offsets.end());
+  offsets.front() = 0;
+}
 
- private:
-  void count(std::size_t tasks, std::span<const Edge> edges) {
-    offsets_.assign(tasks + 1, 0);
-    waiting_.assign(tasks, 0);
-    for (const Edge& edge : edges) {
-      ++offsets_[edge.from + 1];
-      ++waiting_[edge.to];
-    }
-    for (std::size_t t = 0; t < tasks; ++t) offsets_[t + 1] += offsets_[t];
-    targets_.resize(edges.size());
-    cursor_.assign(offsets_.begin(), offsets_.end());
-    for (const Edge& edge : edges) targets_[cursor_[edge.from]++] = edge.to;
-  }
+/// Builds a graph from a list of edges, in any order, repetitions allowed. @param[out] graph reused memory.
+/// @throws InvalidInput naming an edge to or from a task that doesn't exist. O(tasks + edges).
+inline void build_graph(std::size_t tasks, std::span<const Edge> edges, Graph& graph) {
+  build_graph_by(
+      tasks,
+      [edges](auto&& visit) {
+        for (const Edge& edge : edges) visit(edge.from, edge.to);
+      },
+      graph);
+}
 
-  void order(std::size_t tasks, TaskGraph& graph) {
-    indegree_ = waiting_;
-    graph.original_.reserve(tasks);
-    graph.position_.assign(tasks, 0);
-    for (TaskId t = 0; t < tasks; ++t) {
-      if (waiting_[t] == 0) graph.original_.push_back(t);
-    }
-    for (std::size_t next = 0; next < graph.original_.size(); ++next) {
-      const TaskId from = graph.original_[next];
-      graph.position_[from] = static_cast<TaskId>(next);
-      for (std::uint32_t e = offsets_[from]; e < offsets_[from + 1]; ++e) {
-        if (--waiting_[targets_[e]] == 0) graph.original_.push_back(targets_[e]);
-      }
-    }
-  }
-
-  void store(std::size_t tasks, std::span<const Edge> edges, TaskGraph& graph) {
-    graph.offsets_.assign(tasks + 1, 0);
-    for (std::size_t p = 0; p < tasks; ++p) graph.offsets_[p + 1] = graph.offsets_[p] + indegree_[graph.original_[p]];
-    graph.predecessors_.resize(edges.size());
-    cursor_.assign(graph.offsets_.begin(), graph.offsets_.end());
-    for (const Edge& edge : edges) {
-      graph.predecessors_[cursor_[graph.position_[edge.to]]++] = {graph.position_[edge.from], edge.lag};
-    }
-  }
-
-  /// Names of the tasks on one cycle. Every task that still waits has a predecessor that still waits; walking back
-  /// must meet a task again.
-  template <class Name>
-  [[nodiscard]] std::string cycle(std::size_t tasks, std::span<const Edge> edges, Name&& name) const {
-    constexpr TaskId none = ~TaskId{0};
-    std::vector<TaskId> before(tasks, none);
-    TaskId at = none;
-    for (const Edge& edge : edges) {
-      if (waiting_[edge.from] > 0 && waiting_[edge.to] > 0) before[at = edge.to] = edge.from;
-    }
-    std::vector<std::uint8_t> seen(tasks, 0);
-    for (; seen[at] == 0; at = before[at]) seen[at] = 1;
-    std::vector<TaskId> members{at};
-    for (TaskId t = before[at]; t != at; t = before[t]) members.push_back(t);
-    std::string text = name(at);
-    for (std::size_t i = members.size(); i-- > 0;) text += " -> " + std::string(name(members[i]));
-    return text;
-  }
-
-  std::vector<std::uint32_t> offsets_, cursor_, indegree_, waiting_;
-  std::vector<TaskId> targets_;
-};
-
-/// One call of TaskGraphBuilder, with numbers for names.
-[[nodiscard]] inline TaskGraph build_task_graph(std::size_t tasks, std::span<const Edge> edges) {
-  return TaskGraphBuilder().build(tasks, edges, [](TaskId task) { return std::to_string(task); });
+/// The same, into a new graph.
+[[nodiscard]] inline Graph build_graph(std::size_t tasks, std::span<const Edge> edges) {
+  Graph graph;
+  build_graph(tasks, edges, graph);
+  return graph;
 }
 
 }  // namespace slimpack

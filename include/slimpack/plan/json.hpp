@@ -28,13 +28,20 @@ class JsonText {
  public:
   explicit JsonText(std::string& out) : out_(out) {}
 
-  template <class T>
-    requires(std::integral<T> || std::floating_point<T>)
-  void value(T number) {
+  void value(std::integral auto number) {
     char digits[32];
     const auto end = std::to_chars(digits, digits + sizeof digits, number).ptr;
     separate();
     out_.append(digits, end);
+  }
+  void value(double number) {
+    require(std::isfinite(number), "the plan's field '", key_, "' holds ", number,
+            "; expected a finite number, for JSON has no other");
+    char digits[32];
+    const auto end = std::to_chars(digits, digits + sizeof digits, number).ptr;
+    separate();
+    // "-0" would be read back as an integer, which has no sign of zero.
+    out_.append(number == 0.0 && std::signbit(number) ? "-0.0" : std::string_view(digits, end));
   }
   void value(std::string_view text) {
     separate();
@@ -47,16 +54,13 @@ class JsonText {
     out_ += to_string(task);
     out_ += '"';
   }
-  void null() {
-    separate();
-    out_ += "null";
-  }
   template <class T>
   void field(std::string_view key, const T& item) {
     this->key(key);
     value(item);
   }
   void key(std::string_view name) {
+    key_ = name;
     separate();
     out_ += '"';
     out_ += name;
@@ -86,6 +90,7 @@ class JsonText {
     first_ = false;
   }
   std::string& out_;
+  std::string_view key_;
   bool first_ = true;
 };
 
@@ -201,7 +206,9 @@ inline void write_step(const StepPlan& step, JsonText& json) {
 
 }  // namespace detail
 
-/// The plan file (docs/plan-format.md) of a plan. Doubles read back exactly. O(size of the plan).
+/// The plan file (docs/plan-format.md) of a plan. Doubles read back exactly; text that is not UTF-8 doesn't:
+/// its bad bytes become U+FFFD.
+/// @throws InvalidInput naming a field that holds an infinity or NaN. O(size of the plan).
 [[nodiscard]] inline std::string to_json(const Plan& plan) {
   std::string text;
   detail::JsonText json(text);
@@ -233,75 +240,93 @@ inline void write_step(const StepPlan& step, JsonText& json) {
   return text;
 }
 
+/// Writes `to_json(plan)`. Whether all was written, the stream's state says.
 inline void write_json(std::ostream& out, const Plan& plan) { out << to_json(plan); }
 
 namespace detail {
 
-/// A JSON value and where it stands, for messages.
+/// A JSON value and where it stands, for messages. Its path is put together only when one is needed: a place
+/// points to the place that it was reached from, which has to outlive it.
 class JsonPlace {
  public:
-  JsonPlace(const nlohmann::json& value, std::string path) : value_(value), path_(std::move(path)) {}
+  explicit JsonPlace(const nlohmann::json& value) : value_(value) {}
 
-  [[nodiscard]] bool has(const char* key) const { return value_.is_object() && value_.contains(key); }
+  /// Whether the field is there, and not null.
+  [[nodiscard]] bool has(const char* key) const {
+    if (!value_.is_object()) return false;
+    const auto found = value_.find(key);
+    return found != value_.end() && !found->is_null();
+  }
 
   [[nodiscard]] JsonPlace operator[](const char* key) const {
-    require(value_.is_object(), path_, " is ", value_.type_name(), "; expected an object");
+    require_type(value_.is_object(), "an object");
     const auto found = value_.find(key);
-    require(found != value_.end(), path_, " lacks the field '", key, "'");
-    return {*found, path_ + "." + key};
+    if (found == value_.end()) fail(concat("lacks the field '", key, "'"));
+    return {*found, this, key, 0};
   }
   [[nodiscard]] std::size_t size() const {
-    require(value_.is_array(), path_, " is ", value_.type_name(), "; expected an array");
+    require_type(value_.is_array(), "an array");
     return value_.size();
   }
-  [[nodiscard]] JsonPlace operator[](std::size_t i) const {
-    require(i < size(), path_, " has ", size(), " entries; expected at least ", i + 1);
-    return {value_[i], concat(path_, "[", i, "]")};
-  }
+  /// Entry i < size().
+  [[nodiscard]] JsonPlace operator[](std::size_t i) const { return {value_[i], this, nullptr, i}; }
 
   /// An integer of type T, at least `least`.
   template <class T>
   [[nodiscard]] T integer(std::int64_t least) const {
-    require(value_.is_number_integer(), path_, " is ", brief(), "; expected an integer");
-    const bool too_big = value_.is_number_unsigned() &&
-                         value_.get<std::uint64_t>() > static_cast<std::uint64_t>(std::numeric_limits<T>::max());
-    const bool too_small = !value_.is_number_unsigned() && value_.get<std::int64_t>() < least;
-    const bool below = value_.is_number_unsigned() && least > 0 &&
-                       value_.get<std::uint64_t>() < static_cast<std::uint64_t>(least);
-    require(!too_big && !too_small && !below, path_, " is ", brief(), "; expected an integer from ", least, " to ",
-            std::numeric_limits<T>::max());
+    require_type(value_.is_number_integer(), "an integer");
+    constexpr auto most = std::numeric_limits<T>::max();
+    const bool ok = value_.is_number_unsigned()
+                        ? std::cmp_less_equal(value_.get<std::uint64_t>(), most) &&
+                              std::cmp_greater_equal(value_.get<std::uint64_t>(), least)
+                        : value_.get<std::int64_t>() >= least;
+    if (!ok) fail(concat("is ", brief(), "; expected an integer from ", least, " to ", most));
     return value_.get<T>();
   }
   [[nodiscard]] double number() const {
-    require(value_.is_number() && std::isfinite(value_.get<double>()), path_, " is ", brief(), "; expected a number");
+    require_type(value_.is_number(), "a number");
     return value_.get<double>();
   }
-  [[nodiscard]] std::string text() const {
-    require(value_.is_string(), path_, " is ", brief(), "; expected a string");
-    return value_.get<std::string>();
+  [[nodiscard]] const std::string& text() const {
+    require_type(value_.is_string(), "a string");
+    return value_.get_ref<const std::string&>();
   }
-  [[nodiscard]] const std::string& path() const { return path_; }
-
- private:
+  /// The value in short, for messages.
   [[nodiscard]] std::string brief() const {
     if (value_.is_structured()) return value_.type_name();
     const std::string all = value_.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
     return all.size() <= 40 ? all : all.substr(0, 37) + "...";
   }
+  [[noreturn]] void fail(std::string_view what) const { throw InvalidInput(concat(path(), " ", what)); }
+
+ private:
+  JsonPlace(const nlohmann::json& value, const JsonPlace* parent, const char* key, std::size_t index)
+      : value_(value), parent_(parent), key_(key), index_(index) {}
+
+  void require_type(bool ok, const char* expected) const {
+    if (!ok) fail(concat("is ", brief(), "; expected ", expected));
+  }
+  [[nodiscard]] std::string path() const {
+    if (parent_ == nullptr) return "plan";
+    return key_ != nullptr ? concat(parent_->path(), ".", key_) : concat(parent_->path(), "[", index_, "]");
+  }
+
   const nlohmann::json& value_;
-  std::string path_;
+  const JsonPlace* parent_ = nullptr;
+  const char* key_ = nullptr;
+  std::size_t index_ = 0;
 };
 
 template <class T>
 std::vector<T> read_integers(const JsonPlace& place, std::int64_t least) {
-  std::vector<T> list;
-  for (std::size_t i = 0; i < place.size(); ++i) list.push_back(place[i].integer<T>(least));
+  std::vector<T> list(place.size());
+  for (std::size_t i = 0; i < list.size(); ++i) list[i] = place[i].template integer<T>(least);
   return list;
 }
 
 inline std::vector<double> read_numbers(const JsonPlace& place) {
-  std::vector<double> list;
-  for (std::size_t i = 0; i < place.size(); ++i) list.push_back(place[i].number());
+  std::vector<double> list(place.size());
+  for (std::size_t i = 0; i < list.size(); ++i) list[i] = place[i].number();
   return list;
 }
 
@@ -319,12 +344,26 @@ inline Device read_device(const JsonPlace& place) {
     using Number = std::remove_reference_t<decltype(number)>;
     if (!place.has(key)) return;
     if constexpr (std::integral<Number>) {
-      number = place[key].integer<Number>(0);
+      number = place[key].template integer<Number>(0);
     } else {
       number = place[key].number();
     }
   });
   return device;
+}
+
+inline std::vector<Task> read_order(const JsonPlace& place) {
+  std::vector<Task> tasks(place.size());
+  for (std::size_t i = 0; i < tasks.size(); ++i) {
+    const JsonPlace task = place[i];
+    const std::string& text = task.text();
+    try {
+      tasks[i] = parse_task(text);
+    } catch (const InvalidInput&) {
+      task.fail(concat("is ", task.brief(), "; expected F, B or W followed by a pack number, as in \"F12\""));
+    }
+  }
+  return tasks;
 }
 
 inline PipelinePlan read_pipeline(const JsonPlace& place) {
@@ -333,72 +372,82 @@ inline PipelinePlan read_pipeline(const JsonPlace& place) {
                         .cp = place["cp"].integer<std::int32_t>(1),
                         .layers = read_integers<std::int32_t>(place["layers"], 0),
                         .order = {}};
-  const auto stages = place["pp"].integer<std::uint32_t>(1);
+  const auto stages = place["pp"].integer<std::int32_t>(1);
   const JsonPlace order = place["order"];
-  require(pipeline.layers.size() == stages && order.size() == stages, place.path(), " lists ", pipeline.layers.size(),
-          " layers and ", order.size(), " orders; expected pp = ", stages, " of each");
-  for (std::size_t s = 0; s < stages; ++s) {
-    auto& tasks = pipeline.order.emplace_back();
-    const JsonPlace stage = order[s];
-    for (std::size_t i = 0; i < stage.size(); ++i) {
-      const JsonPlace task = stage[i];
-      try {
-        tasks.push_back(parse_task(task.text()));
-      } catch (const InvalidInput& error) {
-        throw InvalidInput(task.path() + ": " + error.what());
-      }
-    }
+  if (std::cmp_not_equal(pipeline.layers.size(), stages) || std::cmp_not_equal(order.size(), stages)) {
+    place.fail(concat("has pp ", stages, ", ", pipeline.layers.size(), " layers and ", order.size(),
+                      " orders; expected one of each for every stage"));
   }
+  for (std::size_t s = 0; s < order.size(); ++s) pipeline.order.push_back(read_order(order[s]));
   return pipeline;
 }
 
 inline Sharding read_sharding(const JsonPlace& pack) {
   if (!pack.has("sharding")) return Sharding::none;
   const JsonPlace place = pack["sharding"];
-  const std::string text = place.text();
-  require(text == "per_sequence" || text == "per_document", place.path(), " is \"", text,
-          "\"; expected per_sequence or per_document");
-  return text == "per_sequence" ? Sharding::per_sequence : Sharding::per_document;
+  const std::string& text = place.text();
+  if (text == "per_sequence") return Sharding::per_sequence;
+  if (text != "per_document") {
+    place.fail(concat("is ", place.brief(), "; expected \"per_sequence\", \"per_document\" or null"));
+  }
+  return Sharding::per_document;
 }
 
-inline void read_pack(const JsonPlace& place, std::size_t k, std::size_t stages_if_missing, bool backward,
-                      PassPlan& out) {
-  require(place["id"].integer<std::uint32_t>(0) == k, place.path(), ".id; expected packs numbered from 0 in order");
+inline Slice read_slice(const JsonPlace& place) {
+  if (place.size() != 3) place.fail(concat("has ", place.size(), " entries; expected sample, begin and end"));
+  return {place[std::size_t{0}].integer<SampleId>(0), place[1].integer<Tokens>(0),
+          place[2].integer<Tokens>(0)};
+}
+
+/// Packs stand in the order of their ids. A planner that recomputes nothing may leave that list out.
+inline void read_pack(const JsonPlace& place, std::size_t k, bool backward, PassPlan& out) {
+  const JsonPlace id = place["id"], slices = place["slices"], flops = place["flops"],
+                  seconds = place["seconds"];
+  if (id.integer<PackId>(0) != k) id.fail(concat("is ", id.brief(), "; expected ", k, ", the pack's place"));
   for (const PipelineId p : read_integers<PipelineId>(place["pipelines"], 0)) out.pipelines.add(p);
   out.pipelines.close();
-  const JsonPlace slices = place["slices"];
-  for (std::size_t i = 0; i < slices.size(); ++i) {
-    const JsonPlace slice = slices[i];
-    require(slice.size() == 3, slice.path(), " has ", slice.size(), " entries; expected sample, begin, end");
-    out.packs.add({slice[std::size_t{0}].integer<SampleId>(0), slice[1].integer<Tokens>(0), slice[2].integer<Tokens>(0)});
-  }
+  for (std::size_t i = 0; i < slices.size(); ++i) out.packs.add(read_slice(slices[i]));
   out.packs.close();
-  out.flops.push_back({place["flops"]["linear"].number(), place["flops"]["attention"].number()});
-  for (const double seconds : read_numbers(place["seconds"])) out.seconds.add(seconds);
+  out.flops.push_back({flops["linear"].number(), flops["attention"].number()});
+  for (std::size_t s = 0; s < seconds.size(); ++s) out.seconds.add(seconds[s].number());
   out.seconds.close();
   out.transfer_seconds.push_back(place["transfer_seconds"].number());
   out.sharding.push_back(read_sharding(place));
   if (!backward) return;
-  if (place.has("recompute_layers")) {
-    for (const auto layers : read_integers<std::int32_t>(place["recompute_layers"], 0)) out.recompute_layers.add(layers);
-    out.recompute_layers.close();
-  } else {
-    out.recompute_layers.add_row(stages_if_missing);
+  if (!place.has("recompute_layers")) {
+    out.recompute_layers.add_row(seconds.size());
+    return;
   }
+  for (const auto n : read_integers<std::int32_t>(place["recompute_layers"], 0)) out.recompute_layers.add(n);
+  out.recompute_layers.close();
 }
 
 inline void read_packs(const JsonPlace& place, bool backward, PassPlan& out) {
-  for (std::size_t k = 0; k < place.size(); ++k) {
-    const JsonPlace pack = place[k];
-    read_pack(pack, k, pack["seconds"].size(), backward, out);
-  }
+  for (std::size_t k = 0; k < place.size(); ++k) read_pack(place[k], k, backward, out);
+}
+
+inline StepPlan read_step(const JsonPlace& place) {
+  StepPlan step{.seconds = place["seconds"].number(),
+                .sync_seconds = place["sync_seconds"].number(),
+                .pipeline_seconds = place["pipeline_seconds"].number(),
+                .bubble_ratio = place["bubble_ratio"].number(),
+                .lower_bound_seconds = place["lower_bound_seconds"].number(),
+                .peak_bytes = {}};
+  const JsonPlace peaks = place["peak_bytes"];
+  for (std::size_t p = 0; p < peaks.size(); ++p) step.peak_bytes.push_back(read_numbers(peaks[p]));
+  return step;
+}
+
+inline void check_header(const JsonPlace& place) {
+  const JsonPlace format = place["format"];
+  if (format.text() != "slimpack-plan")
+    format.fail(concat("is ", format.brief(), "; expected \"slimpack-plan\""));
+  const JsonPlace version = place["version"];
+  if (version.integer<std::int32_t>(0) != 1) version.fail(concat("is ", version.brief(), "; expected 1"));
 }
 
 inline Plan read_plan(const JsonPlace& place) {
-  require(place["format"].text() == "slimpack-plan", place.path(), ".format is \"", place["format"].text(),
-          "\"; expected \"slimpack-plan\"");
-  require(place["version"].integer<int>(0) == 1, place.path(), ".version is ", place["version"].integer<int>(0),
-          "; expected 1");
+  check_header(place);
   Plan plan;
   plan.planner = place["planner"].text();
   plan.model = read_model(place["model"]);
@@ -409,38 +458,33 @@ inline Plan read_plan(const JsonPlace& place) {
   for (std::size_t p = 0; p < pipelines.size(); ++p) plan.pipelines.push_back(read_pipeline(pipelines[p]));
   read_packs(place["forward"], false, plan.forward);
   read_packs(place["backward"], true, plan.backward);
-  const JsonPlace step = place["step"];
-  plan.step.seconds = step["seconds"].number();
-  plan.step.sync_seconds = step["sync_seconds"].number();
-  plan.step.pipeline_seconds = step["pipeline_seconds"].number();
-  plan.step.bubble_ratio = step["bubble_ratio"].number();
-  plan.step.lower_bound_seconds = step["lower_bound_seconds"].number();
-  const JsonPlace peaks = step["peak_bytes"];
-  for (std::size_t p = 0; p < peaks.size(); ++p) plan.step.peak_bytes.push_back(read_numbers(peaks[p]));
-  if (place.has("notes")) {
-    const JsonPlace notes = place["notes"];
-    for (std::size_t i = 0; i < notes.size(); ++i) plan.notes.push_back(notes[i].text());
-  }
+  plan.step = read_step(place["step"]);
+  if (!place.has("notes")) return plan;
+  const JsonPlace notes = place["notes"];
+  for (std::size_t i = 0; i < notes.size(); ++i) plan.notes.push_back(notes[i].text());
   return plan;
 }
 
 }  // namespace detail
 
-/// Reads a plan file. Unknown fields are ignored. The plan is well formed but not yet valid: see `validate`.
-/// @throws InvalidInput naming the position of a syntax error, or the field and what would be accepted.
-[[nodiscard]] inline Plan parse_json(std::string_view text) {
+/// Reads a plan file (docs/plan-format.md). Fields that it doesn't know are ignored. The plan is well formed,
+/// but not yet valid: see `validate`.
+/// @throws InvalidInput naming the position of a syntax error, or a field by its path (`plan.forward[3].id`)
+/// and what would be accepted. O(size of the text).
+[[nodiscard]] inline Plan read_json(std::string_view text) {
   nlohmann::json json;
   try {
     json = nlohmann::json::parse(text.begin(), text.end());
   } catch (const nlohmann::json::exception& error) {
-    throw InvalidInput("the plan is not JSON: " + std::string(error.what()));
+    throw InvalidInput(concat("the plan is not JSON: ", error.what()));
   }
-  return detail::read_plan({json, "plan"});
+  return detail::read_plan(detail::JsonPlace(json));
 }
 
-/// Reads a plan file from a stream, as `parse_json`.
+/// Reads a plan file from a stream, to its end.
 [[nodiscard]] inline Plan read_json(std::istream& in) {
-  return parse_json(std::string(std::istreambuf_iterator<char>(in), {}));
+  const std::string text(std::istreambuf_iterator<char>(in), {});
+  return read_json(std::string_view(text));
 }
 
 }  // namespace slimpack

@@ -9,6 +9,7 @@
 
 #include "slimpack/core/error.hpp"
 #include "slimpack/cost/concepts.hpp"
+#include "slimpack/dag/memory.hpp"
 #include "slimpack/plan/timeline.hpp"
 
 namespace slimpack {
@@ -27,19 +28,27 @@ struct MemoryCurves {
 
 namespace detail {
 
-/// Looks up what a plan's tasks bring into memory and take out of it.
+/// Looks up what a plan's tasks bring into memory and take out of it, in tokens on each of a pack's members.
 class PackMemory {
  public:
-  explicit PackMemory(const Plan& plan) : plan_(plan) {
-    share(plan.forward, forward_share_);
-    share(plan.backward, backward_share_);
-    match_slices();
+  explicit PackMemory(const Plan& plan) : plan_(plan), parts_(plan.forward.packs.size()) {
+    const std::size_t backward_packs = plan.backward.packs.size();
+    held_.assign(backward_packs, 0.0);
+    started_.assign(backward_packs, 0.0);
+    const SampleSlices forward(plan.forward.packs, plan.tokens.size());
+    const SampleSlices backward(plan.backward.packs, plan.tokens.size());
+    for (std::size_t i = 0; i < plan.tokens.size(); ++i) {
+      match(forward[i], backward[i]);
+      if (backward[i].empty()) continue;
+      double& started = started_[backward[i].back().pack];
+      for (const auto& piece : backward[i]) started += share(plan.backward, piece.pack, piece.end - piece.begin);
+    }
   }
 
-  /// Tokens of a pack on each of its members.
+  /// Tokens of a task's pack.
   [[nodiscard]] double tokens(Task task) const {
-    return tokens_of(plan_.of(task.pass).packs[task.pack], task.pass == Pass::forward ? forward_share_[task.pack]
-                                                                                     : backward_share_[task.pack]);
+    const PassPlan& pass = plan_.of(task.pass);
+    return share(pass, task.pack, count_tokens(pass.packs[task.pack]));
   }
 
   /// Bytes that a pack's tokens hold from forward to backward, in either pass; each token by the recomputation of its
@@ -49,114 +58,130 @@ class PackMemory {
     const auto per_token = [&](PackId backward) {
       return memory.activation_bytes(stage, plan_.backward.recompute_layers[backward][stage]);
     };
-    if (task.pass == Pass::backward) return tokens(task) * per_token(task.pack);
+    if (task.pass == Pass::backward) return held_[task.pack] * per_token(task.pack);
     double bytes = 0.0;
-    for (const Overlap& part : overlaps_[task.pack]) bytes += part.tokens * per_token(part.backward);
+    for (const Part& part : parts_[task.pack]) bytes += part.tokens * per_token(part.backward);
     return bytes;
   }
 
-  /// Tokens, on each member, of the samples whose backward pass begins with this pack.
-  [[nodiscard]] double started(PackId backward) const {
-    double sum = 0.0;
-    for (const Slice& slice : plan_.backward.packs[backward]) {
-      if (slice.end == plan_.tokens[slice.sample]) {
-        sum += static_cast<double>(plan_.tokens[slice.sample]) / backward_share_[backward];
-      }
-    }
-    return sum;
-  }
+  /// Tokens of the samples whose backward pass begins with this pack.
+  [[nodiscard]] double started(PackId backward) const { return started_[backward]; }
 
  private:
-  struct Overlap {
+  struct Part {
     PackId backward;
     double tokens;
   };
 
-  static void share(const PassPlan& pass, std::vector<double>& members) {
-    for (std::size_t k = 0; k < pass.packs.size(); ++k) members.push_back(static_cast<double>(pass.pipelines[k].size()));
-  }
-  static double tokens_of(std::span<const Slice> pack, double members) {
-    return static_cast<double>(count_tokens(pack)) / members;
+  static double share(const PassPlan& pass, std::size_t pack, Tokens tokens) {
+    return static_cast<double>(tokens) / static_cast<double>(pass.pipelines[pack].size());
   }
 
-  struct Piece {
-    Slice slice;
-    PackId pack;
-  };
-  static std::vector<Piece> pieces(const Packs& packs) {
-    std::vector<Piece> all;
-    for (std::size_t k = 0; k < packs.size(); ++k) {
-      for (const Slice& slice : packs[k]) all.push_back({slice, static_cast<PackId>(k)});
-    }
-    std::sort(all.begin(), all.end(), [](const Piece& a, const Piece& b) {
-      return a.slice.sample != b.slice.sample ? a.slice.sample < b.slice.sample : a.slice.begin < b.slice.begin;
-    });
-    return all;
-  }
-
-  /// Which backward packs the tokens of each forward pack go to.
-  void match_slices() {
-    overlaps_.resize(plan_.forward.packs.size());
-    const std::vector<Piece> forward = pieces(plan_.forward.packs), backward = pieces(plan_.backward.packs);
-    std::size_t b = 0;
-    for (const Piece& f : forward) {
-      while (b < backward.size() && (backward[b].slice.sample < f.slice.sample ||
-                                     (backward[b].slice.sample == f.slice.sample && backward[b].slice.end <= f.slice.begin))) {
-        ++b;
+  /// Which backward packs the tokens of each forward pack of one sample go to.
+  void match(std::span<const SampleSlices::Piece> forward, std::span<const SampleSlices::Piece> backward) {
+    std::size_t f = 0, b = 0;
+    while (f < forward.size() && b < backward.size()) {
+      const Tokens common = std::min(forward[f].end, backward[b].end) - std::max(forward[f].begin, backward[b].begin);
+      if (common > 0) {
+        const double tokens = share(plan_.forward, forward[f].pack, common);
+        parts_[forward[f].pack].push_back({backward[b].pack, tokens});
+        held_[backward[b].pack] += tokens;
       }
-      for (std::size_t i = b; i < backward.size() && backward[i].slice.sample == f.slice.sample &&
-                              backward[i].slice.begin < f.slice.end; ++i) {
-        const Tokens common = std::min(f.slice.end, backward[i].slice.end) - std::max(f.slice.begin, backward[i].slice.begin);
-        overlaps_[f.pack].push_back({backward[i].pack, static_cast<double>(common) / forward_share_[f.pack]});
-      }
+      forward[f].end <= backward[b].end ? ++f : ++b;
     }
   }
 
   const Plan& plan_;
-  std::vector<double> forward_share_, backward_share_;  // [pack] members
-  std::vector<std::vector<Overlap>> overlaps_;          // [forward pack]
+  std::vector<std::vector<Part>> parts_;  // [forward pack] by backward pack
+  std::vector<double> held_;              // [backward pack] tokens whose activations it consumes
+  std::vector<double> started_;           // [backward pack]
 };
+
+/// The events of one task, from its start to its finish.
+template <MemoryModel M>
+void add_memory_events(const Plan& plan, const PackMemory& packs, Task task, std::size_t stage, TaskTime time,
+                       const M& memory, std::vector<MemoryEvent<>>& events) {
+  if (task.pass == Pass::weight) return;
+  const bool backward = task.pass == Pass::backward;
+  const double tokens = packs.tokens(task), activations = packs.activations(task, stage, memory);
+  const double gradient = backward ? memory.kv_gradient_bytes(stage) : 0.0;
+  const double taken = backward ? gradient * packs.started(task.pack) : activations;
+  const double given = backward ? activations + gradient * tokens : 0.0;
+  const double workspace =
+      memory.workspace_bytes(stage, task.pass, static_cast<Tokens>(std::ceil(tokens)),
+                             backward ? plan.backward.recompute_layers[task.pack][stage] : 0);
+  const auto resource = static_cast<std::uint32_t>(stage);
+  events.push_back({time.start, taken + workspace, resource});
+  events.push_back({time.finish, -(given + workspace), resource});
+}
+
+template <MemoryModel M>
+void add_pipeline_memory(const Plan& plan, const PackMemory& packs, const Timeline& timeline, std::size_t p,
+                         const M& memory, MemoryCurves& curves) {
+  std::vector<double> initial;
+  std::vector<MemoryEvent<>> events;
+  for (std::size_t s = 0; s < plan.pipelines[p].order.size(); ++s) {
+    initial.push_back(memory.static_bytes(s));
+    const auto& order = plan.pipelines[p].order[s];
+    for (std::size_t i = 0; i < order.size(); ++i) {
+      add_memory_events(plan, packs, order[i], s, timeline.stages[p][s][i], memory, events);
+    }
+  }
+  auto& stages = curves.stages.emplace_back();
+  auto& peaks = curves.peak_bytes.emplace_back();
+  for (const auto& profile : memory_profiles<double, double>(initial, events)) {
+    auto& curve = stages.emplace_back();
+    curve.reserve(profile.steps.size());
+    for (const auto& step : profile.steps) curve.push_back({step.time, step.amount});
+    peaks.push_back(profile.peak);
+  }
+}
+
+inline void require_memory_input(const Plan& plan, const Timeline& timeline) {
+  require(plan.backward.recompute_layers.size() == plan.backward.packs.size(), "the plan's ",
+          plan.backward.packs.size(), " backward packs have ", plan.backward.recompute_layers.size(),
+          " rows of recompute_layers; expected one for each");
+  require(timeline.stages.size() == plan.pipelines.size(), "the timeline has ", timeline.stages.size(),
+          " pipelines; expected the plan's ", plan.pipelines.size());
+}
 
 }  // namespace detail
 
-/// Memory over time, event by event (SlimPack, section 4.3.3). When a forward task starts, its pack's activations and
-/// KV cache come; when a backward task starts, the KV gradients of all tokens of the samples that it begins; when it
-/// ends, everything that its tokens held goes. Workspace is there while a task runs. On each of g pipelines a
-/// merged pack counts the g-th part of its tokens.
-/// @param memory model of every pipeline's stages.
-/// @throws InvalidInput if the plan's backward packs have no `recompute_layers`.
-/// Complexity: O(tasks * slices per pack).
+/// Memory over time, event by event (SlimPack, section 4.3.3).
+/// - Static bytes are always there.
+/// - When a forward task starts, its pack's activations and KV cache come, each token's by the `recompute_layers` of the
+///   backward pack that it will be in.
+/// - When a backward task starts, the KV gradients of all tokens of the samples that it begins come; when it ends,
+///   everything goes that its own tokens held.
+/// - Workspace is there while a task runs.
+///
+/// On each of g pipelines a merged pack counts the g-th part of its tokens. Tasks that touch in time follow
+/// each other in the stage's order: what one gives back is there for the next.
+/// @param timeline of this plan. @param memory model of every pipeline's stages.
+/// @throws InvalidInput if the timeline is another plan's, or the backward packs have no `recompute_layers`.
+/// Complexity: O(tasks + slices * stages).
 template <MemoryModel M>
 [[nodiscard]] MemoryCurves memory_over_time(const Plan& plan, const Timeline& timeline, const M& memory) {
-  require(plan.backward.recompute_layers.size() == plan.backward.packs.size(),
-          "the plan's backward packs lack recompute_layers");
+  detail::require_memory_input(plan, timeline);
   const detail::PackMemory packs(plan);
   MemoryCurves curves;
   for (std::size_t p = 0; p < plan.pipelines.size(); ++p) {
-    auto& stages = curves.stages.emplace_back();
-    auto& peaks = curves.peak_bytes.emplace_back();
-    for (std::size_t s = 0; s < plan.pipelines[p].order.size(); ++s) {
-      auto& curve = stages.emplace_back();
-      double held = memory.static_bytes(s), peak = held;
-      curve.push_back({0.0, held});
-      const auto& order = plan.pipelines[p].order[s];
-      for (std::size_t i = 0; i < order.size(); ++i) {
-        const Task task = order[i];
-        if (task.pass == Pass::weight) continue;
-        const bool backward = task.pass == Pass::backward;
-        const TaskTime& time = timeline.stages[p][s][i];
-        const int again = backward ? plan.backward.recompute_layers[task.pack][s] : 0;
-        const double tokens = packs.tokens(task), activations = packs.activations(task, s, memory);
-        const double gradient = memory.kv_gradient_bytes(s);
-        held += backward ? gradient * packs.started(task.pack) : activations;
-        const double work = memory.workspace_bytes(s, task.pass, static_cast<Tokens>(std::ceil(tokens)), again);
-        curve.push_back({time.start, held + work});
-        peak = std::max(peak, held + work);
-        if (backward) held -= activations + gradient * tokens;
-        curve.push_back({time.finish, held});
-      }
-      peaks.push_back(peak);
-    }
+    detail::add_pipeline_memory(plan, packs, timeline, p, memory, curves);
+  }
+  return curves;
+}
+
+/// The same where pipelines differ. @param memory model of each pipeline.
+/// @throws InvalidInput also unless there is a model for each pipeline.
+template <MemoryModel M>
+[[nodiscard]] MemoryCurves memory_over_time(const Plan& plan, const Timeline& timeline, const std::vector<M>& memory) {
+  detail::require_memory_input(plan, timeline);
+  require(memory.size() == plan.pipelines.size(), memory.size(), " memory models for ", plan.pipelines.size(),
+          " pipelines; expected one for each");
+  const detail::PackMemory packs(plan);
+  MemoryCurves curves;
+  for (std::size_t p = 0; p < plan.pipelines.size(); ++p) {
+    detail::add_pipeline_memory(plan, packs, timeline, p, memory[p], curves);
   }
   return curves;
 }

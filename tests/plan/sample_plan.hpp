@@ -1,0 +1,294 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <random>
+#include <span>
+#include <vector>
+
+#include "slimpack/plan/plan.hpp"
+
+// Small valid plans made without the library's planners, simulator or FLOPs, for the tests of plan/.
+namespace slimpack::testing {
+
+/// What a sample plan looks like. All of it follows from the seed.
+struct SamplePlanOptions {
+  std::uint64_t seed = 1;
+  std::size_t samples = 7;   ///< that run; at least one
+  std::size_t deferred = 0;  ///< further samples, held back
+  std::size_t merged = 0;    ///< the first samples run on pipelines 0 and 1 together, where there are two
+  std::size_t pipelines = 2;
+  std::size_t stages = 3;
+  Tokens max_tokens = 90;
+  std::int32_t cp = 1;         ///< above 1, packs have a sharding
+  bool split_weights = false;  ///< with a `W` task for each backward pack
+};
+
+/// The plan format's formula, as it is written there.
+inline Flops formula(const Transformer& m, const Slice& slice, Pass pass) {
+  const double h = m.hidden, a = m.heads, g = m.kv_heads, d = m.head_dim, f = m.ffn;
+  const auto b = static_cast<double>(slice.begin), e = static_cast<double>(slice.end);
+  const Flops forward{(e - b) * (2 * h * (a * d + 2 * g * d) + 2 * a * d * h + 6 * h * f),
+                      2 * a * d * (e * (e + 1) - b * (b + 1))};
+  return pass == Pass::forward ? forward : Flops{2 * forward.linear, 2.5 * forward.attention};
+}
+
+/// Places of tasks in time, found without a graph: every start is raised until no rule is broken.
+class NaiveTimes {
+ public:
+  explicit NaiveTimes(const Plan& plan) : plan_(plan) {
+    for (const PipelinePlan& pipeline : plan.pipelines) {
+      start.emplace_back();
+      for (const auto& order : pipeline.order) start.back().emplace_back(order.size(), 0.0);
+    }
+    while (raise_all()) {
+    }
+    for (std::size_t p = 0; p < start.size(); ++p) {
+      for (std::size_t s = 0; s < start[p].size(); ++s) {
+        for (std::size_t i = 0; i < start[p][s].size(); ++i) seconds = std::max(seconds, finish(p, s, i));
+      }
+    }
+  }
+
+  std::vector<std::vector<std::vector<double>>> start;  ///< [pipeline][stage][place in the order]
+  double seconds = 0.0;
+
+  [[nodiscard]] double finish(std::size_t p, std::size_t s, std::size_t i) const {
+    const Task t = plan_.pipelines[p].order[s][i];
+    return start[p][s][i] + (t.pass == Pass::weight ? 0.0 : plan_.of(t.pass).seconds[t.pack][s]);
+  }
+
+ private:
+  [[nodiscard]] bool shares_sample(Task a, Task b, bool a_first) const {
+    for (const Slice& x : plan_.of(a.pass).packs[a.pack]) {
+      for (const Slice& y : plan_.of(b.pass).packs[b.pack]) {
+        if (x.sample == y.sample && (a.pass != b.pass || (x.begin < y.begin) == a_first)) return true;
+      }
+    }
+    return false;
+  }
+
+  /// When task `t` on stage `s` may start because of task `u` on stage `r`, which ends at `end`.
+  [[nodiscard]] double earliest(Task t, std::size_t s, Task u, std::size_t r, double end, bool last) const {
+    if (t.pass == Pass::weight) return u == Task{Pass::backward, t.pack} && r == s ? end : 0.0;
+    if (u.pass == Pass::weight) return 0.0;
+    const bool before = t.pass == Pass::forward ? r + 1 == s : s + 1 == r;
+    if (t == u && before) return end + plan_.of(t.pass).transfer_seconds[t.pack];
+    if (t == u || r != s) return 0.0;
+    if (t.pass == u.pass) return shares_sample(u, t, t.pass == Pass::forward) ? end : 0.0;
+    return t.pass == Pass::backward && last && shares_sample(u, t, true) ? end : 0.0;
+  }
+
+  /// Latest of all reasons for one task, copies of it on the other members included.
+  [[nodiscard]] double needed(std::size_t p, std::size_t s, std::size_t i) const {
+    const Task t = plan_.pipelines[p].order[s][i];
+    const bool last = s + 1 == plan_.pipelines[p].stages();
+    double at = i > 0 ? finish(p, s, i - 1) : 0.0;
+    for (std::size_t q = 0; q < start.size(); ++q) {
+      for (std::size_t r = 0; r < start[q].size(); ++r) {
+        for (std::size_t j = 0; j < start[q][r].size(); ++j) {
+          const Task u = plan_.pipelines[q].order[r][j];
+          if (t.pass == Pass::weight && p != q) continue;
+          if (t == u && r == s) {
+            at = std::max(at, start[q][r][j]);
+          } else {
+            at = std::max(at, earliest(t, s, u, r, finish(q, r, j), last));
+          }
+        }
+      }
+    }
+    return at;
+  }
+
+  bool raise_all() {
+    bool changed = false;
+    for (std::size_t p = 0; p < start.size(); ++p) {
+      for (std::size_t s = 0; s < start[p].size(); ++s) {
+        for (std::size_t i = 0; i < start[p][s].size(); ++i) {
+          const double at = needed(p, s, i);
+          changed = changed || at > start[p][s][i];
+          start[p][s][i] = std::max(at, start[p][s][i]);
+        }
+      }
+    }
+    return changed;
+  }
+
+  const Plan& plan_;
+};
+
+/// Makes plans: samples stand in one line on each pipeline, cut anew for each pass; every stage takes its packs in
+/// that line's order, and runs ahead of the stage behind it by one forward pack, as 1F1B does.
+class SamplePlanMaker {
+ public:
+  explicit SamplePlanMaker(const SamplePlanOptions& options) : o_(options), random_(options.seed) {}
+
+  [[nodiscard]] Plan make() {
+    plan_.planner = "by hand";
+    plan_.model = {"tiny", static_cast<std::int32_t>(2 * o_.stages), 16, 4, 2, 8, 24, 100};
+    plan_.device = {.name = "toy",
+                    .peak_flops = 1e12,
+                    .gemm_efficiency = 0.7,
+                    .attention_forward = 0.6,
+                    .attention_backward = 1.0 / 3.0,
+                    .memory_bytes = 1e9,
+                    .memory_bandwidth = 1e11,
+                    .pack_overhead = 1e-4,
+                    .intra_node = {1e10, 1e-6},
+                    .inter_node = {1e9, 1e-5},
+                    .host = {2e9, 2e-6},
+                    .devices_per_node = 4};
+    plan_.notes = {"made for a test"};
+    for (std::size_t i = 0; i < o_.samples + o_.deferred; ++i) {
+      plan_.tokens.push_back(1 + static_cast<Tokens>(below(static_cast<std::uint64_t>(o_.max_tokens))));
+      if (i >= o_.samples) plan_.deferred.push_back(static_cast<SampleId>(i));
+    }
+    place_samples();
+    for (const Pass pass : {Pass::forward, Pass::backward}) add_packs(pass);
+    for (std::size_t p = 0; p < o_.pipelines; ++p) add_pipeline(p);
+    add_step();
+    return std::move(plan_);
+  }
+
+ private:
+  std::uint64_t below(std::uint64_t n) { return random_() % n; }
+  /// A multiple of 1/1024: sums of such numbers are exact.
+  double fraction() { return static_cast<double>(1 + below(1024)) / 1024.0; }
+
+  void place_samples() {
+    lines_.resize(o_.pipelines);
+    const std::size_t merged = o_.pipelines > 1 ? std::min(o_.merged, o_.samples) : 0;
+    for (std::size_t i = 0; i < o_.samples; ++i) {
+      if (i < merged) {
+        merged_line_.push_back(static_cast<SampleId>(i));
+      } else {
+        lines_[i % o_.pipelines].push_back(static_cast<SampleId>(i));
+      }
+    }
+  }
+
+  void add_packs(Pass pass) {
+    auto& held = held_[pass == Pass::forward ? 0 : 1];
+    held.resize(o_.pipelines);
+    const PipelineId both[] = {0, 1};
+    cut(pass, merged_line_, both);
+    for (PipelineId p = 0; p < o_.pipelines; ++p) cut(pass, lines_[p], {&p, 1});
+  }
+
+  /// Cuts a line of samples at random, and closes packs at random.
+  void cut(Pass pass, std::span<const SampleId> line, std::span<const PipelineId> members) {
+    std::vector<Slice> open;
+    for (const SampleId id : line) {
+      std::vector<Slice> slices;
+      for (Tokens at = 0; at < plan_.tokens[id];) {
+        const auto rest = static_cast<std::uint64_t>(plan_.tokens[id] - at);
+        const Tokens end = at + 1 + static_cast<Tokens>(below(rest));
+        slices.push_back({id, at, end});
+        at = end;
+      }
+      if (pass == Pass::backward) std::reverse(slices.begin(), slices.end());
+      for (const Slice& slice : slices) {
+        // Two slices of one sample in one pack would only be one slice.
+        const bool again = !open.empty() && open.back().sample == id;
+        if (again || (!open.empty() && below(3) == 0)) close_pack(pass, open, members);
+        open.push_back(slice);
+      }
+    }
+    if (!open.empty()) close_pack(pass, open, members);
+  }
+
+  void close_pack(Pass pass, std::vector<Slice>& open, std::span<const PipelineId> members) {
+    PassPlan& packs = pass == Pass::forward ? plan_.forward : plan_.backward;
+    const auto id = static_cast<PackId>(packs.packs.size());
+    Flops flops;
+    for (const Slice& slice : open) {
+      packs.packs.add(slice);
+      flops += formula(plan_.model, slice, pass);
+    }
+    packs.packs.close();
+    open.clear();
+    for (const PipelineId p : members) {
+      packs.pipelines.add(p);
+      held_[pass == Pass::forward ? 0 : 1][p].push_back(id);
+    }
+    packs.pipelines.close();
+    packs.flops.push_back(flops);
+    for (double& seconds : packs.seconds.add_row(o_.stages)) seconds = fraction();
+    packs.transfer_seconds.push_back(below(4) == 0 ? 0.0 : fraction() / 8);
+    packs.sharding.push_back(o_.cp == 1      ? Sharding::none
+                             : below(2) == 0 ? Sharding::per_sequence
+                                             : Sharding::per_document);
+    if (pass == Pass::forward) return;
+    for (auto& layers : packs.recompute_layers.add_row(o_.stages))
+      layers = static_cast<std::int32_t>(below(3));
+  }
+
+  /// Number of this pipeline's forward packs that backward pack `k` and those before it wait for.
+  [[nodiscard]] std::size_t waits_for(std::size_t p, std::size_t k) const {
+    std::size_t count = 0;
+    for (std::size_t j = 0; j <= k; ++j) {
+      for (const Slice& back : plan_.backward.packs[held_[1][p][j]]) {
+        for (std::size_t i = 0; i < held_[0][p].size(); ++i) {
+          for (const Slice& front : plan_.forward.packs[held_[0][p][i]]) {
+            if (front.sample == back.sample) count = std::max(count, i + 1);
+          }
+        }
+      }
+    }
+    return count;
+  }
+
+  void add_pipeline(std::size_t p) {
+    PipelinePlan pipeline{.id = static_cast<PipelineId>(p), .tp = 2, .cp = o_.cp, .layers = {}, .order = {}};
+    pipeline.layers.assign(o_.stages, 2);
+    for (std::size_t s = 0; s < o_.stages; ++s) {
+      auto& order = pipeline.order.emplace_back();
+      std::size_t done = 0;
+      for (std::size_t k = 0; k < held_[1][p].size(); ++k) {
+        const std::size_t ahead = waits_for(p, k) + (o_.stages - 1 - s);
+        for (; done < std::min(ahead, held_[0][p].size()); ++done) {
+          order.push_back({Pass::forward, held_[0][p][done]});
+        }
+        order.push_back({Pass::backward, held_[1][p][k]});
+        if (o_.split_weights) order.push_back({Pass::weight, held_[1][p][k]});
+      }
+    }
+    plan_.pipelines.push_back(std::move(pipeline));
+  }
+
+  void add_step() {
+    StepPlan& step = plan_.step;
+    step.pipeline_seconds = NaiveTimes(plan_).seconds;
+    step.sync_seconds = 0.25;
+    step.seconds = step.pipeline_seconds + step.sync_seconds;
+    double busy = 0.0;
+    for (const PipelinePlan& pipeline : plan_.pipelines) {
+      auto& peaks = step.peak_bytes.emplace_back();
+      for (std::size_t s = 0; s < pipeline.stages(); ++s) {
+        double own = 0.0;
+        for (const Task t : pipeline.order[s]) {
+          if (t.pass != Pass::weight) own += plan_.of(t.pass).seconds[t.pack][s];
+        }
+        busy += own;
+        step.lower_bound_seconds = std::max(step.lower_bound_seconds, own);
+        peaks.push_back(1e6 * fraction());
+      }
+    }
+    const double stages = static_cast<double>(o_.pipelines * o_.stages);
+    step.bubble_ratio = 1.0 - busy / (stages * step.pipeline_seconds);
+  }
+
+  SamplePlanOptions o_;
+  std::mt19937_64 random_;
+  Plan plan_;
+  std::vector<SampleId> merged_line_;
+  std::vector<std::vector<SampleId>> lines_;  ///< by pipeline
+  std::vector<std::vector<PackId>> held_[2];  ///< [pass][pipeline], in the order in which they run
+};
+
+[[nodiscard]] inline Plan sample_plan(const SamplePlanOptions& options = {}) {
+  return SamplePlanMaker(options).make();
+}
+
+}  // namespace slimpack::testing

@@ -1,0 +1,228 @@
+#include "slimpack/planners/slimpack.hpp"
+
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <fstream>
+#include <numeric>
+#include <random>
+#include <set>
+
+#include "oracle.hpp"
+#include "rules.hpp"
+#include "slimpack/model/presets.hpp"
+#include "slimpack/plan/metrics.hpp"
+#include "slimpack/plan/validate.hpp"
+
+using namespace slimpack;
+
+namespace {
+
+/// The first lengths of the file that ships with the examples, cut to the context; from its start again at its end.
+std::vector<Tokens> github(std::size_t count, Tokens context) {
+  std::ifstream file(SLIMPACK_SOURCE_DIR "/examples/data/github.train.txt");
+  std::vector<Tokens> all;
+  for (Tokens length = 0; file >> length;) all.push_back(length);
+  REQUIRE(!all.empty());
+  std::vector<Tokens> lengths;
+  for (std::size_t i = 0; i < count; ++i) lengths.push_back(std::min(context, all[i % all.size()]));
+  return lengths;
+}
+
+Job llama_13b(std::int32_t dp, std::int32_t pp, std::int32_t tp = 1) {
+  return {.model = transformer_preset("llama-13b"), .device = device_preset("h100"), .layout = {.dp = dp, .tp = tp, .pp = pp}};
+}
+
+/// A job of small matrices in which `dp` pipelines of `pp` stages have room for anything.
+Job small_job(std::int32_t dp, std::int32_t pp) {
+  std::mt19937 random(1);
+  Job job = oracle::random_job(random, dp, 1e11);
+  job.model.layers = 2 * pp;
+  job.layout.pp = pp;
+  return job;
+}
+
+void check_all(const Plan& plan, const Job& job, const MemoryOptions& options = {}) {
+  CHECK(oracle::broken_rule(plan) == "");
+  CHECK(violations(plan).empty());
+  CHECK(oracle::run(plan) == Approx(plan.step.pipeline_seconds).epsilon(1e-9));
+  CHECK(plan.step.seconds == Approx(plan.step.pipeline_seconds + plan.step.sync_seconds).epsilon(1e-12));
+  CHECK(plan.step.lower_bound_seconds > 0.0);
+  CHECK(plan.step.lower_bound_seconds <= plan.step.seconds);
+  const TransformerMemory memory(job, options);
+  for (PipelineId p = 0; p < plan.pipelines.size(); ++p) {
+    for (std::size_t s = 0; s < plan.pipelines[p].stages(); ++s) {
+      CHECK(plan.step.peak_bytes[p][s] == Approx(oracle::peak_bytes(plan, p, s, memory)).epsilon(1e-6));
+      CHECK(plan.step.peak_bytes[p][s] <= memory.capacity_bytes());
+    }
+  }
+}
+
+/// Sizes of the groups that run merged packs; checks that groups are disjoint runs of pipelines.
+std::multiset<std::size_t> merged_groups(const Plan& plan) {
+  std::set<std::vector<PipelineId>> groups;
+  for (const PassPlan* pass : {&plan.forward, &plan.backward}) {
+    for (std::size_t k = 0; k < pass->packs.size(); ++k) {
+      const auto row = pass->pipelines[k];
+      if (row.size() > 1) groups.emplace(row.begin(), row.end());
+    }
+  }
+  std::multiset<std::size_t> sizes;
+  std::set<PipelineId> members;
+  for (const auto& group : groups) {
+    sizes.insert(group.size());
+    for (std::size_t i = 0; i < group.size(); ++i) {
+      CHECK(group[i] == group[0] + i);
+      CHECK(members.insert(group[i]).second);
+    }
+  }
+  return sizes;
+}
+
+}  // namespace
+
+TEST_CASE("batches at the edges are planned by the rules") {
+  const MemoryOptions none{.reserve_bytes = 0.0};
+  const auto check = [&](const std::vector<Tokens>& lengths, std::int32_t dp, std::int32_t pp, SlimPackOptions options) {
+    INFO("dp " << dp << ", pp " << pp << ", tile " << options.tile << ", packs " << options.packs);
+    const Job job = small_job(dp, pp);
+    check_all(plan_slimpack(lengths, job, CalibratedCost(job), TransformerMemory(job, none), options), job, none);
+  };
+  for (const Tokens tile : {1, 16, 128}) {
+    for (const bool asymmetric : {true, false}) {
+      const SlimPackOptions options{.tile = tile, .asymmetric = asymmetric, .most_packs_per_stage = 8};
+      check({1}, 1, 1, options);                                    // one token
+      check({777}, 1, 5, options);                                  // one sample
+      check({1, 1, 1}, 3, 1, options);                              // a sample each
+      check(std::vector<Tokens>(24, 100), 6, 4, options);           // all equal
+      check({2000, 9, 30, 5, 4, 77}, 6, 3, options);                // longer than everything else together
+      check({128, 256, 384, 512, 128, 127, 129}, 2, 2, options);    // on and beside tiles
+    }
+  }
+  check({3, 2}, 1, 1, {.tile = 1, .packs = 50});  // more packs than tokens
+  check({300, 200}, 2, 5, {.tile = 128, .equal_packs = true, .packs = 40});
+}
+
+TEST_CASE("random batches under every option keep the rules") {
+  int merged = 0, recomputed = 0;
+  for (unsigned seed = 1001; seed <= 1200; ++seed) {
+    INFO("seed " << seed);
+    std::mt19937 random(seed);
+    const auto pick = [&](int lo, int hi) { return std::uniform_int_distribution<int>(lo, hi)(random); };
+    const std::int32_t dp = pick(1, 6), pp = pick(1, 5);
+    const std::vector<Tokens> lengths =
+        oracle::random_lengths(random, static_cast<std::size_t>(dp + pick(0, 20)), pick(0, 3), 1500);
+    Job job = small_job(dp, pp);
+    const MemoryOptions none{.reserve_bytes = 0.0};
+    const double fixed = TransformerMemory(job, none).static_bytes(0);
+    job.device.memory_bytes = fixed + 8e6 * std::exp(0.5 * pick(0, 7));
+    const Tokens tiles[] = {1, 16, 128};
+    const SlimPackOptions options{.tile = tiles[pick(0, 2)],
+                                  .asymmetric = pick(0, 1) == 0,
+                                  .group_sizes = pick(0, 1) == 0 ? GroupSizes::any : GroupSizes::powers_of_two,
+                                  .equal_packs = pick(0, 1) == 0,
+                                  .packs = pick(0, 1) == 0 ? 0 : static_cast<std::size_t>(pick(1, 20)),
+                                  .most_packs_per_stage = 6};
+    Plan plan;
+    try {
+      plan = plan_slimpack(lengths, job, CalibratedCost(job), TransformerMemory(job, none), options);
+    } catch (const InvalidInput& error) {
+      CHECK_THAT(error.what(), Catch::Contains("memory") && Catch::Contains("expected"));
+      continue;
+    }
+    check_all(plan, job, none);
+    for (const std::size_t size : merged_groups(plan)) {
+      ++merged;
+      CHECK(size <= static_cast<std::size_t>(dp));
+      if (options.group_sizes == GroupSizes::powers_of_two) CHECK((size & (size - 1)) == 0);
+    }
+    for (const std::int32_t layers : plan.backward.recompute_layers.values()) recomputed += layers > 0 ? 1 : 0;
+  }
+  CHECK(merged > 30);
+  CHECK(recomputed > 100);
+}
+
+TEST_CASE("an outlier is merged over as many pipelines as it has shares, and that makes the step shorter") {
+  std::vector<Tokens> lengths = github(256, 4096);
+  lengths.push_back(262144);
+  const Job job = llama_13b(6, 8, 2);
+  const Plan merged = plan_slimpack(lengths, job);
+  const Plan local = plan_slimpack(lengths, job, {.merge = false});
+  const auto groups = merged_groups(merged);
+  REQUIRE(groups.size() == 1);
+  CHECK(*groups.begin() > 1);
+  CHECK(merged_groups(local).empty());
+  CHECK(merged.step.seconds < 0.7 * local.step.seconds);
+  CHECK(violations(merged).empty());
+  // Only the outlier is merged.
+  for (std::size_t k = 0; k < merged.forward.packs.size(); ++k) {
+    if (merged.forward.pipelines[k].size() == 1) continue;
+    for (const Slice& slice : merged.forward.packs[k]) CHECK(lengths[slice.sample] > 4096);
+  }
+  const auto aligned = merged_groups(plan_slimpack(lengths, job, {.group_sizes = GroupSizes::powers_of_two}));
+  for (const std::size_t size : aligned) CHECK((size & (size - 1)) == 0);
+}
+
+TEST_CASE("replicas hold equal work where no sample exceeds a replica's share") {
+  for (const std::size_t samples : {512u, 2048u}) {
+    for (const Tokens context : {8192, 65536}) {
+      const std::vector<Tokens> lengths = github(samples, context);
+      const Job job = llama_13b(16, 8);
+      const CalibratedCost cost(job);
+      double total = 0.0, most = 0.0;
+      for (const Tokens length : lengths) {
+        const double seconds = cost.pipeline_seconds(0, length, Pass::forward) + cost.pipeline_seconds(0, length, Pass::backward);
+        total += seconds;
+        most = std::max(most, seconds);
+      }
+      INFO("samples " << samples << ", context " << context << ", longest sample " << most * 16 / total << " shares");
+      const Plan plan = plan_slimpack(lengths, job, {.rebalance_rounds = 0});
+      if (most * 16 > total || !merged_groups(plan).empty()) continue;
+      const bool recomputes = std::any_of(plan.backward.recompute_layers.values().begin(),
+                                          plan.backward.recompute_layers.values().end(), [](int r) { return r > 0; });
+      if (!recomputes) CHECK(plan_metrics(plan).replica_imbalance <= 1.005);
+    }
+  }
+}
+
+TEST_CASE("packs of both passes are balanced on the shipped lengths") {
+  for (const Tokens context : {65536, 131072, 262144}) {
+    for (const std::size_t samples : {512u, 2048u}) {
+      INFO("context " << context << ", samples " << samples);
+      const Plan plan = plan_slimpack(github(samples, context), llama_13b(16, 8));
+      const PlanMetrics metrics = plan_metrics(plan);
+      CHECK(violations(plan).empty());
+      CHECK(metrics.max_over_mean_forward <= 1.02);
+      CHECK(metrics.max_over_mean_backward <= 1.02);
+    }
+  }
+}
+
+TEST_CASE("the same batch gives the same plan") {
+  const std::vector<Tokens> lengths = github(512, 131072);
+  const Plan one = plan_slimpack(lengths, llama_13b(8, 8)), two = plan_slimpack(lengths, llama_13b(8, 8));
+  CHECK(one.step.seconds == two.step.seconds);
+  CHECK(one.forward.packs == two.forward.packs);
+  CHECK(one.backward.packs == two.backward.packs);
+  CHECK(one.forward.pipelines == two.forward.pipelines);
+  CHECK(one.backward.seconds == two.backward.seconds);
+  for (std::size_t p = 0; p < one.pipelines.size(); ++p) CHECK(one.pipelines[p].order == two.pipelines[p].order);
+}
+
+TEST_CASE("65,536 samples on 512 x 16 stay under 1 GiB", "[slow]") {
+  // In a process of its own, whose peak the system counts.
+  const pid_t child = fork();
+  REQUIRE(child >= 0);
+  if (child == 0) {
+    const Plan plan = plan_slimpack(github(65536, 262144), llama_13b(512, 16));
+    _exit(plan.pipelines.size() == 512 && violations(plan).empty() ? 0 : 1);
+  }
+  int status = 0;
+  rusage usage{};
+  REQUIRE(wait4(child, &status, 0, &usage) == child);
+  CHECK(status == 0);
+  CHECK(usage.ru_maxrss < 1024 * 1024);  // KiB
+}

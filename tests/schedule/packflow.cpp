@@ -1,0 +1,172 @@
+#include "slimpack/schedule/packflow.hpp"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <random>
+#include <string>
+
+using namespace slimpack;
+
+namespace {
+
+std::string text(const LeadTable& leads, std::size_t s) {
+  std::string line;
+  for_each_task(leads, s, [&](Task task) { line += (line.empty() ? "" : " ") + to_string(task); });
+  return line;
+}
+
+LeadTable packflow(std::vector<std::uint32_t> required, std::size_t forward_packs, std::size_t stages) {
+  LeadTable leads;
+  packflow_leads(required, forward_packs, stages, leads);
+  return leads;
+}
+
+/// A random pipeline: `required` rises to the number of forward packs, flows hold whole tokens.
+struct Pipeline {
+  std::vector<std::uint32_t> required;
+  TokenFlow flow;
+  std::size_t stages = 1;
+};
+
+Pipeline random_pipeline(std::mt19937& random) {
+  const auto pick = [&](int lo, int hi) { return std::uniform_int_distribution<int>(lo, hi)(random); };
+  Pipeline p;
+  p.stages = static_cast<std::size_t>(pick(1, 5));
+  const int forward = pick(1, 9), backward = pick(1, 9);
+  for (int k = 0; k < backward; ++k) p.required.push_back(static_cast<std::uint32_t>(pick(1, forward)));
+  std::sort(p.required.begin(), p.required.end());
+  p.required.back() = static_cast<std::uint32_t>(forward);
+  p.flow.clear();
+  for (int k = 0; k < forward; ++k) p.flow.forward.push_back(p.flow.forward.back() + pick(0, 50));
+  // A backward pack frees at most what has come in before it, and the last one frees everything.
+  for (std::size_t k = 0; k < p.required.size(); ++k) {
+    const double in = p.flow.forward[p.required[k]], out = p.flow.backward.back();
+    const bool last = k + 1 == p.required.size();
+    const double freed = last ? in : out + std::floor((in - out) * pick(0, 4) / 4.0);
+    p.flow.backward.push_back(freed);
+    p.flow.started.push_back(last ? in : std::max(freed, p.flow.started.back()));
+  }
+  return p;
+}
+
+/// Peak of a stage by running its tasks one by one.
+double replayed_peak(const Pipeline& p, const LeadTable& leads, std::size_t s, const StageMemory& memory) {
+  double live = 0.0, gradients = 0.0, peak = 0.0;
+  for_each_task(leads, s, [&](Task task) {
+    const std::size_t k = task.pack;
+    if (task.pass == Pass::forward) {
+      live += p.flow.forward[k + 1] - p.flow.forward[k];
+    } else {
+      gradients += p.flow.started[k + 1] - p.flow.started[k];
+    }
+    peak = std::max(peak, memory.activation * live + memory.kv_gradient * gradients);
+    if (task.pass == Pass::backward) {
+      live -= p.flow.backward[k + 1] - p.flow.backward[k];
+      gradients -= p.flow.backward[k + 1] - p.flow.backward[k];
+    }
+  });
+  return peak;
+}
+
+}  // namespace
+
+TEST_CASE("packs of whole samples run in 1F1B order") {
+  const LeadTable leads = packflow({1, 2, 3, 4}, 4, 3);
+  CHECK(text(leads, 0) == "F0 F1 F2 B0 F3 B1 B2 B3");
+  CHECK(text(leads, 1) == "F0 F1 B0 F2 B1 F3 B2 B3");
+  CHECK(text(leads, 2) == "F0 B0 F1 B1 F2 B2 F3 B3");
+}
+
+TEST_CASE("a sliced sample runs backward as soon as its last slice is done, while the next one comes in") {
+  // Two samples of three slices each: samples first in, first out; slices first in, last out.
+  const LeadTable leads = packflow({3, 3, 3, 6, 6, 6}, 6, 2);
+  CHECK(text(leads, 1) == "F0 F1 F2 B0 F3 B1 F4 B2 F5 B3 B4 B5");
+  CHECK(text(leads, 0) == "F0 F1 F2 F3 B0 F4 B1 F5 B2 B3 B4 B5");
+}
+
+TEST_CASE("extra forward packs are injected where the next backward pack is not ready") {
+  const LeadTable leads = packflow({1, 4, 4, 5}, 5, 2);
+  CHECK(text(leads, 1) == "F0 B0 F1 F2 F3 B1 B2 F4 B3");
+  CHECK(text(leads, 0) == "F0 F1 B0 F2 F3 F4 B1 B2 B3");
+}
+
+TEST_CASE("a backward pack waits for the forward packs of all its samples and of those before it") {
+  Packs backward;
+  backward.add({2, 0, 8});
+  backward.close();
+  backward.add({0, 4, 8});
+  backward.add({1, 0, 4});
+  backward.close();
+  backward.close();  // empty
+  backward.add({0, 0, 4});
+  backward.close();
+  const std::vector<std::uint32_t> ended{2, 1, 0};  // by sample
+  std::vector<std::uint32_t> required;
+  required_forward(backward, ended, required);
+  CHECK(required == std::vector<std::uint32_t>{1, 3, 3, 3});
+}
+
+TEST_CASE("every stage of a PackFlow order runs every pack once, and no stage leads a stage before it") {
+  std::mt19937 random(11);
+  for (int instance = 0; instance < 500; ++instance) {
+    INFO("instance " << instance);
+    const Pipeline p = random_pipeline(random);
+    const std::size_t forward_packs = p.required.back();
+    const LeadTable leads = packflow(p.required, forward_packs, p.stages);
+    REQUIRE(leads.backward_packs() == p.required.size());
+    for (std::size_t s = 0; s < p.stages; ++s) {
+      std::size_t forward = 0, backward = 0;
+      for_each_task(leads, s, [&](Task task) { CHECK(task.pack == (task.pass == Pass::forward ? forward : backward)++); });
+      CHECK(forward == forward_packs);
+      CHECK(backward == p.required.size());
+      for (std::size_t k = 0; k < p.required.size(); ++k) {
+        CHECK(leads(k, s) >= p.required[k]);
+        CHECK((k == 0 || leads(k, s) >= leads(k - 1, s)));
+        CHECK((s == 0 || leads(k, s) <= leads(k, s - 1)));
+      }
+    }
+  }
+}
+
+TEST_CASE("leads under a memory limit are the largest that fit") {
+  std::mt19937 random(12);
+  int limited = 0, hopeless = 0;
+  for (int instance = 0; instance < 2000; ++instance) {
+    INFO("instance " << instance);
+    const Pipeline p = random_pipeline(random);
+    const LeadTable full = packflow(p.required, p.required.back(), p.stages);
+    const double tokens = p.flow.forward.back();
+    const StageMemory memory{.available = tokens * std::uniform_real_distribution<double>(0.3, 2.6)(random),
+                             .activation = 2.0,
+                             .kv_gradient = 0.5};
+    LeadTable leads = full;
+    for (std::size_t s = 0; s < p.stages; ++s) {
+      const bool fits = limit_leads(p.flow, memory, p.required, s, leads);
+      CHECK(fits == (replayed_peak(p, leads, s, memory) <= memory.available));
+      if (!fits) {
+        // Then no lead fits: not even the shortest that the backward packs allow.
+        LeadTable least = full;
+        for (std::size_t k = 0; k < p.required.size(); ++k) least(k, s) = p.required[k];
+        CHECK(replayed_peak(p, least, s, memory) > memory.available);
+        ++hopeless;
+        break;
+      }
+      std::uint32_t most = p.required.back();
+      for (std::size_t k = p.required.size(); k-- > 0;) {
+        std::uint32_t n = std::min({most, full(k, s), s > 0 ? leads(k, s - 1) : full(k, s)});
+        const auto bytes = [&] {
+          return memory.activation * p.flow.live(n, k) + memory.kv_gradient * p.flow.kv_gradients(k);
+        };
+        while (bytes() > memory.available) --n;
+        CHECK(leads(k, s) == n);
+        most = n;
+      }
+      const TokenPeaks peaks = token_peaks(p.flow, leads, s);
+      CHECK(memory.activation * peaks.live + memory.kv_gradient * peaks.kv_gradients >=
+            replayed_peak(p, leads, s, memory));
+      limited += text(leads, s) != text(full, s) ? 1 : 0;
+    }
+  }
+  CHECK(limited > 300);
+  CHECK(hopeless > 300);
+}
