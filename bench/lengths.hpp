@@ -25,7 +25,8 @@ inline std::vector<slimpack::Tokens> lengths(std::size_t count, slimpack::Tokens
     std::mt19937_64 random(1);
     std::lognormal_distribution<double> distribution(8.0, 1.5);
     while (read.size() < count) {
-      read.push_back(std::clamp(static_cast<slimpack::Tokens>(std::llround(distribution(random))), slimpack::Tokens{32}, most));
+      read.push_back(std::clamp(static_cast<slimpack::Tokens>(std::llround(distribution(random))),
+                                slimpack::Tokens{32}, most));
     }
   }
   const std::size_t known = read.size();

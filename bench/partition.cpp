@@ -14,7 +14,8 @@ using namespace slimpack;
 void lpt_into_bins(benchmark::State& state) {
   const auto lengths = bench::lengths(static_cast<std::size_t>(state.range(0)), 262144, "SLIMPACK_DOCUMENTS");
   std::vector<double> work;
-  for (const Tokens s : lengths) work.push_back(24576.0 * static_cast<double>(s) + static_cast<double>(s) * static_cast<double>(s));
+  for (const Tokens s : lengths)
+    work.push_back(24576.0 * static_cast<double>(s) + static_cast<double>(s) * static_cast<double>(s));
   LptSolver solver;
   const std::vector<double> empty(static_cast<std::size_t>(state.range(1)), 0.0);
   Assignment result;
@@ -27,7 +28,11 @@ void lpt_into_bins(benchmark::State& state) {
   state.SetItemsProcessed(state.iterations() * state.range(0));
   state.counters["max_over_mean"] = result.makespan() * static_cast<double>(empty.size()) / sum;
 }
-BENCHMARK(lpt_into_bins)->Args({2048, 8})->Args({2048, 32})->Args({65536, 512})->Unit(benchmark::kMicrosecond);
+BENCHMARK(lpt_into_bins)
+    ->Args({2048, 8})
+    ->Args({2048, 32})
+    ->Args({65536, 512})
+    ->Unit(benchmark::kMicrosecond);
 
 /// The usual way: open bins in a tree by the room that is left.
 std::size_t multiset_best_fit(std::vector<std::int64_t> weights, std::int64_t capacity) {
@@ -50,7 +55,8 @@ std::size_t multiset_best_fit(std::vector<std::int64_t> weights, std::int64_t ca
 template <class Pack>
 void pack_lengths(benchmark::State& state, Pack&& pack) {
   const std::int64_t capacity = state.range(1);
-  const auto lengths = bench::lengths(static_cast<std::size_t>(state.range(0)), capacity, "SLIMPACK_WIKIPEDIA");
+  const auto lengths =
+      bench::lengths(static_cast<std::size_t>(state.range(0)), capacity, "SLIMPACK_WIKIPEDIA");
   std::size_t bins = 0;
   for (auto _ : state) bins = pack(lengths, capacity);
   std::int64_t sum = 0;

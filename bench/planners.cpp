@@ -1,76 +1,167 @@
-// Planning time and plan quality. SLIMPACK_LENGTHS names another file of lengths than the one that ships.
-#include <benchmark/benchmark.h>
+// Planning time and what comes out: SlimPack and the Megatron baseline on llama-13b and H100, whole calls on
+// one core (all candidates, simulation, memory, bound). Items are samples. Arguments: samples, dp, pp, context
+// in tokens. Lengths: examples/data/github.train.txt, or the file that SLIMPACK_LENGTHS names; cut to the
+// context, from the start again at the end. peak_rss_MiB is of the process so far: filter for one case.
+//
+// Slices over 32 ranks: documents cut into 32 packs of equal cost, beside partitions of whole documents.
+// Arguments: tile in tokens. Lengths: one per line in the files that SLIMPACK_LOGNORMAL and
+// SLIMPACK_WIKIPEDIA name; without them log-normal, mu 8 and sigma 1.5. The time includes pricing and sorting.
 
-#include "bench/lengths.hpp"
+#include <benchmark/benchmark.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <fstream>
+#include <random>
+#include <string>
+#include <vector>
+
 #include "slimpack/model/presets.hpp"
+#include "slimpack/plan/metrics.hpp"
 #include "slimpack/planners/megatron.hpp"
 #include "slimpack/planners/slimpack.hpp"
 
+#ifndef SLIMPACK_SOURCE_DIR
+#define SLIMPACK_SOURCE_DIR "."  // run from the repository's root, then
+#endif
+
 namespace {
 
-using namespace slimpack;
+using slimpack::Pass;
+using slimpack::Tokens;
 
-// Arguments: samples, dp, pp, context in units of 1024 tokens.
+std::vector<Tokens> read_lengths(const std::string& path) {
+  std::ifstream file(path);
+  std::vector<Tokens> lengths;
+  for (Tokens length = 0; file >> length;) lengths.push_back(length);
+  return lengths;
+}
+
+/// The file's lengths, as many as asked for; none if there is no such file.
+std::vector<Tokens> batch(std::size_t count, Tokens context) {
+  const char* path = std::getenv("SLIMPACK_LENGTHS");
+  const std::vector<Tokens> all =
+      read_lengths(path != nullptr ? path : SLIMPACK_SOURCE_DIR "/examples/data/github.train.txt");
+  std::vector<Tokens> lengths;
+  for (std::size_t i = 0; i < count && !all.empty(); ++i)
+    lengths.push_back(std::min(context, all[i % all.size()]));
+  return lengths;
+}
+
 template <class Planner>
-void run(benchmark::State& state, Planner&& planner) {
-  const Tokens context = state.range(3) * 1024;
-  const auto lengths = bench::lengths(static_cast<std::size_t>(state.range(0)), context, "SLIMPACK_LENGTHS",
-                                      "examples/data/github.train.txt");
-  const Job job{.model = transformer_preset("llama-13b"),
-                .device = device_preset("h100"),
-                .layout = {.dp = static_cast<std::int32_t>(state.range(1)), .pp = static_cast<std::int32_t>(state.range(2))}};
-  Plan plan;
+void plan(benchmark::State& state, Planner&& planner) {
+  const std::vector<Tokens> lengths = batch(static_cast<std::size_t>(state.range(0)), state.range(3));
+  if (lengths.empty()) {
+    state.SkipWithError("no lengths: SLIMPACK_LENGTHS should name a file of them");
+    return;
+  }
+  const slimpack::Job job{.model = slimpack::transformer_preset("llama-13b"),
+                          .device = slimpack::device_preset("h100"),
+                          .layout = {.dp = static_cast<std::int32_t>(state.range(1)),
+                                     .pp = static_cast<std::int32_t>(state.range(2))}};
+  slimpack::Plan plan;
   for (auto _ : state) {
-    plan = planner(lengths, job, context);
+    plan = planner(lengths, job, state.range(3));
     benchmark::DoNotOptimize(plan);
   }
+  const slimpack::PlanMetrics metrics = slimpack::plan_metrics(plan);
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
   state.SetItemsProcessed(state.iterations() * state.range(0));
-  state.counters["step_seconds"] = plan.step.seconds;
+  state.counters["step_s"] = plan.step.seconds;
   state.counters["gap"] = plan.step.gap();
-  state.counters["packs"] = static_cast<double>(plan.forward.packs.size());
+  state.counters["packs"] = static_cast<double>(metrics.packs);
+  state.counters["forward"] = metrics.max_over_mean_forward;
+  state.counters["backward"] = metrics.max_over_mean_backward;
+  state.counters["replicas"] = metrics.replica_imbalance;
+  state.counters["peak_rss_MiB"] = static_cast<double>(usage.ru_maxrss) / 1024.0;
 }
 
-void slimpack_planner(benchmark::State& state) {
-  run(state, [](const auto& lengths, const Job& job, Tokens) { return plan_slimpack(lengths, job); });
-}
-void megatron_planner(benchmark::State& state) {
-  run(state, [](const auto& lengths, const Job& job, Tokens context) { return plan_megatron(lengths, job, {.context = context}); });
+void plan_slimpack(benchmark::State& state) {
+  plan(state,
+       [](const auto& lengths, const auto& job, Tokens) { return slimpack::plan_slimpack(lengths, job); });
 }
 
-void settings(benchmark::internal::Benchmark* b) {
-  for (const int samples : {512, 2048}) {
-    for (const int context : {64, 128, 256}) b->Args({samples, 16, 8, context});
+void plan_megatron(benchmark::State& state) {
+  plan(state, [](const auto& lengths, const auto& job, Tokens context) {
+    return slimpack::plan_megatron(lengths, job, {.context = context});
+  });
+}
+
+void batches(benchmark::internal::Benchmark* b) {
+  b->ArgNames({"samples", "dp", "pp", "context"})->Unit(benchmark::kMillisecond);
+  for (const std::int64_t samples : {512, 2048}) {
+    for (const std::int64_t context : {65536, 131072, 262144}) b->Args({samples, 16, 8, context});
   }
-  b->Args({8192, 64, 8, 128})->Args({65536, 512, 16, 128})->Unit(benchmark::kMillisecond);
+  b->Args({65536, 512, 16, 131072});
+  b->Args({65536, 512, 16, 262144});
 }
-BENCHMARK(slimpack_planner)->Apply(settings);
-BENCHMARK(megatron_planner)->Apply(settings);
 
-// Documents into `state.range(0)` packs of equal work in one stream: max over mean, and the time of one cut.
-void slices_over_ranks(benchmark::State& state) {
-  const CalibratedCost cost({transformer_preset("llama-7b"), device_preset("h100"), {}});
-  auto lengths = bench::lengths(2048, 262144, "SLIMPACK_DOCUMENTS");
-  std::sort(lengths.begin(), lengths.end(), std::greater<>{});
-  std::vector<StreamSample> samples;
-  for (SampleId i = 0; i < lengths.size(); ++i) {
-    samples.push_back({i, lengths[i], cost.pipeline_seconds(0, lengths[i], Pass::forward)});
+BENCHMARK(plan_slimpack)->Apply(batches);
+BENCHMARK(plan_megatron)->Apply(batches);
+
+/// Documents of the kind that a file holds, 2048 of them.
+std::vector<Tokens> documents(const char* variable) {
+  constexpr std::size_t count = 2048;
+  const char* path = std::getenv(variable);
+  std::vector<Tokens> lengths = path != nullptr ? read_lengths(path) : std::vector<Tokens>();
+  std::mt19937_64 random(1);
+  std::lognormal_distribution<double> length(8.0, 1.5);
+  while (path == nullptr && lengths.size() < count) {
+    lengths.push_back(static_cast<Tokens>(std::clamp(length(random), 32.0, 262144.0)));
   }
-  MicroPackCutter cutter;
-  Packs packs;
+  if (lengths.size() > count) lengths.resize(count);
+  return lengths;
+}
+
+/// Prices, sorts and cuts the documents; the quality is that of the same cost model.
+void slice_over_ranks(benchmark::State& state, const char* variable) {
+  constexpr std::size_t ranks = 32;
+  const std::vector<Tokens> lengths = documents(variable);
+  if (lengths.empty()) {
+    state.SkipWithError((std::string(variable) + " names a file without lengths").c_str());
+    return;
+  }
+  const slimpack::CalibratedCost cost({.model = slimpack::transformer_preset("llama-13b"),
+                                       .device = slimpack::device_preset("h100"),
+                                       .layout = {}});
+  slimpack::MicroPackCutter cutter;
+  std::vector<slimpack::StreamSample> samples;
+  slimpack::Packs packs;
   for (auto _ : state) {
+    samples.clear();
     packs.clear();
-    cutter.cut({.samples = samples}, static_cast<std::size_t>(state.range(0)), cost, Pass::forward, {.tile = state.range(1)}, packs);
+    for (std::size_t i = 0; i < lengths.size(); ++i) {
+      samples.push_back({static_cast<slimpack::SampleId>(i), lengths[i],
+                         slimpack::pipeline_seconds(cost, 0, lengths[i], Pass::forward)});
+    }
+    std::sort(samples.begin(), samples.end(), [](const auto& a, const auto& b) {
+      return a.length != b.length ? a.length > b.length : a.id < b.id;
+    });
+    cutter.cut({.samples = samples}, ranks, cost, Pass::forward, {.tile = state.range(0)}, packs);
     benchmark::DoNotOptimize(packs);
   }
-  double longest = 0.0, sum = 0.0;
+  double sum = 0.0, most = 0.0;
   for (std::size_t k = 0; k < packs.size(); ++k) {
     double seconds = 0.0;
-    for (const Slice& slice : packs[k]) seconds += cost.pipeline_seconds(slice.begin, slice.end, Pass::forward);
-    longest = std::max(longest, seconds);
+    for (const slimpack::Slice& slice : packs[k]) {
+      seconds += slimpack::pipeline_seconds(cost, slice.begin, slice.end, Pass::forward);
+    }
     sum += seconds;
+    most = std::max(most, seconds);
   }
-  state.counters["max_over_mean"] = longest * static_cast<double>(packs.size()) / sum;
+  state.SetItemsProcessed(state.iterations() * static_cast<std::int64_t>(lengths.size()));
+  state.counters["documents"] = static_cast<double>(lengths.size());
+  state.counters["slices"] = static_cast<double>(packs.slices().size());
+  state.counters["max_over_mean"] = most * static_cast<double>(ranks) / sum;
 }
-BENCHMARK(slices_over_ranks)->Args({32, 1})->Args({32, 128})->Args({128, 128})->Unit(benchmark::kMicrosecond);
+
+void tiles(benchmark::internal::Benchmark* b) {
+  b->ArgName("tile")->Arg(1)->Arg(128)->Unit(benchmark::kMillisecond);
+}
+
+BENCHMARK_CAPTURE(slice_over_ranks, lognormal, "SLIMPACK_LOGNORMAL")->Apply(tiles);
+BENCHMARK_CAPTURE(slice_over_ranks, wikipedia, "SLIMPACK_WIKIPEDIA")->Apply(tiles);
 
 }  // namespace

@@ -14,7 +14,8 @@ struct TiledCost {
     return static_cast<double>(last - first) * (1.0 + static_cast<double>(first + last) / 512.0);
   }
   std::size_t stages() const { return 2; }
-  double slice_seconds(std::size_t stage, slimpack::Tokens begin, slimpack::Tokens end, slimpack::Pass pass) const {
+  double slice_seconds(std::size_t stage, slimpack::Tokens begin, slimpack::Tokens end,
+                       slimpack::Pass pass) const {
     return tiles(begin, end) * (stage == 0 ? 40e-6 : 20e-6) * (pass == slimpack::Pass::forward ? 1.0 : 2.2);
   }
   double pack_seconds(std::size_t, slimpack::Pass) const { return 30e-6; }

@@ -6,13 +6,15 @@
 #include "slimpack/planners/slimpack.hpp"
 
 int main() {
-  const std::vector<slimpack::Tokens> lengths{131072, 40960, 17000, 8200, 5000, 4096, 3000, 2048, 1500, 900, 512, 77};
+  const std::vector<slimpack::Tokens> lengths{131072, 40960, 17000, 8200, 5000, 4096,
+                                              3000,   2048,  1500,  900,  512,  77};
   const slimpack::Job job{.model = slimpack::transformer_preset("llama-7b"),
                           .device = slimpack::device_preset("h100"),
                           .layout = {.dp = 2, .tp = 4, .pp = 4}};
   const slimpack::Plan plan = slimpack::plan_slimpack(lengths, job);
 
-  std::printf("step %.3f s, at most %.1f %% above the best possible\n", plan.step.seconds, 100.0 * plan.step.gap());
+  std::printf("step %.3f s, at most %.1f %% above the best possible\n", plan.step.seconds,
+              100.0 * plan.step.gap());
   const slimpack::PipelinePlan& pipeline = plan.pipelines.front();
   for (const slimpack::Task task : pipeline.order.front()) {
     std::printf("%s:", to_string(task).c_str());

@@ -29,8 +29,9 @@ namespace po = boost::program_options;
 namespace {
 
 /// Parses arguments; prints the options and returns nothing for --help.
-std::optional<po::variables_map> parse(const std::vector<std::string>& arguments, po::options_description options,
-                                       const char* usage, const char* positional = nullptr) {
+std::optional<po::variables_map> parse(const std::vector<std::string>& arguments,
+                                       po::options_description options, const char* usage,
+                                       const char* positional = nullptr) {
   options.add_options()("help,h", "this text");
   po::positional_options_description places;
   if (positional != nullptr) places.add(positional, 1);
@@ -52,7 +53,8 @@ std::optional<po::variables_map> parse(const std::vector<std::string>& arguments
 Plan read_plan_file(const std::string& path) {
   if (path == "-") return read_json(std::cin);
   std::ifstream file(path);
-  require(file.is_open(), "can't read the plan '", path, "'; expected a readable file, or - for standard input");
+  require(file.is_open(), "can't read the plan '", path,
+          "'; expected a readable file, or - for standard input");
   try {
     return read_json(file);
   } catch (const InvalidInput& error) {
@@ -154,8 +156,10 @@ std::string page(const std::vector<Plan>& plans, const std::vector<Row>& rows, c
 int plan(const std::vector<std::string>& arguments) {
   auto options = job_description();
   options.add_options()("planner", po::value<std::string>()->default_value("slimpack"), "its name")(
-      "output,o", po::value<std::string>()->value_name("FILE")->default_value("-"), "the plan file; - for standard output");
-  const auto values = parse(arguments, options, "slimpack plan --lengths FILE --context C [options] -o plan.json");
+      "output,o", po::value<std::string>()->value_name("FILE")->default_value("-"),
+      "the plan file; - for standard output");
+  const auto values =
+      parse(arguments, options, "slimpack plan --lengths FILE --context C [options] -o plan.json");
   if (!values) return 0;
   const Planner& planner = find_planner((*values)["planner"].as<std::string>());
   const JobOptions job = job_options(*values);
@@ -167,10 +171,12 @@ int plan(const std::vector<std::string>& arguments) {
 
 int compare(const std::vector<std::string>& arguments) {
   auto options = job_description();
-  options.add_options()("planner", po::value<std::string>()->default_value("megatron,slimpack"), "names, separated by commas")(
+  options.add_options()("planner", po::value<std::string>()->default_value("megatron,slimpack"),
+                        "names, separated by commas")(
       "iterations", po::value<std::int64_t>()->value_name("N")->default_value(1), "successive batches")(
       "threads", po::value<std::int64_t>()->value_name("N")->default_value(1), "cores to plan on")(
-      "json", "print the figures as JSON")("html", po::value<std::string>()->value_name("FILE"), "draw the first batch's plans");
+      "json", "print the figures as JSON")("html", po::value<std::string>()->value_name("FILE"),
+                                           "draw the first batch's plans");
   const auto values = parse(arguments, options, "slimpack compare --lengths FILE --context C [options]");
   if (!values) return 0;
   const JobOptions job = job_options(*values);
@@ -181,7 +187,8 @@ int compare(const std::vector<std::string>& arguments) {
   };
   const std::size_t iterations = positive("iterations"), threads = positive("threads");
   std::vector<const Planner*> chosen;
-  for (const std::string& name : split_names((*values)["planner"].as<std::string>())) chosen.push_back(&find_planner(name));
+  for (const std::string& name : split_names((*values)["planner"].as<std::string>()))
+    chosen.push_back(&find_planner(name));
 
   const Lengths lengths = read_lengths_from(job.lengths);
   std::vector<Row> rows;
@@ -213,7 +220,8 @@ int check(const std::vector<std::string>& arguments) {
   for (const std::string& violation : found) std::cout << path << ": " << violation << '\n';
   require(found.empty(), path, " breaks ", found.size(), " rules of the plan format");
   std::cout << path << ": valid; " << plan.pipelines.size() << " pipelines, " << plan.forward.packs.size()
-            << " forward and " << plan.backward.packs.size() << " backward packs, step " << plan.step.seconds << " s\n";
+            << " forward and " << plan.backward.packs.size() << " backward packs, step " << plan.step.seconds
+            << " s\n";
   return 0;
 }
 
@@ -231,14 +239,14 @@ int trace(const std::vector<std::string>& arguments) {
 
 int presets(const std::vector<std::string>& arguments) {
   if (!parse(arguments, po::options_description(), "slimpack presets")) return 0;
-  std::printf("%-12s %7s %7s %6s %9s %9s %6s %7s %11s\n", "model", "layers", "hidden", "heads", "kv_heads", "head_dim",
-              "ffn", "vocab", "parameters");
+  std::printf("%-12s %7s %7s %6s %9s %9s %6s %7s %11s\n", "model", "layers", "hidden", "heads", "kv_heads",
+              "head_dim", "ffn", "vocab", "parameters");
   for (const Transformer& m : transformer_presets()) {
-    std::printf("%-12s %7d %7d %6d %9d %9d %6d %7d %10.1fB\n", m.name.c_str(), m.layers, m.hidden, m.heads, m.kv_heads,
-                m.head_dim, m.ffn, m.vocab, parameters(m) / 1e9);
+    std::printf("%-12s %7d %7d %6d %9d %9d %6d %7d %10.1fB\n", m.name.c_str(), m.layers, m.hidden, m.heads,
+                m.kv_heads, m.head_dim, m.ffn, m.vocab, parameters(m) / 1e9);
   }
-  std::printf("\n%-8s %9s %6s %8s %8s %8s %9s %9s %9s\n", "device", "TFLOP/s", "GEMM", "attn F", "attn B", "GB",
-              "mem TB/s", "link GB/s", "net GB/s");
+  std::printf("\n%-8s %9s %6s %8s %8s %8s %9s %9s %9s\n", "device", "TFLOP/s", "GEMM", "attn F", "attn B",
+              "GB", "mem TB/s", "link GB/s", "net GB/s");
   for (const Device& d : device_presets()) {
     std::printf("%-8s %9.0f %6.2f %8.2f %8.2f %8.1f %9.2f %9.0f %9.0f\n", d.name.c_str(), d.peak_flops / 1e12,
                 d.gemm_efficiency, d.attention_forward, d.attention_backward, d.memory_bytes / 1e9,

@@ -28,8 +28,10 @@ Lengths read_lengths(std::istream& in, const std::string& source) {
     if (text.empty()) continue;
     Tokens tokens = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), tokens);
-    require(error == std::errc{} && end == text.data() + text.size() && tokens > 0 && tokens <= Tokens{1} << 40, source,
-            ", line ", number, ": '", shortened(text), "' is no length; expected an integer from 1 to 2^40");
+    require(
+        error == std::errc{} && end == text.data() + text.size() && tokens > 0 && tokens <= Tokens{1} << 40,
+        source, ", line ", number, ": '", shortened(text),
+        "' is no length; expected an integer from 1 to 2^40");
     lengths.tokens.push_back(tokens);
     lengths.lines.push_back(number);
   }
@@ -41,7 +43,8 @@ Lengths read_lengths(std::istream& in, const std::string& source) {
 Lengths read_lengths_from(const std::string& path) {
   if (path == "-") return read_lengths(std::cin, "standard input");
   std::ifstream file(path);
-  require(file.is_open(), "can't read the lengths from '", path, "'; expected a readable file, or - for standard input");
+  require(file.is_open(), "can't read the lengths from '", path,
+          "'; expected a readable file, or - for standard input");
   return read_lengths(file, path);
 }
 

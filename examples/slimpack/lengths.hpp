@@ -11,9 +11,9 @@ namespace slimpack::command {
 
 /// Token lengths, one integer per line, and where they came from.
 struct Lengths {
-  std::string source;                ///< file name or "standard input", for messages
+  std::string source;  ///< file name or "standard input", for messages
   std::vector<Tokens> tokens;
-  std::vector<std::size_t> lines;    ///< line number of each length
+  std::vector<std::size_t> lines;  ///< line number of each length
 };
 
 /// Reads lengths; blank lines are skipped. @throws InvalidInput naming the line and what would be accepted.

@@ -30,7 +30,8 @@ int run(const std::string& name, const std::vector<std::string>& arguments) {
   if (name == "check") return check(arguments);
   if (name == "trace") return trace(arguments);
   if (name == "presets") return presets(arguments);
-  throw slimpack::InvalidInput("unknown command '" + name + "'; expected plan, compare, check, trace or presets");
+  throw slimpack::InvalidInput("unknown command '" + name +
+                               "'; expected plan, compare, check, trace or presets");
 }
 
 }  // namespace

@@ -17,30 +17,37 @@ po::options_description job_description() {
                       "token lengths, one integer per line; - for standard input")(
       "first", po::value<std::int64_t>()->value_name("K")->default_value(0), "lengths to skip")(
       "count", po::value<std::int64_t>()->value_name("N"), "samples of a batch; default all")(
-      "context", po::value<std::int64_t>()->value_name("C")->required(), "most tokens of a sample, and of a baseline's pack")(
-      "truncate", "cut longer samples to the context")("split", "make several samples of longer ones");
+      "context", po::value<std::int64_t>()->value_name("C")->required(),
+      "most tokens of a sample, and of a baseline's pack")("truncate", "cut longer samples to the context")(
+      "split", "make several samples of longer ones");
   po::options_description job("Job");
-  job.add_options()("model", po::value<std::string>()->value_name("NAME")->default_value("llama-13b"), "see `slimpack presets`")(
-      "device", po::value<std::string>()->value_name("NAME")->default_value("h100"), "see `slimpack presets`")(
-      "dp", size()->default_value(1), "pipelines")("pp", size()->default_value(1), "stages of a pipeline")(
-      "tp", size()->default_value(1), "tensor parallelism")("cp", size()->default_value(1), "context parallelism of all packs");
+  job.add_options()("model", po::value<std::string>()->value_name("NAME")->default_value("llama-13b"),
+                    "see `slimpack presets`")(
+      "device", po::value<std::string>()->value_name("NAME")->default_value("h100"),
+      "see `slimpack presets`")("dp", size()->default_value(1), "pipelines")("pp", size()->default_value(1),
+                                                                             "stages of a pipeline")(
+      "tp", size()->default_value(1), "tensor parallelism")("cp", size()->default_value(1),
+                                                            "context parallelism of all packs");
   po::options_description model("Model, instead of the preset's");
-  model.add_options()("layers", size())("hidden", size())("heads", size())("kv-heads", size())("head-dim", size())(
-      "ffn", size())("vocab", size());
+  model.add_options()("layers", size())("hidden", size())("heads", size())("kv-heads", size())(
+      "head-dim", size())("ffn", size())("vocab", size());
   po::options_description device("Device, instead of the preset's");
   device.add_options()("peak-flops", number(), "FLOP/s")("gemm-efficiency", number(), "fraction of the peak")(
-      "attention-forward", number(), "fraction of the peak")("attention-backward", number(), "fraction of the peak")(
-      "memory-bytes", number())("memory-bandwidth", number(), "bytes/s")("pack-overhead", number(), "seconds")(
+      "attention-forward", number(), "fraction of the peak")(
+      "attention-backward", number(), "fraction of the peak")("memory-bytes", number())(
+      "memory-bandwidth", number(), "bytes/s")("pack-overhead", number(), "seconds")(
       "nvlink-bandwidth", number(), "bytes/s")("network-bandwidth", number(), "bytes/s")(
       "host-bandwidth", number(), "bytes/s")("devices-per-node", size());
   po::options_description memory("Memory");
-  memory.add_options()("zero", size()->default_value(1), "ZeRO stage, 0 to 3")("reserve-bytes", number(), "kept free")(
-      "offload", number(), "share of the activations in host memory");
+  memory.add_options()("zero", size()->default_value(1), "ZeRO stage, 0 to 3")(
+      "reserve-bytes", number(), "kept free")("offload", number(), "share of the activations in host memory");
   po::options_description planner("Planner slimpack");
-  planner.add_options()("tile", po::value<std::int64_t>()->value_name("N")->default_value(128), "slice boundaries are multiples of it")(
+  planner.add_options()("tile", po::value<std::int64_t>()->value_name("N")->default_value(128),
+                        "slice boundaries are multiples of it")(
       "packs", po::value<std::int64_t>()->value_name("N"), "per pipeline and pass, instead of a search")(
       "equal-packs", "the same number on every pipeline")("no-merge", "never merge pipelines to save time")(
-      "power-of-two-groups", "merge 2, 4, 8, … pipelines only")("symmetric", "backward packs as the forward ones");
+      "power-of-two-groups", "merge 2, 4, 8, … pipelines only")("symmetric",
+                                                                "backward packs as the forward ones");
   po::options_description all;
   all.add(batch).add(job).add(planner).add(memory).add(model).add(device);
   return all;
@@ -98,7 +105,8 @@ JobOptions job_options(const po::variables_map& values) {
   if (values.count("count") != 0) o.count = at_least(values, "count", 1);
   o.context = values["context"].as<std::int64_t>();
   require(o.context > 0, "--context is ", o.context, "; expected a positive number of tokens");
-  require(values.count("truncate") == 0 || values.count("split") == 0, "--truncate and --split exclude each other");
+  require(values.count("truncate") == 0 || values.count("split") == 0,
+          "--truncate and --split exclude each other");
   if (values.count("truncate") != 0) o.long_samples = LongSamples::truncate;
   if (values.count("split") != 0) o.long_samples = LongSamples::split;
   o.job.model = model_from(values);
@@ -122,17 +130,19 @@ JobOptions job_options(const po::variables_map& values) {
 }
 
 std::vector<Tokens> batch(const JobOptions& options, const Lengths& lengths, std::size_t iteration) {
-  const std::size_t count =
-      options.count > 0 ? options.count : lengths.tokens.size() - std::min(lengths.tokens.size(), options.first);
+  const std::size_t count = options.count > 0
+                                ? options.count
+                                : lengths.tokens.size() - std::min(lengths.tokens.size(), options.first);
   const std::size_t begin = options.first + iteration * count;
-  require(count > 0 && begin + count <= lengths.tokens.size(), lengths.source, " holds ", lengths.tokens.size(),
-          " lengths; expected at least ", begin + std::max<std::size_t>(count, 1), " for --first ", options.first,
-          ", --count ", count, " and iteration ", iteration + 1);
+  require(count > 0 && begin + count <= lengths.tokens.size(), lengths.source, " holds ",
+          lengths.tokens.size(), " lengths; expected at least ", begin + std::max<std::size_t>(count, 1),
+          " for --first ", options.first, ", --count ", count, " and iteration ", iteration + 1);
   const std::span<const Tokens> tokens(lengths.tokens.data() + begin, count);
   if (options.long_samples == LongSamples::error) {
     for (std::size_t i = 0; i < count; ++i) {
-      require(tokens[i] <= options.context, lengths.source, ", line ", lengths.lines[begin + i], ": ", tokens[i],
-              " tokens; expected at most the context of ", options.context, " (or --truncate or --split)");
+      require(tokens[i] <= options.context, lengths.source, ", line ", lengths.lines[begin + i], ": ",
+              tokens[i], " tokens; expected at most the context of ", options.context,
+              " (or --truncate or --split)");
     }
   }
   return apply_context(tokens, options.context, options.long_samples);

@@ -27,7 +27,8 @@ void write_output(const std::string& path, std::string_view text) {
   if (written && !special) std::filesystem::rename(target, path, error);
   if (!written || error) {
     if (!special) std::remove(target.c_str());
-    throw InvalidInput(concat("can't write '", path, "'; expected a writable file in a directory that exists"));
+    throw InvalidInput(
+        concat("can't write '", path, "'; expected a writable file in a directory that exists"));
   }
 }
 

@@ -16,7 +16,8 @@ Plan run_megatron(std::span<const Tokens> lengths, const JobOptions& o) {
 }
 
 Plan run_slimpack(std::span<const Tokens> lengths, const JobOptions& o) {
-  return plan_slimpack(lengths, o.job, CalibratedCost(o.job, o.cost), TransformerMemory(o.job, o.memory), o.slimpack);
+  return plan_slimpack(lengths, o.job, CalibratedCost(o.job, o.cost), TransformerMemory(o.job, o.memory),
+                       o.slimpack);
 }
 
 }  // namespace
@@ -26,6 +27,8 @@ std::span<const Planner> planners() {
   return all;
 }
 
-const Planner& find_planner(const std::string& name) { return detail::find_preset(planners(), "planner", name); }
+const Planner& find_planner(const std::string& name) {
+  return detail::find_preset(planners(), "planner", name);
+}
 
 }  // namespace slimpack::command

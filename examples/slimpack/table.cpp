@@ -25,9 +25,9 @@ void add(Row& row, const Plan& plan, double planning_seconds, double gpus) {
 void finish(std::vector<Row>& rows) {
   for (Row& row : rows) {
     const double n = static_cast<double>(row.iterations);
-    for (double* sum : {&row.step_seconds, &row.tokens_per_second_per_gpu, &row.bubble_ratio, &row.max_over_mean_forward,
-                        &row.max_over_mean_backward, &row.replica_imbalance, &row.peak_bytes, &row.packs,
-                        &row.planning_seconds, &row.gap}) {
+    for (double* sum : {&row.step_seconds, &row.tokens_per_second_per_gpu, &row.bubble_ratio,
+                        &row.max_over_mean_forward, &row.max_over_mean_backward, &row.replica_imbalance,
+                        &row.peak_bytes, &row.packs, &row.planning_seconds, &row.gap}) {
       *sum /= n;
     }
     row.speedup = rows.front().step_seconds / row.step_seconds;
@@ -36,13 +36,16 @@ void finish(std::vector<Row>& rows) {
 
 std::string to_text(std::span<const Row> rows) {
   std::string text =
-      "planner      step s  tokens/s/GPU  speed-up  bubble  imbalance F      B  replicas  peak GB   packs  planning ms    gap\n";
+      "planner      step s  tokens/s/GPU  speed-up  bubble  imbalance F      B  replicas  peak GB   packs  "
+      "planning ms    gap\n";
   char line[256];
   for (const Row& row : rows) {
-    std::snprintf(line, sizeof line, "%-10s %8.3f %13.0f %8.2fx %6.1f%% %11.3f %6.3f %9.3f %8.1f %7.0f %12.2f %5.1f%%\n",
+    std::snprintf(line, sizeof line,
+                  "%-10s %8.3f %13.0f %8.2fx %6.1f%% %11.3f %6.3f %9.3f %8.1f %7.0f %12.2f %5.1f%%\n",
                   row.planner.c_str(), row.step_seconds, row.tokens_per_second_per_gpu, row.speedup,
                   100.0 * row.bubble_ratio, row.max_over_mean_forward, row.max_over_mean_backward,
-                  row.replica_imbalance, row.peak_bytes / 1e9, row.packs, 1e3 * row.planning_seconds, 100.0 * row.gap);
+                  row.replica_imbalance, row.peak_bytes / 1e9, row.packs, 1e3 * row.planning_seconds,
+                  100.0 * row.gap);
     text += line;
   }
   return text;

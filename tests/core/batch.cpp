@@ -9,12 +9,15 @@ using namespace slimpack;
 
 TEST_CASE("samples above the context are refused, cut or split") {
   const std::vector<Tokens> lengths{5, 25, 10};
-  CHECK_THROWS_WITH(apply_context(lengths, 10, LongSamples::error), Catch::Contains("sample 1 has 25") && Catch::Contains("context of 10"));
+  CHECK_THROWS_WITH(apply_context(lengths, 10, LongSamples::error),
+                    Catch::Contains("sample 1 has 25") && Catch::Contains("context of 10"));
   CHECK(apply_context(lengths, 10, LongSamples::truncate) == std::vector<Tokens>{5, 10, 10});
   CHECK(apply_context(lengths, 10, LongSamples::split) == std::vector<Tokens>{5, 10, 10, 5, 10});
   CHECK_THROWS_WITH(apply_context(lengths, 0, LongSamples::split), Catch::Contains("context is 0"));
-  CHECK_THROWS_WITH(apply_context(std::vector<Tokens>{}, 10, LongSamples::split), Catch::Contains("no samples"));
-  CHECK_THROWS_WITH(apply_context(std::vector<Tokens>{4, -1}, 10, LongSamples::split), Catch::Contains("sample 1 has -1"));
+  CHECK_THROWS_WITH(apply_context(std::vector<Tokens>{}, 10, LongSamples::split),
+                    Catch::Contains("no samples"));
+  CHECK_THROWS_WITH(apply_context(std::vector<Tokens>{4, -1}, 10, LongSamples::split),
+                    Catch::Contains("sample 1 has -1"));
 }
 
 TEST_CASE("packs are lists of slices") {

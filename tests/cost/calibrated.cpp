@@ -36,7 +36,8 @@ TEST_CASE("calibrated time is FLOPs over achieved rates, plus what moves memory"
   const CalibratedCost cost(job());
   const Device d = device_preset("h100");
   const Flops flops = slice_flops(cost.job().model, 0, 4096, Pass::forward);
-  const double compute = 5 * (flops.linear / (d.peak_flops * d.gemm_efficiency) + flops.attention / (d.peak_flops * d.attention_forward));
+  const double compute = 5 * (flops.linear / (d.peak_flops * d.gemm_efficiency) +
+                              flops.attention / (d.peak_flops * d.attention_forward));
   const double streamed = 5 * 4096.0 * 2 * (10.0 * 5120 + 2 * 128 * 80 + 3 * 13824) / d.memory_bandwidth;
   CHECK(cost.slice_seconds(3, 0, 4096, Pass::forward) == Approx(compute + streamed));
   CHECK(cost.slice_seconds(7, 0, 4096, Pass::forward) > cost.slice_seconds(3, 0, 4096, Pass::forward));
@@ -58,7 +59,8 @@ TEST_CASE("stages add up, slices add up, recomputation adds forward layers") {
     const std::vector<std::int32_t> again{2, 0, 5, 0, 0, 0, 0, 1};
     const CalibratedCost more = cost.with_recompute(again);
     for (std::size_t s = 0; s < 7; ++s) {
-      const double extra = more.slice_seconds(s, 0, 3000, Pass::backward) - cost.slice_seconds(s, 0, 3000, Pass::backward);
+      const double extra =
+          more.slice_seconds(s, 0, 3000, Pass::backward) - cost.slice_seconds(s, 0, 3000, Pass::backward);
       CHECK(extra == Approx(cost.slice_seconds(s, 0, 3000, Pass::forward) * again[s] / 5.0).margin(1e-12));
       CHECK(more.slice_seconds(s, 0, 3000, Pass::forward) == cost.slice_seconds(s, 0, 3000, Pass::forward));
     }
@@ -113,12 +115,15 @@ TEST_CASE("memory counts weights, gradients, optimiser and activations") {
     CHECK(memory.static_bytes(3) == Approx(parameters * expected[zero] + 1e9));
   }
   const TransformerMemory memory(one);
-  const double layer = (2.0 * (4 * 5120 + 2 * 128 * 80 + 3 * 13824) + 4 * 40) / 2, kept = (2.0 * 5120 + 4.0 * 5120) / 2;
+  const double layer = (2.0 * (4 * 5120 + 2 * 128 * 80 + 3 * 13824) + 4 * 40) / 2,
+               kept = (2.0 * 5120 + 4.0 * 5120) / 2;
   CHECK(memory.activation_bytes(3, 0) == Approx(5 * layer));
   CHECK(memory.activation_bytes(3, 2) == Approx(3 * layer + 2 * kept));
   CHECK(memory.kv_gradient_bytes(3) == Approx(5 * 2.0 * 2 * 5120 / 2));
-  CHECK(memory.workspace_bytes(7, Pass::forward, 1000, 0) > memory.workspace_bytes(3, Pass::forward, 1000, 0));
-  CHECK(memory.workspace_bytes(3, Pass::backward, 1000, 1) > memory.workspace_bytes(3, Pass::backward, 1000, 0));
+  CHECK(memory.workspace_bytes(7, Pass::forward, 1000, 0) >
+        memory.workspace_bytes(3, Pass::forward, 1000, 0));
+  CHECK(memory.workspace_bytes(3, Pass::backward, 1000, 1) >
+        memory.workspace_bytes(3, Pass::backward, 1000, 0));
   CHECK(TransformerMemory(one, {.offload = 0.5}).activation_bytes(3, 0) < memory.activation_bytes(3, 0));
   CHECK_THROWS_WITH(TransformerMemory(one, {.zero_stage = 4}), Catch::Contains("zero_stage is 4"));
 }
@@ -135,8 +140,9 @@ TEST_CASE("pack times are sums over slices plus a constant, for any kind of mode
     append_pack_times(packs, cost, Pass::backward, seconds, transfer);
     REQUIRE(seconds.size() == 16);
     for (std::size_t s = 0; s < 8; ++s) {
-      CHECK(seconds[s] == Approx(cost.pack_seconds(s, Pass::backward) + cost.slice_seconds(s, 0, 1000, Pass::backward) +
-                                 cost.slice_seconds(s, 128, 640, Pass::backward)));
+      CHECK(seconds[s] ==
+            Approx(cost.pack_seconds(s, Pass::backward) + cost.slice_seconds(s, 0, 1000, Pass::backward) +
+                   cost.slice_seconds(s, 128, 640, Pass::backward)));
       CHECK(seconds[8 + s] == cost.pack_seconds(s, Pass::backward));
     }
     CHECK(transfer[0] == cost.transfer_seconds(1512, Pass::backward));

@@ -43,24 +43,30 @@ TEST_CASE("a quadratic profile is recovered, with its error") {
 }
 
 TEST_CASE("coefficients are never negative") {
-  const QuadraticFit concave = fit_quadratic(std::vector<ProfileRow>{{100, 1.0}, {200, 1.9}, {400, 3.0}, {800, 5.0}});
+  const QuadraticFit concave =
+      fit_quadratic(std::vector<ProfileRow>{{100, 1.0}, {200, 1.9}, {400, 3.0}, {800, 5.0}});
   CHECK(concave.a == 0.0);
   CHECK(concave.b > 0.0);
   CHECK(concave.c >= 0.0);
 }
 
 TEST_CASE("a fitted model prices slices that add up") {
-  const QuadraticFit forward = fit_quadratic(profile(1e-12, 1e-7, 1e-5, 0, 1)), backward = fit_quadratic(profile(3e-12, 2e-7, 2e-5, 0, 1));
+  const QuadraticFit forward = fit_quadratic(profile(1e-12, 1e-7, 1e-5, 0, 1)),
+                     backward = fit_quadratic(profile(3e-12, 2e-7, 2e-5, 0, 1));
   const FittedCost cost(forward, backward, 4, {.bandwidth = 1e9, .latency = 1e-6}, 1e4);
   CHECK(cost.slice_seconds(0, 0, 5000, Pass::backward) + cost.slice_seconds(0, 5000, 9000, Pass::backward) ==
         Approx(cost.slice_seconds(3, 0, 9000, Pass::backward)));
-  CHECK(cost.slice_seconds(0, 0, 9000, Pass::forward) + cost.pack_seconds(0, Pass::forward) == Approx(forward.seconds(9000)));
+  CHECK(cost.slice_seconds(0, 0, 9000, Pass::forward) + cost.pack_seconds(0, Pass::forward) ==
+        Approx(forward.seconds(9000)));
   CHECK(cost.transfer_seconds(100, Pass::forward) == Approx(1e-6 + 1e-3));
 }
 
 TEST_CASE("profiles that say too little are refused") {
-  CHECK_THROWS_WITH(fit_quadratic(std::vector<ProfileRow>{{1, 1.0}, {2, 1.0}, {2, 1.1}}), Catch::Contains("2 different lengths"));
-  CHECK_THROWS_WITH(fit_quadratic(std::vector<ProfileRow>{{1, 1.0}, {0, 1.0}, {3, 1.0}}), Catch::Contains("row 1 has 0 tokens"));
-  CHECK_THROWS_WITH(fit_quadratic(std::vector<ProfileRow>{{1, 1.0}, {2, -1.0}, {3, 1.0}}), Catch::Contains("row 1 has -1 seconds"));
+  CHECK_THROWS_WITH(fit_quadratic(std::vector<ProfileRow>{{1, 1.0}, {2, 1.0}, {2, 1.1}}),
+                    Catch::Contains("2 different lengths"));
+  CHECK_THROWS_WITH(fit_quadratic(std::vector<ProfileRow>{{1, 1.0}, {0, 1.0}, {3, 1.0}}),
+                    Catch::Contains("row 1 has 0 tokens"));
+  CHECK_THROWS_WITH(fit_quadratic(std::vector<ProfileRow>{{1, 1.0}, {2, -1.0}, {3, 1.0}}),
+                    Catch::Contains("row 1 has -1 seconds"));
 }
 #endif

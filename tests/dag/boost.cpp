@@ -2,13 +2,13 @@
 
 #include "slimpack/dag/boost.hpp"
 
-#include <catch2/catch.hpp>
+#include <algorithm>
 #include <boost/concept/assert.hpp>
 #include <boost/graph/breadth_first_search.hpp>
 #include <boost/graph/dag_shortest_paths.hpp>
 #include <boost/graph/graph_concepts.hpp>
 #include <boost/graph/topological_sort.hpp>
-#include <algorithm>
+#include <catch2/catch.hpp>
 #include <iterator>
 #include <vector>
 
@@ -72,7 +72,8 @@ TEST_CASE("Boost's topological sort and longest path on our graph agree with our
       longest[0] = 0.0;
       for (const TaskId t : topological_order(graph)) {
         for (const TaskId to : graph.successors(t)) {
-          if (longest[t] >= 0.0) longest[to] = std::max(longest[to], longest[t] + static_cast<double>(random.weights[t]));
+          if (longest[t] >= 0.0)
+            longest[to] = std::max(longest[to], longest[t] + static_cast<double>(random.weights[t]));
         }
       }
       return longest;
@@ -87,7 +88,8 @@ TEST_CASE("Boost's breadth-first search runs on our graph") {
   const Graph graph = build_graph(4, std::vector<Edge>{{2, 0}, {0, 1}, {2, 1}});
   std::vector<int> depth(4, 0);
   const auto record = boost::record_distances(
-      boost::make_iterator_property_map(depth.begin(), get(boost::vertex_index, graph)), boost::on_tree_edge());
+      boost::make_iterator_property_map(depth.begin(), get(boost::vertex_index, graph)),
+      boost::on_tree_edge());
   boost::breadth_first_search(graph, TaskId{2}, boost::visitor(boost::make_bfs_visitor(record)));
   CHECK(depth == std::vector<int>{1, 1, 0, 0});
 }

@@ -90,7 +90,8 @@ TEST_CASE("a resource without tasks is idle from the start") {
 
 TEST_CASE("mean durations are those of a task's kind") {
   const std::vector<double> weights = {1.0, 2.0, 5.0};
-  CHECK(mean_weights<double>(weights, std::vector<std::uint32_t>{0, 2, 0}, 3) == std::vector<double>{3.0, 2.0, 3.0});
+  CHECK(mean_weights<double>(weights, std::vector<std::uint32_t>{0, 2, 0}, 3) ==
+        std::vector<double>{3.0, 2.0, 3.0});
   CHECK_THROWS_WITH(mean_weights<double>(weights, std::vector<std::uint32_t>{0, 3, 0}, 3),
                     "kind 3 of task 1; expected below 3");
   CHECK_THROWS_AS(mean_weights<double>(weights, std::vector<std::uint32_t>{0}, 3), InvalidInput);

@@ -35,7 +35,8 @@ TEST_CASE("what a resource holds is the sum of all events so far, however they a
     std::vector<Event> events;
     for (int i = 0; i < 40; ++i) {
       // Distinct times: the order in which events are listed must not matter.
-      events.push_back({i, static_cast<std::int64_t>(random() % 21) - 10, static_cast<std::uint32_t>(random() % 3)});
+      events.push_back(
+          {i, static_cast<std::int64_t>(random() % 21) - 10, static_cast<std::uint32_t>(random() % 3)});
     }
     const std::vector<Event> sorted = events;
     std::shuffle(events.begin(), events.end(), random);
@@ -67,5 +68,6 @@ TEST_CASE("without events a resource holds what it had") {
 TEST_CASE("an event of an unknown resource is named") {
   const std::vector<std::int64_t> initial = {4};
   const std::vector<Event> events = {{0, 1, 0}, {0, 1, 1}};
-  CHECK_THROWS_WITH((memory_profiles<int, std::int64_t>(initial, events)), "event 1 is of resource 1; expected below 1");
+  CHECK_THROWS_WITH((memory_profiles<int, std::int64_t>(initial, events)),
+                    "event 1 is of resource 1; expected below 1");
 }

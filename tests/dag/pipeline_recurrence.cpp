@@ -1,7 +1,7 @@
 #include "slimpack/dag/pipeline_recurrence.hpp"
 
-#include <catch2/catch.hpp>
 #include <algorithm>
+#include <catch2/catch.hpp>
 #include <cstddef>
 #include <cstdint>
 #include <random>
@@ -72,8 +72,8 @@ TEST_CASE("equal micro-batches take (m + p - 1)(f + b)") {
   for (std::size_t p = 1; p <= 9; ++p) {
     for (std::size_t m = 1; m <= 20; ++m) {
       INFO("p " << p << ", m " << m);
-      const double makespan =
-          recurrence(p, m, [](auto, auto) { return 1.0; }, [](auto, auto) { return 2.0; });
+      const double makespan = recurrence(
+          p, m, [](auto, auto) { return 1.0; }, [](auto, auto) { return 2.0; });
       CHECK(makespan == static_cast<double>(m + p - 1) * 3.0);
     }
   }

@@ -1,7 +1,7 @@
 #include "slimpack/dag/timeline.hpp"
 
-#include <catch2/catch.hpp>
 #include <algorithm>
+#include <catch2/catch.hpp>
 #include <cstdint>
 #include <vector>
 

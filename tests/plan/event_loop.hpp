@@ -12,10 +12,12 @@
 
 #include "slimpack/plan/plan.hpp"
 
-// An event simulation of plans, written without the library's graph, and orders that no strategy would choose.
+// An event simulation of plans, written without the library's graph, and orders that no strategy would
+// choose.
 namespace slimpack::testing {
 
-/// What a task waits for by the plan format's rules 2 and 3 and the pipeline's direction, read off the plan's lists.
+/// What a task waits for by the plan format's rules 2 and 3 and the pipeline's direction, read off the
+/// plan's lists.
 struct NaiveRules {
   struct Requirement {
     Task task;
@@ -39,7 +41,8 @@ struct NaiveRules {
       for (PackId k = 0; k < plan.of(t.pass).packs.size(); ++k) {
         for (const Slice& other : plan.of(t.pass).packs[k]) {
           const bool before = forward ? other.begin < own.begin : other.begin > own.begin;
-          if (k != t.pack && other.sample == own.sample && before) result.push_back({{t.pass, k}, stage, 0.0});
+          if (k != t.pack && other.sample == own.sample && before)
+            result.push_back({{t.pass, k}, stage, 0.0});
         }
       }
       if (forward || stage != last) continue;
@@ -91,8 +94,8 @@ inline void shuffle_orders(Plan& plan, std::uint64_t seed) {
   }
 }
 
-/// Runs a plan moment by moment: whenever a task is next on the stages of all its members and its requirements are
-/// met, it starts; otherwise time moves on to the next moment at which something changes.
+/// Runs a plan moment by moment: whenever a task is next on the stages of all its members and its
+/// requirements are met, it starts; otherwise time moves on to the next moment at which something changes.
 class EventLoop {
  public:
   explicit EventLoop(const Plan& plan) : plan_(plan), rules_{plan} {
@@ -187,8 +190,8 @@ class EventLoop {
   std::vector<double> moments_;
 };
 
-/// One pipeline of `stages` stages in 1F1B order: `micro_batches` samples of `tokens` tokens, each its own pack in both
-/// passes.
+/// One pipeline of `stages` stages in 1F1B order: `micro_batches` samples of `tokens` tokens, each its own
+/// pack in both passes.
 inline Plan equal_plan(std::size_t stages, std::size_t micro_batches, double forward, double backward,
                        Tokens tokens = 8) {
   Plan plan;

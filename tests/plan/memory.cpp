@@ -1,7 +1,7 @@
 #include "slimpack/plan/memory.hpp"
 
-#include <catch2/catch.hpp>
 #include <algorithm>
+#include <catch2/catch.hpp>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -19,13 +19,17 @@ struct ToyMemory {
   double scale = 1.0;
 
   [[nodiscard]] double capacity_bytes() const { return 1e9; }
-  [[nodiscard]] double static_bytes(std::size_t stage) const { return scale * (1000.0 + 10.0 * double(stage)); }
+  [[nodiscard]] double static_bytes(std::size_t stage) const {
+    return scale * (1000.0 + 10.0 * double(stage));
+  }
   [[nodiscard]] double activation_bytes(std::size_t stage, int recompute_layers) const {
     return scale * (64.0 + double(stage) - 16.0 * recompute_layers);
   }
   [[nodiscard]] double kv_gradient_bytes(std::size_t stage) const { return scale * (4.0 + double(stage)); }
-  [[nodiscard]] double workspace_bytes(std::size_t stage, Pass pass, Tokens tokens, int recompute_layers) const {
-    return scale * double(tokens) * (pass == Pass::forward ? 2.0 : 3.0 + 8.0 * recompute_layers) + double(stage);
+  [[nodiscard]] double workspace_bytes(std::size_t stage, Pass pass, Tokens tokens,
+                                       int recompute_layers) const {
+    return scale * double(tokens) * (pass == Pass::forward ? 2.0 : 3.0 + 8.0 * recompute_layers) +
+           double(stage);
   }
 };
 
@@ -40,7 +44,8 @@ struct TokenByToken {
       const PassPlan& pass = plan.of(order[i].pass);
       const double share = 1.0 / double(pass.pipelines[order[i].pack].size());
       const auto tokens = std::ceil(double(count_tokens(pass.packs[order[i].pack])) * share);
-      const int again = order[i].pass == Pass::backward ? plan.backward.recompute_layers[order[i].pack][s] : 0;
+      const int again =
+          order[i].pass == Pass::backward ? plan.backward.recompute_layers[order[i].pack][s] : 0;
       during.push_back(held(plan, order, i + 1, i, s, memory) +
                        memory.workspace_bytes(s, order[i].pass, static_cast<Tokens>(tokens), again));
       after.push_back(held(plan, order, i + 1, i + 1, s, memory));
@@ -71,7 +76,8 @@ struct TokenByToken {
       for (Tokens token = 0; token < plan.tokens[sample]; ++token) {
         const auto front = static_cast<PackId>(pack_of(plan.forward.packs, sample, token));
         const auto back = static_cast<PackId>(pack_of(plan.backward.packs, sample, token));
-        const std::size_t from = place(order, {Pass::forward, front}), to = place(order, {Pass::backward, back});
+        const std::size_t from = place(order, {Pass::forward, front}),
+                          to = place(order, {Pass::backward, back});
         if (from == order.size()) continue;  // on another pipeline
         const double share = 1.0 / double(plan.forward.pipelines[front].size());
         if (from < started && to >= ended) {
@@ -157,7 +163,8 @@ TEST_CASE("tokens of one forward pack are held by the recomputation of their own
   const ToyMemory m;
   const auto curve = memory_over_time(plan, time_plan(plan), m).stages[0][0];
   REQUIRE(curve.size() == 7);
-  const double both = 6 * m.activation_bytes(0, 1) + 4 * m.activation_bytes(0, 2), kv = m.kv_gradient_bytes(0);
+  const double both = 6 * m.activation_bytes(0, 1) + 4 * m.activation_bytes(0, 2),
+               kv = m.kv_gradient_bytes(0);
   CHECK(curve[2].bytes == m.static_bytes(0) + both);
   CHECK(curve[3].bytes == m.static_bytes(0) + both + 10 * kv + m.workspace_bytes(0, Pass::backward, 6, 1));
   CHECK(curve[4].bytes == m.static_bytes(0) + 4 * m.activation_bytes(0, 2) + 4 * kv);

@@ -1,7 +1,7 @@
 #include "slimpack/plan/timeline.hpp"
 
-#include <catch2/catch.hpp>
 #include <algorithm>
+#include <catch2/catch.hpp>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -14,7 +14,8 @@ using namespace slimpack;
 
 namespace {
 
-/// Plans of many shapes: by seed, with and without merged packs and weight tasks, in a usual order and in a wild one.
+/// Plans of many shapes: by seed, with and without merged packs and weight tasks, in a usual order and in a
+/// wild one.
 Plan random_plan(std::uint64_t seed) {
   testing::SamplePlanOptions options;
   options.seed = seed;
@@ -101,7 +102,8 @@ TEST_CASE("equal micro-batches in 1F1B take (m + p - 1)(f + b), and nothing is i
       const Timeline timeline = time_plan(testing::equal_plan(p, m, 1.0, 2.0));
       CHECK(timeline.seconds == static_cast<double>(m + p - 1) * 3.0);
       CHECK(timeline.bubble_sum.imbalance == 0.0);
-      CHECK(timeline.bubble_sum.ratio() == Approx(static_cast<double>(p - 1) / static_cast<double>(m + p - 1)));
+      CHECK(timeline.bubble_sum.ratio() ==
+            Approx(static_cast<double>(p - 1) / static_cast<double>(m + p - 1)));
       for (std::size_t s = 0; s < p; ++s) {
         CHECK(timeline.bubbles[0][s].warm_up == static_cast<double>(s));
         CHECK(timeline.bubbles[0][s].cool_down == static_cast<double>(s) * 2.0);
@@ -174,12 +176,31 @@ TEST_CASE("slices of a sample out of order are a cycle") {
     plan.backward.packs.add({0, begin, begin + 8});
     plan.backward.packs.close();
   }
-  plan.pipelines[0].order = {{{Pass::forward, 0}, {Pass::forward, 1}, {Pass::backward, 0}, {Pass::backward, 1}}};
+  plan.pipelines[0].order = {
+      {{Pass::forward, 0}, {Pass::forward, 1}, {Pass::backward, 0}, {Pass::backward, 1}}};
   CHECK_THROWS_AS(time_plan(plan), InvalidInput);
   std::swap(plan.pipelines[0].order[0][0], plan.pipelines[0].order[0][1]);
   CHECK(time_plan(plan).seconds == 4.0);
   std::swap(plan.pipelines[0].order[0][2], plan.pipelines[0].order[0][3]);
   CHECK_THROWS_AS(time_plan(plan), InvalidInput);
+}
+
+TEST_CASE("a backward pack before the last forward slice of its sample is a cycle") {
+  Plan plan = testing::equal_plan(1, 2, 1.0, 1.0);
+  plan.tokens = {16};
+  plan.forward.packs.clear();
+  plan.backward.packs.clear();
+  for (const Tokens begin : {0, 8}) {
+    plan.forward.packs.add({0, begin, begin + 8});
+    plan.forward.packs.close();
+    plan.backward.packs.add({0, 8 - begin, 16 - begin});
+    plan.backward.packs.close();
+  }
+  const Task f0{Pass::forward, 0}, f1{Pass::forward, 1}, b0{Pass::backward, 0}, b1{Pass::backward, 1};
+  plan.pipelines[0].order = {{f0, b0, f1, b1}};
+  CHECK_THROWS_WITH(time_plan(plan), Catch::Contains("B0") && Catch::Contains("F1"));
+  plan.pipelines[0].order = {{f0, f1, b0, b1}};
+  CHECK(time_plan(plan).seconds == 4.0);
 }
 
 TEST_CASE("a plan without pipelines takes no time, one with a single task its duration") {

@@ -364,13 +364,14 @@ TEST_CASE("shapes, ids and values are checked before the rules", "[validate]") {
       {[](Plan& p) { p.step.peak_bytes[0].pop_back(); }, "step.peak_bytes[0] has 1 entries; expected"},
       {[=](Plan& p) { p.step.peak_bytes[0][1] = inf; }, "step.peak_bytes[0] holds inf"},
   };
-  for (const auto& [edit, expected] : cases) {
-    const auto found = violations(changed(small_plan(), edit));
+  for (const auto& c : cases) {
+    const std::string& expected = c.second;
+    const auto found = violations(changed(small_plan(), c.first));
     CAPTURE(expected);
     REQUIRE_FALSE(found.empty());
     for (const std::string& text : found) UNSCOPED_INFO(text);
-    CHECK(std::any_of(found.begin(), found.end(),
-                      [&](const std::string& text) { return mentions(text, expected); }));
+    CHECK(
+        std::any_of(found.begin(), found.end(), [&](const auto& text) { return mentions(text, expected); }));
   }
 }
 

@@ -16,7 +16,8 @@ using namespace slimpack;
 namespace {
 
 const Job& job() {
-  static const Job made{transformer_preset("llama-7b"), device_preset("h100"), {.dp = 2, .tp = 4, .cp = 1, .pp = 4}};
+  static const Job made{
+      transformer_preset("llama-7b"), device_preset("h100"), {.dp = 2, .tp = 4, .cp = 1, .pp = 4}};
   return made;
 }
 
@@ -42,7 +43,9 @@ TEST_CASE("a trace holds every task at its time, and no two at once on a stage")
     if (p == 0 && s == 0) {
       CHECK(event["name"] == to_string(plan.pipelines[0].order[0][i]));
       CHECK(start == Approx(timeline.stages[0][0][i].start * 1e6).margin(0.001));
-      CHECK(event["args"]["tokens"] == count_tokens(plan.of(plan.pipelines[0].order[0][i].pass).packs[plan.pipelines[0].order[0][i].pack]));
+      CHECK(event["args"]["tokens"] ==
+            count_tokens(
+                plan.of(plan.pipelines[0].order[0][i].pass).packs[plan.pipelines[0].order[0][i].pack]));
     }
   }
   for (const PipelinePlan& pipeline : plan.pipelines) {
@@ -56,10 +59,13 @@ TEST_CASE("the page stands alone and holds the plans it is given") {
   const Timeline timeline = time_plan(plan);
   const MemoryCurves memory = memory_over_time(plan, timeline, TransformerMemory(job()));
   std::ostringstream out;
-  write_html(out, std::vector<PlanView>{{&plan, &timeline, &memory, "a </script> \"quoted\" \\ title"}, {&plan, &timeline, nullptr, "b"}},
+  write_html(out,
+             std::vector<PlanView>{{&plan, &timeline, &memory, "a </script> \"quoted\" \\ title"},
+                                   {&plan, &timeline, nullptr, "b"}},
              "figures <b>& more");
   const std::string page = out.str();
-  for (const char* foreign : {"http:", "https:", "src=", "href=", "import ", "@import"}) CHECK(page.find(foreign) == std::string::npos);
+  for (const char* foreign : {"http:", "https:", "src=", "href=", "import ", "@import"})
+    CHECK(page.find(foreign) == std::string::npos);
   CHECK(page.find("figures &lt;b&gt;&amp; more") != std::string::npos);
   const auto begin = page.find("DATA=") + 5, end = page.find(";\n'use strict'");
   REQUIRE(end != std::string::npos);
@@ -72,7 +78,8 @@ TEST_CASE("the page stands alone and holds the plans it is given") {
   CHECK(data[0]["memory"].size() == 2);
   CHECK_FALSE(data[1].contains("memory"));
   CHECK_THROWS_WITH(write_html(out, {}, ""), Catch::Contains("0 plans"));
-  CHECK_THROWS_WITH(write_html(out, std::vector<PlanView>{{&plan, nullptr, nullptr, ""}}, ""), Catch::Contains("lacks its timeline"));
+  CHECK_THROWS_WITH(write_html(out, std::vector<PlanView>{{&plan, nullptr, nullptr, ""}}, ""),
+                    Catch::Contains("lacks its timeline"));
 }
 
 TEST_CASE("metrics are what their names say") {

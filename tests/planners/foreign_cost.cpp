@@ -1,5 +1,5 @@
-// A user's own model of time, with nothing that the library's has beyond the concept: no closed form, no context
-// parallelism, no recomputation. Times come from a table, as a profiler writes it.
+// A user's own model of time, with nothing that the library's has beyond the concept: no closed form, no
+// context parallelism, no recomputation. Times come from a table, as a profiler writes it.
 
 #include <array>
 #include <catch2/catch.hpp>
@@ -23,7 +23,8 @@ struct ProfiledTimes {
   std::array<ProfiledStage, 3> profile{{{4.0, 0.02}, {4.0, 0.02}, {5.5, 0.02}}};
 
   unsigned stages() const { return 3; }
-  float slice_seconds(std::size_t stage, slimpack::Tokens begin, slimpack::Tokens end, slimpack::Pass pass) const {
+  float slice_seconds(std::size_t stage, slimpack::Tokens begin, slimpack::Tokens end,
+                      slimpack::Pass pass) const {
     const ProfiledStage& p = profile[stage];
     const auto until = [&](slimpack::Tokens token) {
       const double x = static_cast<double>(token) * 1e-3;
@@ -33,7 +34,9 @@ struct ProfiledTimes {
     return static_cast<float>(1e-3 * p.forward_milliseconds_per_1k * passes * (until(end) - until(begin)));
   }
   double pack_seconds(std::size_t, slimpack::Pass) const { return 2e-4; }
-  double transfer_seconds(slimpack::Tokens tokens, slimpack::Pass) const { return 1e-5 + 1e-8 * static_cast<double>(tokens); }
+  double transfer_seconds(slimpack::Tokens tokens, slimpack::Pass) const {
+    return 1e-5 + 1e-8 * static_cast<double>(tokens);
+  }
 };
 
 /// Bytes that do not depend on recomputation, because there is none.
@@ -116,10 +119,12 @@ TEST_CASE("without recomputation a small memory shortens the lead") {
   CHECK(narrow.step.seconds >= wide.step.seconds);
 }
 
-TEST_CASE("without merging a sample that memory can't hold is refused with the one pipeline there is for it") {
+TEST_CASE(
+    "without merging a sample that memory can't hold is refused with the one pipeline there is for it") {
   const std::vector<Tokens> lengths{5000, 30000, 400};
   const foreign::FixedBytes memory{.capacity = 3.5e9};
   CHECK_THROWS_WITH(plan_slimpack(lengths, job_of(2), foreign::ProfiledTimes{}, memory),
                     Catch::Contains("sample 1 has 30000 tokens") && Catch::Contains("on 1 pipeline"));
-  CHECK_THROWS_WITH(plan_megatron(lengths, job_of(2), foreign::ProfiledTimes{}, memory), Catch::Contains("do not fit"));
+  CHECK_THROWS_WITH(plan_megatron(lengths, job_of(2), foreign::ProfiledTimes{}, memory),
+                    Catch::Contains("do not fit"));
 }

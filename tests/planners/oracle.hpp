@@ -37,7 +37,9 @@ inline double run(const Plan& plan) {
     const bool forward = task.pass == Pass::forward;
     const PassPlan& pass = plan.of(task.pass);
     double at = 0.0;
-    const auto wait = [&](double done) { at = std::max(at, done < 0.0 ? std::numeric_limits<double>::infinity() : done); };
+    const auto wait = [&](double done) {
+      at = std::max(at, done < 0.0 ? std::numeric_limits<double>::infinity() : done);
+    };
     const std::size_t last = pass.seconds[task.pack].size() - 1;
     if (forward ? s > 0 : s < last) {
       const double done = finish[index(task.pass)][task.pack][forward ? s - 1 : s + 1];
@@ -95,10 +97,12 @@ inline double run(const Plan& plan) {
 template <class M>
 double peak_bytes(const Plan& plan, PipelineId pipeline, std::size_t s, const M& memory) {
   std::vector<std::vector<PackId>> backward_of(plan.tokens.size());
-  for (std::size_t i = 0; i < plan.tokens.size(); ++i) backward_of[i].resize(static_cast<std::size_t>(plan.tokens[i]));
+  for (std::size_t i = 0; i < plan.tokens.size(); ++i)
+    backward_of[i].resize(static_cast<std::size_t>(plan.tokens[i]));
   for (std::size_t k = 0; k < plan.backward.packs.size(); ++k) {
     for (const Slice& slice : plan.backward.packs[k]) {
-      for (Tokens t = slice.begin; t < slice.end; ++t) backward_of[slice.sample][static_cast<std::size_t>(t)] = static_cast<PackId>(k);
+      for (Tokens t = slice.begin; t < slice.end; ++t)
+        backward_of[slice.sample][static_cast<std::size_t>(t)] = static_cast<PackId>(k);
     }
   }
   double held = memory.static_bytes(s), peak = held;
@@ -125,7 +129,8 @@ double peak_bytes(const Plan& plan, PipelineId pipeline, std::size_t s, const M&
       }
     }
     const int again = backward ? plan.backward.recompute_layers[task.pack][s] : 0;
-    peak = std::max(peak, held + memory.workspace_bytes(s, task.pass, static_cast<Tokens>(tokens + 0.999999), again));
+    peak = std::max(
+        peak, held + memory.workspace_bytes(s, task.pass, static_cast<Tokens>(tokens + 0.999999), again));
     held -= freed;
   }
   return peak;
@@ -139,7 +144,10 @@ inline std::vector<Tokens> random_lengths(std::mt19937& random, std::size_t n, i
   const Tokens equal = std::uniform_int_distribution<Tokens>(1, most / 4 + 1)(random);
   for (std::size_t i = 0; i < n; ++i) {
     const Tokens heavy = std::clamp<Tokens>(static_cast<Tokens>(tail(random)), 1, most);
-    lengths.push_back(kind == 0 ? heavy : kind == 1 ? equal : kind == 2 ? std::min<Tokens>(heavy, 40) : uniform(random));
+    lengths.push_back(kind == 0   ? heavy
+                      : kind == 1 ? equal
+                      : kind == 2 ? std::min<Tokens>(heavy, 40)
+                                  : uniform(random));
   }
   if (kind == 2) lengths[n / 2] = most;
   return lengths;
@@ -147,13 +155,23 @@ inline std::vector<Tokens> random_lengths(std::mt19937& random, std::size_t n, i
 
 /// A small model on small devices, on which memory and compute both bind.
 inline Job random_job(std::mt19937& random, std::int32_t dp, double memory_bytes) {
-  const auto pick = [&](std::int32_t lo, std::int32_t hi) { return std::uniform_int_distribution<std::int32_t>(lo, hi)(random); };
+  const auto pick = [&](std::int32_t lo, std::int32_t hi) {
+    return std::uniform_int_distribution<std::int32_t>(lo, hi)(random);
+  };
   const std::int32_t pp = pick(1, 4);
   return {.model = {"tiny", pp * pick(1, 3), 64, 4, 2, 16, 160, 500},
-          .device = {.name = "small", .peak_flops = 1e12, .gemm_efficiency = 0.5, .attention_forward = 0.4,
-                     .attention_backward = 0.3, .memory_bytes = memory_bytes, .memory_bandwidth = 1e11,
-                     .pack_overhead = 2e-6, .intra_node = {1e10, 1e-6}, .inter_node = {1e9, 2e-6},
-                     .host = {1e9, 1e-6}, .devices_per_node = 4},
+          .device = {.name = "small",
+                     .peak_flops = 1e12,
+                     .gemm_efficiency = 0.5,
+                     .attention_forward = 0.4,
+                     .attention_backward = 0.3,
+                     .memory_bytes = memory_bytes,
+                     .memory_bandwidth = 1e11,
+                     .pack_overhead = 2e-6,
+                     .intra_node = {1e10, 1e-6},
+                     .inter_node = {1e9, 2e-6},
+                     .host = {1e9, 1e-6},
+                     .devices_per_node = 4},
           .layout = {.dp = dp, .tp = pick(0, 3) == 0 ? 2 : 1, .cp = 1, .pp = pp}};
 }
 

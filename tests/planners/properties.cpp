@@ -32,7 +32,8 @@ Case random_case(unsigned seed) {
   // Just above what weights need, so that recomputation, shorter leads and merging all happen.
   const TransformerMemory roomy(c.job, c.memory);
   double fixed = 0.0;
-  for (std::size_t s = 0; s < static_cast<std::size_t>(c.job.layout.pp); ++s) fixed = std::max(fixed, roomy.static_bytes(s));
+  for (std::size_t s = 0; s < static_cast<std::size_t>(c.job.layout.pp); ++s)
+    fixed = std::max(fixed, roomy.static_bytes(s));
   c.job.device.memory_bytes = fixed + 12e6 * std::exp(0.6 * pick(0, 5));
   const Tokens tiles[] = {1, 16, 128};
   c.options = {.tile = tiles[pick(0, 2)],
@@ -85,14 +86,17 @@ TEST_CASE("slimpack's plans keep all rules, take the time and the memory that th
     }
     ++planned;
     check_plan(plan, memory);
-    CHECK(to_json(plan) == to_json(plan_slimpack(c.lengths, c.job, CalibratedCost(c.job), memory, c.options)));
+    CHECK(to_json(plan) ==
+          to_json(plan_slimpack(c.lengths, c.job, CalibratedCost(c.job), memory, c.options)));
     for (std::size_t k = 0; k < plan.forward.packs.size(); ++k) {
       merged += plan.forward.pipelines[k].size() > 1 ? 1 : 0;
       empty += plan.forward.packs[k].empty() ? 1 : 0;
     }
-    for (const std::int32_t layers : plan.backward.recompute_layers.values()) recomputed += layers > 0 ? 1 : 0;
+    for (const std::int32_t layers : plan.backward.recompute_layers.values())
+      recomputed += layers > 0 ? 1 : 0;
     if (c.options.equal_packs) {
-      for (const PipelinePlan& p : plan.pipelines) CHECK(pack_counts_of(p) == pack_counts_of(plan.pipelines[0]));
+      for (const PipelinePlan& p : plan.pipelines)
+        CHECK(pack_counts_of(p) == pack_counts_of(plan.pipelines[0]));
     }
     if (c.options.tile > 1) {
       for (const PassPlan* pass : {&plan.forward, &plan.backward}) {
@@ -135,7 +139,8 @@ TEST_CASE("megatron's plans keep all rules, take the time and the memory that th
       for (std::size_t s = 0; s < plan.pipelines[p].stages(); ++s) {
         // The planner rounds a rank's share of a pack up to a token.
         const double exact = oracle::peak_bytes(plan, p, s, memory);
-        const double token = TransformerMemory(c.job, c.memory).workspace_bytes(s, Pass::backward, 1, c.job.model.layers);
+        const double token =
+            TransformerMemory(c.job, c.memory).workspace_bytes(s, Pass::backward, 1, c.job.model.layers);
         CHECK(plan.step.peak_bytes[p][s] >= exact * (1.0 - 1e-9));
         CHECK(plan.step.peak_bytes[p][s] <= exact + token);
         CHECK(plan.step.peak_bytes[p][s] <= memory.capacity_bytes() * (1.0 + 1e-9));
@@ -151,9 +156,16 @@ TEST_CASE("a plan on forward boundaries alone balances the backward pass worse")
   std::vector<Tokens> lengths = oracle::random_lengths(random, 300, 0, 4000);
   for (int i = 0; i < 6; ++i) lengths.push_back(60000);
   const Job job{.model = {"small", 8, 1024, 8, 8, 128, 2816, 4000},
-                .device = {.name = "d", .peak_flops = 1e14, .gemm_efficiency = 0.6, .attention_forward = 0.5,
-                           .attention_backward = 0.3, .memory_bytes = 1.7e10, .memory_bandwidth = 2e12,
-                           .pack_overhead = 1e-5, .intra_node = {3e11, 1e-6}, .inter_node = {4e10, 1e-6},
+                .device = {.name = "d",
+                           .peak_flops = 1e14,
+                           .gemm_efficiency = 0.6,
+                           .attention_forward = 0.5,
+                           .attention_backward = 0.3,
+                           .memory_bytes = 1.7e10,
+                           .memory_bandwidth = 2e12,
+                           .pack_overhead = 1e-5,
+                           .intra_node = {3e11, 1e-6},
+                           .inter_node = {4e10, 1e-6},
                            .host = {5e10, 1e-6}},
                 .layout = {.dp = 2, .tp = 1, .cp = 1, .pp = 4}};
   const Plan both = plan_slimpack(lengths, job, {.packs = 24});
@@ -169,9 +181,17 @@ TEST_CASE("a plan on forward boundaries alone balances the backward pass worse")
 
 TEST_CASE("impossible jobs are refused with what would be accepted") {
   const Job job{.model = {"tiny", 2, 64, 4, 2, 16, 160, 500},
-                .device = {.name = "d", .peak_flops = 1e12, .gemm_efficiency = 0.5, .attention_forward = 0.4,
-                           .attention_backward = 0.3, .memory_bytes = 2e7, .memory_bandwidth = 1e11, .pack_overhead = 1e-6,
-                           .intra_node = {1e10, 0}, .inter_node = {1e9, 0}, .host = {1e9, 0}},
+                .device = {.name = "d",
+                           .peak_flops = 1e12,
+                           .gemm_efficiency = 0.5,
+                           .attention_forward = 0.4,
+                           .attention_backward = 0.3,
+                           .memory_bytes = 2e7,
+                           .memory_bandwidth = 1e11,
+                           .pack_overhead = 1e-6,
+                           .intra_node = {1e10, 0},
+                           .inter_node = {1e9, 0},
+                           .host = {1e9, 0}},
                 .layout = {.dp = 2, .tp = 1, .cp = 1, .pp = 2}};
   const auto message = [](auto&& call) -> std::string {
     try {
@@ -185,13 +205,19 @@ TEST_CASE("impossible jobs are refused with what would be accepted") {
     const TransformerMemory memory(j, {.reserve_bytes = reserve});
     return plan_slimpack(lengths, j, CalibratedCost(j), memory);
   };
-  CHECK_THAT(message([&] { (void)plan({5}, job); }), Catch::Contains("dp is 2") && Catch::Contains("the 1 samples"));
+  CHECK_THAT(message([&] { (void)plan({5}, job); }),
+             Catch::Contains("dp is 2") && Catch::Contains("the 1 samples"));
   CHECK_THAT(message([&] { (void)plan({5, 0, 7}, job); }), Catch::Contains("sample 1 has 0 tokens"));
   CHECK_THAT(message([&] { (void)plan({}, job); }), Catch::Contains("no samples"));
   Job deep = job;
   deep.layout.pp = 3;
-  CHECK_THAT(message([&] { (void)plan({5, 6}, deep); }), Catch::Contains("pp is 3") && Catch::Contains("2 layers"));
-  CHECK_THAT(message([&] { (void)plan({5, 1 << 20}, job); }),
+  CHECK_THAT(message([&] {
+               (void)plan({5, 6}, deep);
+             }),
+             Catch::Contains("pp is 3") && Catch::Contains("2 layers"));
+  CHECK_THAT(message([&] {
+               (void)plan({5, 1 << 20}, job);
+             }),
              Catch::Contains("sample 1 has 1048576") && Catch::Contains("2 merged pipelines"));
 }
 
@@ -199,7 +225,8 @@ TEST_CASE("planners work with a user's own cost model") {
   struct Own {
     std::size_t stages() const { return 3; }
     double slice_seconds(std::size_t stage, Tokens begin, Tokens end, Pass pass) const {
-      return static_cast<double>(end - begin) * (1.0 + static_cast<double>(stage)) * (pass == Pass::forward ? 1e-6 : 2e-6) +
+      return static_cast<double>(end - begin) * (1.0 + static_cast<double>(stage)) *
+                 (pass == Pass::forward ? 1e-6 : 2e-6) +
              1e-9 * twice_causal_pairs(begin, end);
     }
     double pack_seconds(std::size_t, Pass) const { return 1e-5; }

@@ -11,8 +11,8 @@ namespace oracle {
 
 using namespace slimpack;
 
-/// Rules 1 to 4 of the plan format, token by token and position by position; the text of the first that is broken,
-/// or nothing. That nothing gets stuck and that the times are right (4 and 5) is for `run` to see.
+/// Rules 1 to 4 of the plan format, token by token and position by position: the first that is broken, or
+/// nothing. That no stage gets stuck and that times are right (4 and 5) is for `run` to see.
 inline std::string broken_rule(const Plan& plan) {
   using std::to_string;
   for (const Pass pass : {Pass::forward, Pass::backward}) {
@@ -20,11 +20,14 @@ inline std::string broken_rule(const Plan& plan) {
     for (const Tokens length : plan.tokens) seen.emplace_back(static_cast<std::size_t>(length), 0);
     for (const Slice& slice : plan.of(pass).packs.slices()) {
       if (slice.begin >= slice.end) return "rule 1: an empty slice of sample " + to_string(slice.sample);
-      for (Tokens t = slice.begin; t < slice.end; ++t) ++seen.at(slice.sample).at(static_cast<std::size_t>(t));
+      for (Tokens t = slice.begin; t < slice.end; ++t)
+        ++seen.at(slice.sample).at(static_cast<std::size_t>(t));
     }
     for (std::size_t i = 0; i < seen.size(); ++i) {
       for (std::size_t t = 0; t < seen[i].size(); ++t) {
-        if (seen[i][t] != 1) return "rule 1: token " + to_string(t) + " of sample " + to_string(i) + " in " + to_string(seen[i][t]) + " packs";
+        if (seen[i][t] != 1)
+          return "rule 1: token " + to_string(t) + " of sample " + to_string(i) + " in " +
+                 to_string(seen[i][t]) + " packs";
       }
     }
   }
@@ -39,7 +42,8 @@ inline std::string broken_rule(const Plan& plan) {
         for (const Slice& slice : plan.of(task.pass).packs[task.pack]) {
           const Tokens length = plan.tokens[slice.sample];
           if (forward) {
-            if (slice.begin != forward_end[slice.sample]) return "rule 2: forward of sample " + to_string(slice.sample) + where;
+            if (slice.begin != forward_end[slice.sample])
+              return "rule 2: forward of sample " + to_string(slice.sample) + where;
             forward_end[slice.sample] = slice.end;
             continue;
           }
@@ -54,7 +58,8 @@ inline std::string broken_rule(const Plan& plan) {
           int expected = 0;
           for (const PipelineId p : plan.of(pass).pipelines[k]) expected += p == pipeline.id ? 1 : 0;
           const int found = runs[pass == Pass::forward ? 0 : 1][static_cast<PackId>(k)];
-          if (found != expected) return "rule 4: pack " + to_string(k) + " runs " + to_string(found) + " times" + where;
+          if (found != expected)
+            return "rule 4: pack " + to_string(k) + " runs " + to_string(found) + " times" + where;
         }
       }
     }

@@ -11,8 +11,8 @@
 
 #include "slimpack/core/packs.hpp"
 
-/// The shortest step there is, by trying everything: which samples run where or merged, how they are cut into packs in
-/// each pass, and in which order stages run them. For a handful of tokens.
+/// The shortest step there is, by trying everything: which samples run where or merged, how they are cut into
+/// packs in each pass, and in which order stages run them. For a handful of tokens.
 namespace exact {
 
 using namespace slimpack;
@@ -26,7 +26,7 @@ struct Operation {
   std::vector<std::pair<std::size_t, double>> after;  ///< operation, and the time from its end
 };
 
-/// Shortest schedule of operations, by branch and bound over all schedules that start operations as early as they can.
+/// Shortest schedule of operations, by branch and bound over all that start operations as early as they can.
 class Sequencing {
  public:
   /// @returns seconds, or `limit` if there is nothing shorter.
@@ -46,7 +46,8 @@ class Sequencing {
  private:
   [[nodiscard]] double earliest(const Operation& o) const {
     double start = 0.0;
-    for (const auto& [before, lag] : o.after) start = end_[before] < 0.0 ? infinity : std::max(start, end_[before] + lag);
+    for (const auto& [before, lag] : o.after)
+      start = end_[before] < 0.0 ? infinity : std::max(start, end_[before] + lag);
     for (const std::size_t r : o.resources) start = std::max(start, free_[r]);
     return start;
   }
@@ -98,7 +99,8 @@ class Sequencing {
 using PackList = std::vector<std::vector<Slice>>;
 
 /// All ways to cut samples into packs, at any token.
-inline std::vector<PackList> all_packings(std::span<const SampleId> samples, std::span<const Tokens> lengths) {
+inline std::vector<PackList> all_packings(std::span<const SampleId> samples,
+                                          std::span<const Tokens> lengths) {
   std::vector<PackList> result;
   PackList packs;
   const std::function<void(std::size_t, Tokens)> next = [&](std::size_t i, Tokens begin) {
@@ -110,7 +112,8 @@ inline std::vector<PackList> all_packings(std::span<const SampleId> samples, std
     for (Tokens end = begin + 1; end <= lengths[id]; ++end) {
       const auto go_on = [&] { end == lengths[id] ? next(i + 1, 0) : next(i, end); };
       for (std::size_t k = 0; k < packs.size(); ++k) {
-        if (std::any_of(packs[k].begin(), packs[k].end(), [&](const Slice& s) { return s.sample == id; })) continue;
+        if (std::any_of(packs[k].begin(), packs[k].end(), [&](const Slice& s) { return s.sample == id; }))
+          continue;
         packs[k].push_back({id, begin, end});
         go_on();
         packs[k].pop_back();
@@ -124,7 +127,7 @@ inline std::vector<PackList> all_packings(std::span<const SampleId> samples, std
   return result;
 }
 
-/// The packs of one set of pipelines, ready to become operations.
+/// Samples that one set of pipelines runs together.
 struct Placed {
   std::vector<std::size_t> pipelines;
   std::vector<SampleId> samples;
@@ -135,7 +138,7 @@ class StepSearch {
  public:
   StepSearch(std::span<const Tokens> lengths, const C& cost) : lengths_(lengths), cost_(cost) {}
 
-  /// Shortest time in which the pipelines can train the samples placed on them; nothing above `limit` is looked at.
+  /// Shortest time in which the pipelines can train the samples placed on them; `limit` if nothing is shorter.
   double operator()(std::span<const Placed> placed, std::size_t pipelines, double limit) {
     pipelines_ = pipelines;
     best_ = limit;
@@ -195,7 +198,8 @@ class StepSearch {
           const bool both_forward = a.pass == Pass::forward && b.pass == Pass::forward;
           const bool both_backward = a.pass == Pass::backward && b.pass == Pass::backward;
           const bool turn = a.pass == Pass::forward && b.pass == Pass::backward && s + 1 == stages;
-          if ((both_forward && a.slice->end <= b.slice->begin) || (both_backward && a.slice->begin >= b.slice->end) || turn) {
+          if ((both_forward && a.slice->end <= b.slice->begin) ||
+              (both_backward && a.slice->begin >= b.slice->end) || turn) {
             operations[b.operation + s].after.emplace_back(a.operation + s, 0.0);
           }
         }
@@ -212,7 +216,7 @@ class StepSearch {
   std::vector<Made> made_;
 };
 
-/// Shortest step of a batch on one or two pipelines, every sample on either of them or, with `merge`, on both.
+/// Shortest step of a batch on one or two pipelines: every sample on either or, with `merge`, on both.
 template <class C>
 double shortest_step(std::span<const Tokens> lengths, std::size_t pipelines, const C& cost, bool merge) {
   StepSearch<C> search(lengths, cost);

@@ -20,7 +20,8 @@ struct TinyCost {
   std::size_t stages() const { return number_of_stages; }
   double slice_seconds(std::size_t stage, Tokens begin, Tokens end, Pass pass) const {
     const double weight = (pass == Pass::forward ? 1.0 : 2.2) * (stage + 1 == number_of_stages ? 1.3 : 1.0);
-    const double whole = weight * (token * static_cast<double>(end - begin) + pair * twice_causal_pairs(begin, end));
+    const double whole =
+        weight * (token * static_cast<double>(end - begin) + pair * twice_causal_pairs(begin, end));
     return group == 1 ? whole : whole / group + exchange;
   }
   double pack_seconds(std::size_t, Pass) const { return constant; }
@@ -79,7 +80,8 @@ double heuristic(const Instance& i, bool merge) {
   double best = exact::infinity;
   for (std::size_t packs = 1; packs <= 4; ++packs) {
     try {
-      const Plan plan = plan_slimpack(i.lengths, job, i.cost, Roomy{}, {.tile = 1, .merge = merge, .packs = packs});
+      const Plan plan =
+          plan_slimpack(i.lengths, job, i.cost, Roomy{}, {.tile = 1, .merge = merge, .packs = packs});
       CHECK(plan.step.lower_bound_seconds <= plan.step.seconds);
       best = std::min(best, plan.step.pipeline_seconds);
     } catch (const InvalidInput& error) {
@@ -94,12 +96,20 @@ double heuristic(const Instance& i, bool merge) {
 
 TEST_CASE("the exact search finds what can be seen by eye") {
   // One stage: the work and the constants of two packs.
-  const TinyCost one{.number_of_stages = 1, .token = 1.0, .pair = 0.0, .constant = 0.5, .latency = 0.0,
+  const TinyCost one{.number_of_stages = 1,
+                     .token = 1.0,
+                     .pair = 0.0,
+                     .constant = 0.5,
+                     .latency = 0.0,
                      .per_sent_token = 0.0};
   const std::vector<Tokens> lengths{2, 1};
   CHECK(exact::shortest_step(lengths, 1, one, false) == Approx(3 * 1.3 * 3.2 + 2 * 0.5));
   // Free slices on two stages: what is left is to fill and drain around the slower, last stage.
-  const TinyCost two{.number_of_stages = 2, .token = 1.0, .pair = 0.0, .constant = 0.0, .latency = 0.0,
+  const TinyCost two{.number_of_stages = 2,
+                     .token = 1.0,
+                     .pair = 0.0,
+                     .constant = 0.0,
+                     .latency = 0.0,
                      .per_sent_token = 0.0};
   CHECK(exact::shortest_step(lengths, 1, two, false) == Approx(3 * 1.3 * 3.2 + 3.2));
   // Merging takes half the time where exchange is free, and pays for a long sample beside a short one.
@@ -115,9 +125,10 @@ TEST_CASE("lower bound <= exact <= heuristic") {
   int merging_pays = 0;
   for (int instance = 0; instance < 150; ++instance) {
     const Instance i = random_instance(random);
-    INFO("instance " << instance << ": pipelines " << i.pipelines << ", stages " << i.cost.stages() << ", lengths "
-                     << Catch::Detail::stringify(i.lengths) << ", pair " << i.cost.pair << ", constant " << i.cost.constant
-                     << ", latency " << i.cost.latency << ", exchange " << i.cost.exchange);
+    INFO("instance " << instance << ": pipelines " << i.pipelines << ", stages " << i.cost.stages()
+                     << ", lengths " << Catch::Detail::stringify(i.lengths) << ", pair " << i.cost.pair
+                     << ", constant " << i.cost.constant << ", latency " << i.cost.latency << ", exchange "
+                     << i.cost.exchange);
     const double bound = step_lower_bound(i.lengths, i.pipelines, i.cost).seconds();
     const double shortest = exact::shortest_step(i.lengths, i.pipelines, i.cost, true);
     CHECK(bound > 0.0);
@@ -137,8 +148,9 @@ TEST_CASE("lower bound <= exact <= heuristic") {
 TEST_CASE("the bound is the work of one stage where there is nothing else") {
   const TinyCost cost{.number_of_stages = 1};
   const std::vector<Tokens> lengths{3, 2};
-  const double work = cost.slice_seconds(0, 0, 3, Pass::forward) + cost.slice_seconds(0, 0, 3, Pass::backward) +
-                      cost.slice_seconds(0, 0, 2, Pass::forward) + cost.slice_seconds(0, 0, 2, Pass::backward);
+  const double work =
+      cost.slice_seconds(0, 0, 3, Pass::forward) + cost.slice_seconds(0, 0, 3, Pass::backward) +
+      cost.slice_seconds(0, 0, 2, Pass::forward) + cost.slice_seconds(0, 0, 2, Pass::backward);
   CHECK(step_lower_bound(lengths, 1, cost).seconds() == Approx(work + 2 * cost.constant).epsilon(1e-14));
 }
 
@@ -147,7 +159,8 @@ TEST_CASE("the longest sample bounds the step where it exceeds a pipeline's shar
   cost.exchange = 1e4;  // merging never pays
   const std::vector<Tokens> lengths{50, 1, 1, 1};
   const StepLowerBound bound = step_lower_bound(lengths, 4, cost);
-  const double chain = cost.slice_seconds(0, 0, 50, Pass::forward) + cost.slice_seconds(0, 0, 50, Pass::backward);
+  const double chain =
+      cost.slice_seconds(0, 0, 50, Pass::forward) + cost.slice_seconds(0, 0, 50, Pass::backward);
   CHECK(bound.sample == Approx(chain + 2 * cost.constant).epsilon(1e-14));
   CHECK(bound.sample > 2.0 * bound.work);
   cost.exchange = 0.0;

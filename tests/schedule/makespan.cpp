@@ -9,7 +9,8 @@ using namespace slimpack;
 namespace {
 
 /// Packs of equal duration in 1F1B order.
-PipelineTimes uniform(std::size_t packs, std::size_t stages, double forward, double backward, double transfer) {
+PipelineTimes uniform(std::size_t packs, std::size_t stages, double forward, double backward,
+                      double transfer) {
   PipelineTimes times;
   times.forward = {std::vector<double>(packs * stages, forward), std::vector<double>(packs, transfer)};
   times.backward = {std::vector<double>(packs * stages, backward), std::vector<double>(packs, transfer)};
@@ -19,7 +20,9 @@ PipelineTimes uniform(std::size_t packs, std::size_t stages, double forward, dou
   return times;
 }
 
-double one(const PipelineTimes& times, std::size_t stages) { return GroupMakespan()({&times, 1}, stages, 0, 0); }
+double one(const PipelineTimes& times, std::size_t stages) {
+  return GroupMakespan()({&times, 1}, stages, 0, 0);
+}
 
 /// A group of random pipelines in PackFlow order.
 struct Group {
@@ -62,7 +65,8 @@ Group random_group(std::mt19937& random) {
     const std::size_t all = group.merged_forward + forward;
     std::vector<std::uint32_t> required = merged_required;
     for (std::size_t k = 0; k < backward; ++k) {
-      required.push_back(static_cast<std::uint32_t>(pick(static_cast<int>(group.merged_forward) + 1, static_cast<int>(all))));
+      required.push_back(static_cast<std::uint32_t>(
+          pick(static_cast<int>(group.merged_forward) + 1, static_cast<int>(all))));
     }
     std::sort(required.begin(), required.end());
     required.back() = static_cast<std::uint32_t>(all);
@@ -150,7 +154,7 @@ TEST_CASE("a single pack passes all stages and all transfers twice, but the last
 }
 
 TEST_CASE("merged packs start when the slowest member is there") {
-  // Two members on one stage: a merged forward, a merged backward; then the second member has 3 + 4 seconds of its own.
+  // Two members on one stage: a merged forward, a merged backward, and 3 + 4 seconds of the second's own.
   std::vector<PipelineTimes> members(2);
   for (PipelineTimes& times : members) times = uniform(1, 1, 1.0, 2.0, 0.0);
   members[1].forward.seconds.push_back(3.0);

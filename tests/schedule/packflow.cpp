@@ -116,7 +116,9 @@ TEST_CASE("every stage of a PackFlow order runs every pack once, and no stage le
     REQUIRE(leads.backward_packs() == p.required.size());
     for (std::size_t s = 0; s < p.stages; ++s) {
       std::size_t forward = 0, backward = 0;
-      for_each_task(leads, s, [&](Task task) { CHECK(task.pack == (task.pass == Pass::forward ? forward : backward)++); });
+      for_each_task(leads, s, [&](Task task) {
+        CHECK(task.pack == (task.pass == Pass::forward ? forward : backward)++);
+      });
       CHECK(forward == forward_packs);
       CHECK(backward == p.required.size());
       for (std::size_t k = 0; k < p.required.size(); ++k) {

@@ -1,3 +1,5 @@
+#include "slimpack/slicing/micropack.hpp"
+
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <random>
@@ -5,19 +7,20 @@
 
 #include "slimpack/cost/calibrated.hpp"
 #include "slimpack/model/presets.hpp"
-#include "slimpack/slicing/micropack.hpp"
 
 using namespace slimpack;
 
 namespace {
 
 CalibratedCost cost_of(std::int32_t cp) {
-  return CalibratedCost({transformer_preset("llama-7b"), device_preset("h100"), {.dp = 1, .tp = 2, .cp = cp, .pp = 4}});
+  return CalibratedCost(
+      {transformer_preset("llama-7b"), device_preset("h100"), {.dp = 1, .tp = 2, .cp = cp, .pp = 4}});
 }
 
 std::vector<StreamSample> stream(const std::vector<Tokens>& lengths, const CalibratedCost& cost, Pass pass) {
   std::vector<StreamSample> samples;
-  for (SampleId i = 0; i < lengths.size(); ++i) samples.push_back({i, lengths[i], cost.pipeline_seconds(0, lengths[i], pass)});
+  for (SampleId i = 0; i < lengths.size(); ++i)
+    samples.push_back({i, lengths[i], cost.pipeline_seconds(0, lengths[i], pass)});
   return samples;
 }
 
@@ -29,7 +32,8 @@ void check_cut(const Packs& packs, const std::vector<Tokens>& lengths, Pass pass
     for (const Slice& slice : packs[k]) {
       REQUIRE(slice.begin < slice.end);
       const Tokens length = lengths[slice.sample];
-      CHECK((pass == Pass::forward ? slice.begin == taken[slice.sample] : slice.end == length - taken[slice.sample]));
+      CHECK((pass == Pass::forward ? slice.begin == taken[slice.sample]
+                                   : slice.end == length - taken[slice.sample]));
       taken[slice.sample] += slice.size();
       CHECK((slice.begin % tile == 0 && (slice.end % tile == 0 || slice.end == length)));
     }
@@ -57,7 +61,8 @@ TEST_CASE("MicroPacks hold every token once, in order, at aligned boundaries") {
     const auto pick = [&](int lo, int hi) { return std::uniform_int_distribution<int>(lo, hi)(random); };
     std::lognormal_distribution<double> tail(6.0, 1.8);
     std::vector<Tokens> lengths;
-    for (int i = pick(1, 60); i > 0; --i) lengths.push_back(seed % 4 == 0 ? 777 : 1 + static_cast<Tokens>(tail(random)));
+    for (int i = pick(1, 60); i > 0; --i)
+      lengths.push_back(seed % 4 == 0 ? 777 : 1 + static_cast<Tokens>(tail(random)));
     if (seed % 5 == 0) lengths.push_back(200000);
     std::sort(lengths.begin(), lengths.end(), std::greater<>{});
     const CalibratedCost cost = cost_of(pick(0, 2) == 0 ? 4 : 1);
@@ -80,7 +85,8 @@ TEST_CASE("MicroPacks are equal within 2 % where a pack holds many tiles") {
     std::mt19937 random(seed);
     std::lognormal_distribution<double> tail(7.0, 1.5);
     std::vector<Tokens> lengths;
-    for (int i = 0; i < 200; ++i) lengths.push_back(1 + std::min<Tokens>(100000, static_cast<Tokens>(tail(random))));
+    for (int i = 0; i < 200; ++i)
+      lengths.push_back(1 + std::min<Tokens>(100000, static_cast<Tokens>(tail(random))));
     std::sort(lengths.begin(), lengths.end(), std::greater<>{});
     const CalibratedCost cost = cost_of(1);
     for (const Pass pass : {Pass::forward, Pass::backward}) {
@@ -108,7 +114,8 @@ TEST_CASE("one long sample is cut as well as exact cuts at tiles allow") {
     for (std::size_t wanted = 2; wanted <= 5; ++wanted) {
       const auto samples = stream(lengths, cost, Pass::forward);
       Packs packs;
-      cut_micropacks(std::span<const StreamSample>(samples), wanted, cost, Pass::forward, {.tile = tile}, packs);
+      cut_micropacks(std::span<const StreamSample>(samples), wanted, cost, Pass::forward, {.tile = tile},
+                     packs);
       // Least longest pack over all cuts, by dynamic programming over boundaries.
       const auto n = static_cast<std::size_t>(tiles);
       std::vector<double> best(n + 1, std::numeric_limits<double>::infinity());
@@ -117,14 +124,16 @@ TEST_CASE("one long sample is cut as well as exact cuts at tiles allow") {
         std::vector<double> next(n + 1, std::numeric_limits<double>::infinity());
         for (std::size_t b = 1; b <= n; ++b) {
           for (std::size_t a = 0; a < b; ++a) {
-            const double piece = cost.pipeline_seconds(static_cast<Tokens>(a) * tile, static_cast<Tokens>(b) * tile, Pass::forward);
+            const double piece = cost.pipeline_seconds(static_cast<Tokens>(a) * tile,
+                                                       static_cast<Tokens>(b) * tile, Pass::forward);
             next[b] = std::min(next[b], std::max(best[a], piece));
           }
         }
         best = next;
       }
       double longest = 0.0;
-      for (const Slice& slice : packs.slices()) longest = std::max(longest, cost.pipeline_seconds(slice.begin, slice.end, Pass::forward));
+      for (const Slice& slice : packs.slices())
+        longest = std::max(longest, cost.pipeline_seconds(slice.begin, slice.end, Pass::forward));
       const double last_tile = cost.pipeline_seconds((tiles - 1) * tile, tiles * tile, Pass::forward);
       CHECK(longest >= best[n] * (1 - 1e-12));
       CHECK(longest <= best[n] + last_tile);
@@ -150,7 +159,8 @@ TEST_CASE("backward fillers have their forward pass behind them") {
   const std::vector<std::uint32_t> ready{3, 5, 5, 6, 6, 6, 7, 7, 3, 4, 7};
   const auto samples = stream(lengths, cost, Pass::backward);
   Packs packs;
-  MicroPackCutter().cut({.samples = samples, .order = order, .ready = ready}, 8, cost, Pass::backward, {}, packs);
+  MicroPackCutter().cut({.samples = samples, .order = order, .ready = ready}, 8, cost, Pass::backward, {},
+                        packs);
   check_cut(packs, lengths, Pass::backward, 128);
   // The long sample at the head is available after forward pack 3; pack k may use what is ready by 3 + k.
   for (std::size_t k = 0; k < packs.size(); ++k) {
@@ -175,6 +185,7 @@ TEST_CASE("cutting refuses what it can't do") {
   const std::vector<StreamSample> samples{{0, 10, 1.0}};
   Packs packs;
   const std::span<const StreamSample> stream(samples);
-  CHECK_THROWS_WITH(cut_micropacks(stream, 1, cost, Pass::forward, {.tile = 0}, packs), Catch::Contains("tile is 0"));
+  CHECK_THROWS_WITH(cut_micropacks(stream, 1, cost, Pass::forward, {.tile = 0}, packs),
+                    Catch::Contains("tile is 0"));
   CHECK_THROWS_WITH(cut_micropacks(stream, 0, cost, Pass::forward, {}, packs), Catch::Contains("0 packs"));
 }

@@ -37,7 +37,8 @@ enum class LongSamples : std::uint8_t {
     if (policy != LongSamples::split) continue;
     for (Tokens rest = length - context; rest > 0; rest -= context) result.push_back(std::min(rest, context));
   }
-  require(result.size() <= 0xffffffffu, "the batch has ", result.size(), " samples; expected at most 4294967295");
+  require(result.size() <= 0xffffffffu, "the batch has ", result.size(),
+          " samples; expected at most 4294967295");
   return result;
 }
 
@@ -46,10 +47,11 @@ inline void validate_batch(std::span<const Tokens> lengths, std::int32_t dp) {
   require(!lengths.empty(), "the batch has no samples; expected at least one");
   for (std::size_t i = 0; i < lengths.size(); ++i) {
     require(lengths[i] > 0, "sample ", i, " has ", lengths[i], " tokens; expected a positive number");
-    require(lengths[i] <= Tokens{1} << 40, "sample ", i, " has ", lengths[i], " tokens; expected at most 2^40");
+    require(lengths[i] <= Tokens{1} << 40, "sample ", i, " has ", lengths[i],
+            " tokens; expected at most 2^40");
   }
-  require(static_cast<std::size_t>(dp) <= lengths.size(), "dp is ", dp, "; expected at most the ", lengths.size(),
-          " samples of the batch");
+  require(static_cast<std::size_t>(dp) <= lengths.size(), "dp is ", dp, "; expected at most the ",
+          lengths.size(), " samples of the batch");
 }
 
 }  // namespace slimpack

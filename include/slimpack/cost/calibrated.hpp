@@ -34,8 +34,9 @@ struct SliceCoefficients {
 /// Choices of the calibrated model that the hardware leaves open.
 struct CalibratedOptions {
   ContextExchange exchange = ContextExchange::cheapest;
-  double sync_overlap = 0.0;  ///< share of the gradient synchronisation hidden behind the backward pass, [0, 1]
-  double offload = 0.0;       ///< share of the activations moved to host memory and back, [0, 1]
+  double sync_overlap =
+      0.0;               ///< share of the gradient synchronisation hidden behind the backward pass, [0, 1]
+  double offload = 0.0;  ///< share of the activations moved to host memory and back, [0, 1]
 };
 
 /// Analytic model of time (SlimPack, section 5.1): FLOPs over achieved rates, separately for dense products and
@@ -63,7 +64,9 @@ class CalibratedCost {
   /// Time of `[begin, end)` on a stage, in seconds. O(1).
   [[nodiscard]] double slice_seconds(std::size_t stage, Tokens begin, Tokens end, Pass pass) const {
     const double compute = coefficients(stage, pass).seconds(begin, end);
-    return job_.layout.cp == 1 ? compute : compute + exchange_seconds(layers_[stage], recompute_[stage], begin, end, pass);
+    return job_.layout.cp == 1
+               ? compute
+               : compute + exchange_seconds(layers_[stage], recompute_[stage], begin, end, pass);
   }
 
   [[nodiscard]] double pack_seconds(std::size_t, Pass) const { return job_.device.pack_overhead; }
@@ -82,7 +85,9 @@ class CalibratedCost {
   }
 
   /// Sum of `coefficients` over all stages.
-  [[nodiscard]] const SliceCoefficients& pipeline_coefficients(Pass pass) const { return totals_[index(pass)]; }
+  [[nodiscard]] const SliceCoefficients& pipeline_coefficients(Pass pass) const {
+    return totals_[index(pass)];
+  }
 
   /// Time that is polynomial in a slice's bounds: everything but context-parallel communication.
   [[nodiscard]] const SliceCoefficients& coefficients(std::size_t stage, Pass pass) const {
@@ -149,8 +154,7 @@ class CalibratedCost {
     const double gemm = linear_flops_per_token(m) * (forward ? 1.0 : backward_linear_ratio) /
                         (d.peak_flops * d.gemm_efficiency * ranks);
     const double elements = 10.0 * m.hidden + 2.0 * m.head_dim * (m.heads + m.kv_heads) + 3.0 * m.ffn;
-    const double streamed =
-        elements * bytes_per_bf16 * (forward ? 1.0 : 2.0) / (d.memory_bandwidth * ranks);
+    const double streamed = elements * bytes_per_bf16 * (forward ? 1.0 : 2.0) / (d.memory_bandwidth * ranks);
     const double attention = attention_flops_per_twice_pair(m) * (forward ? 1.0 : backward_attention_ratio) /
                              (d.peak_flops * (forward ? d.attention_forward : d.attention_backward) * ranks);
     return {gemm + streamed + tensor_parallel_seconds(job_, pass), attention};
@@ -173,8 +177,9 @@ class CalibratedCost {
   }
 
   void tabulate() {
-    require(options_.exchange != ContextExchange::ulysses || supports_context_parallel(1), "Ulysses over tp * cp = ",
-            job_.layout.tp * job_.layout.cp, " ranks; expected a divisor of the ", job_.model.heads, " heads");
+    require(options_.exchange != ContextExchange::ulysses || supports_context_parallel(1),
+            "Ulysses over tp * cp = ", job_.layout.tp * job_.layout.cp, " ranks; expected a divisor of the ",
+            job_.model.heads, " heads");
     table_.resize(2 * stages());
     const LayerSeconds forward = layer_seconds(Pass::forward), backward = layer_seconds(Pass::backward);
     for (std::size_t s = 0; s < stages(); ++s) {
@@ -221,7 +226,7 @@ class CalibratedCost {
   std::vector<SliceCoefficients> table_;  // [stage][forward, backward]
   std::array<SliceCoefficients, 2> totals_;
   double total_recompute_ = 0.0;
-  std::array<Exchange, 2> exchange_;      // one layer: [forward, backward]
+  std::array<Exchange, 2> exchange_;  // one layer: [forward, backward]
 };
 
 }  // namespace slimpack

@@ -67,14 +67,16 @@ struct ContextParallelRates {
 
 /// The ring moves keys and values of the whole prefix (in the backward pass their gradients too); Ulysses moves
 /// queries, keys, values and outputs of the slice's own tokens. An exchange that is not allowed costs infinity.
-[[nodiscard]] inline ContextParallelRates context_parallel_rates(const Job& job, ContextExchange exchange, Pass pass) {
+[[nodiscard]] inline ContextParallelRates context_parallel_rates(const Job& job, ContextExchange exchange,
+                                                                 Pass pass) {
   const std::int32_t tp = job.layout.tp, cp = job.layout.cp;
   if (cp == 1) return {};
   constexpr double never = std::numeric_limits<double>::infinity();
   const double passes = pass == Pass::forward ? 1.0 : 2.0;
   const double others = double(cp - 1) / cp;
   const double scale = passes * others / group_link(job.device, std::int64_t{tp} * cp).bandwidth;
-  const double per_token = bytes_per_bf16 * 2.0 * job.model.head_dim * (job.model.heads + job.model.kv_heads) / tp;
+  const double per_token =
+      bytes_per_bf16 * 2.0 * job.model.head_dim * (job.model.heads + job.model.kv_heads) / tp;
   return {exchange == ContextExchange::ulysses ? never : scale * kv_bytes_per_token(job.model, tp),
           exchange == ContextExchange::ring || !ulysses_possible(job.model, tp, cp) ? never
                                                                                     : scale * per_token / cp};

@@ -49,7 +49,8 @@ concept RecomputingCostModel = CostModel<M> && requires(const M& m, std::span<co
 /// - `kv_gradient_bytes(stage)`: per token of a sample whose backward has begun, until that token's own backward.
 /// - `workspace_bytes(stage, pass, tokens, recompute_layers)`: while a pack of this many tokens runs.
 template <class M>
-concept MemoryModel = requires(const M& m, std::size_t stage, int recompute_layers, Tokens tokens, Pass pass) {
+concept MemoryModel = requires(const M& m, std::size_t stage, int recompute_layers, Tokens tokens,
+                               Pass pass) {
   { m.capacity_bytes() } -> std::convertible_to<double>;
   { m.static_bytes(stage) } -> std::convertible_to<double>;
   { m.activation_bytes(stage, recompute_layers) } -> std::convertible_to<double>;

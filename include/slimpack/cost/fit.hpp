@@ -47,13 +47,15 @@ inline QuadraticFit fit_columns(std::span<const ProfileRow> rows, const bool (&u
     const double l = static_cast<double>(rows[r].tokens) / unit;
     const double powers[] = {l * l, l, 1.0};
     for (std::size_t i = 0; i < columns.size(); ++i) {
-      matrix(static_cast<Eigen::Index>(r), static_cast<Eigen::Index>(i)) = powers[columns[i]] / rows[r].seconds;
+      matrix(static_cast<Eigen::Index>(r), static_cast<Eigen::Index>(i)) =
+          powers[columns[i]] / rows[r].seconds;
     }
   }
   const Eigen::VectorXd ones = Eigen::VectorXd::Ones(static_cast<Eigen::Index>(rows.size()));
   const Eigen::VectorXd solution = matrix.colPivHouseholderQr().solve(ones);
   double coefficients[3] = {0.0, 0.0, 0.0};
-  for (std::size_t i = 0; i < columns.size(); ++i) coefficients[columns[i]] = solution(static_cast<Eigen::Index>(i));
+  for (std::size_t i = 0; i < columns.size(); ++i)
+    coefficients[columns[i]] = solution(static_cast<Eigen::Index>(i));
   return {coefficients[0] / (unit * unit), coefficients[1] / unit, coefficients[2]};
 }
 
@@ -77,9 +79,10 @@ inline void state_errors(std::span<const ProfileRow> rows, QuadraticFit& fit) {
 [[nodiscard]] inline QuadraticFit fit_quadratic(std::span<const ProfileRow> rows) {
   std::set<Tokens> lengths;
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    require(rows[i].tokens > 0, "profile row ", i, " has ", rows[i].tokens, " tokens; expected a positive number");
-    require(rows[i].seconds > 0.0 && std::isfinite(rows[i].seconds), "profile row ", i, " has ", rows[i].seconds,
-            " seconds; expected a positive number");
+    require(rows[i].tokens > 0, "profile row ", i, " has ", rows[i].tokens,
+            " tokens; expected a positive number");
+    require(rows[i].seconds > 0.0 && std::isfinite(rows[i].seconds), "profile row ", i, " has ",
+            rows[i].seconds, " seconds; expected a positive number");
     lengths.insert(rows[i].tokens);
   }
   require(lengths.size() >= 3, "the profile has ", lengths.size(), " different lengths; expected at least 3");
@@ -100,8 +103,13 @@ class FittedCost {
  public:
   /// @param bytes_per_token what a token takes from stage to stage over `link`.
   /// @throws InvalidInput if there is no stage.
-  FittedCost(QuadraticFit forward, QuadraticFit backward, std::size_t stages, Link link, double bytes_per_token)
-      : forward_(forward), backward_(backward), stages_(stages), link_(link), bytes_per_token_(bytes_per_token) {
+  FittedCost(QuadraticFit forward, QuadraticFit backward, std::size_t stages, Link link,
+             double bytes_per_token)
+      : forward_(forward),
+        backward_(backward),
+        stages_(stages),
+        link_(link),
+        bytes_per_token_(bytes_per_token) {
     require(stages > 0, "0 stages; expected at least 1");
   }
 
@@ -117,7 +125,9 @@ class FittedCost {
   }
 
  private:
-  [[nodiscard]] const QuadraticFit& of(Pass pass) const { return pass == Pass::forward ? forward_ : backward_; }
+  [[nodiscard]] const QuadraticFit& of(Pass pass) const {
+    return pass == Pass::forward ? forward_ : backward_;
+  }
   QuadraticFit forward_, backward_;
   std::size_t stages_;
   Link link_;

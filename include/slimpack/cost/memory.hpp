@@ -13,10 +13,10 @@
 namespace slimpack {
 
 struct MemoryOptions {
-  int zero_stage = 1;                 ///< 0: nothing sharded; 1: optimiser; 2: and gradients; 3: and parameters
-  double reserve_bytes = 6e9;         ///< runtime, communication buffers, fragmentation
-  double offload = 0.0;               ///< share of the activations kept in host memory, [0, 1]
-  Tokens head_chunk_tokens = 4096;    ///< tokens whose logits exist at a time
+  int zero_stage = 1;               ///< 0: nothing sharded; 1: optimiser; 2: and gradients; 3: and parameters
+  double reserve_bytes = 6e9;       ///< runtime, communication buffers, fragmentation
+  double offload = 0.0;             ///< share of the activations kept in host memory, [0, 1]
+  Tokens head_chunk_tokens = 4096;  ///< tokens whose logits exist at a time
   double kv_gradient_element_bytes = 2.0;  ///< bf16 accumulation; 4 for fp32
 };
 
@@ -34,9 +34,9 @@ class TransformerMemory {
             "; expected a share in [0, 1]");
     require(options.head_chunk_tokens > 0, "head_chunk_tokens is ", options.head_chunk_tokens,
             "; expected a positive number");
-    require(options.reserve_bytes >= 0 && options.kv_gradient_element_bytes > 0,
-            "reserve_bytes is ", options.reserve_bytes, " and kv_gradient_element_bytes ",
-            options.kv_gradient_element_bytes, "; expected no negative bytes");
+    require(options.reserve_bytes >= 0 && options.kv_gradient_element_bytes > 0, "reserve_bytes is ",
+            options.reserve_bytes, " and kv_gradient_element_bytes ", options.kv_gradient_element_bytes,
+            "; expected no negative bytes");
     layers_ = split_layers(job_.model.layers, job_.layout.pp);
   }
 
@@ -48,7 +48,8 @@ class TransformerMemory {
     const auto share = [&](int stage_that_shards) {
       return options_.zero_stage >= stage_that_shards ? 1.0 / ranks : 1.0;
     };
-    return stage_parameters(job_, stage) * (2.0 * share(3) + 4.0 * share(2) + 12.0 * share(1)) + options_.reserve_bytes;
+    return stage_parameters(job_, stage) * (2.0 * share(3) + 4.0 * share(2) + 12.0 * share(1)) +
+           options_.reserve_bytes;
   }
 
   /// Per token of a pack, held from forward to backward. A recomputed layer keeps its input, its keys and values.
@@ -65,7 +66,8 @@ class TransformerMemory {
 
   /// While a pack runs: one layer's working set (a recomputed layer's activations in the backward pass),
   /// two layers in transit to host memory when offloading, and the logits of one chunk on the last stage.
-  [[nodiscard]] double workspace_bytes(std::size_t stage, Pass pass, Tokens tokens, int recompute_layers) const {
+  [[nodiscard]] double workspace_bytes(std::size_t stage, Pass pass, Tokens tokens,
+                                       int recompute_layers) const {
     const double n = static_cast<double>(tokens);
     const double hidden = bytes_per_bf16 * job_.model.hidden / ranks_per_pack();
     const double width = bytes_per_bf16 * 2.0 * job_.model.ffn / ranks_per_pack();

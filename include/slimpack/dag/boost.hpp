@@ -9,9 +9,10 @@
 
 #include "slimpack/dag/graph.hpp"
 
-/// Adapts `Graph` to Boost.Graph's VertexListGraph, IncidenceGraph and EdgeListGraph, so that Boost's algorithms run
-/// on it: breadth_first_search, topological_sort, dag_shortest_paths, … Vertices are tasks; `boost::vertex_index`
-/// and `boost::edge_index` (an edge's slot) index external property maps. Needs the target slimpack::boost.
+/// Adapts `Graph` to Boost.Graph's VertexListGraph, IncidenceGraph and EdgeListGraph, so that Boost's
+/// algorithms run on it: breadth_first_search, topological_sort, dag_shortest_paths, … Vertices are tasks;
+/// `boost::vertex_index` and `boost::edge_index` (an edge's slot) index external property maps. Needs the
+/// target slimpack::boost.
 
 namespace slimpack {
 
@@ -57,7 +58,9 @@ class BoostEdgeIterator {
 
   BoostEdgeIterator() = default;
   /// @param from task of the slot, or an earlier one.
-  BoostEdgeIterator(const Graph& graph, TaskId from, std::size_t slot) : graph_(&graph), edge_{from, slot} { settle(); }
+  BoostEdgeIterator(const Graph& graph, TaskId from, std::size_t slot) : graph_(&graph), edge_{from, slot} {
+    settle();
+  }
   BoostEdge operator*() const { return edge_; }
   BoostEdgeIterator& operator++() {
     ++edge_.slot;
@@ -97,13 +100,18 @@ struct BoostEdgeIndex {
 [[nodiscard]] inline std::size_t num_vertices(const Graph& graph) { return graph.size(); }
 [[nodiscard]] inline std::size_t num_edges(const Graph& graph) { return graph.edges(); }
 [[nodiscard]] inline TaskId source(const BoostEdge& edge, const Graph&) { return edge.from; }
-[[nodiscard]] inline TaskId target(const BoostEdge& edge, const Graph& graph) { return graph.targets()[edge.slot]; }
-[[nodiscard]] inline std::size_t out_degree(TaskId task, const Graph& graph) { return graph.successors(task).size(); }
+[[nodiscard]] inline TaskId target(const BoostEdge& edge, const Graph& graph) {
+  return graph.targets()[edge.slot];
+}
+[[nodiscard]] inline std::size_t out_degree(TaskId task, const Graph& graph) {
+  return graph.successors(task).size();
+}
 
 [[nodiscard]] inline std::pair<BoostVertexIterator, BoostVertexIterator> vertices(const Graph& graph) {
   return {BoostVertexIterator(0), BoostVertexIterator(static_cast<TaskId>(graph.size()))};
 }
-[[nodiscard]] inline std::pair<BoostEdgeIterator, BoostEdgeIterator> out_edges(TaskId task, const Graph& graph) {
+[[nodiscard]] inline std::pair<BoostEdgeIterator, BoostEdgeIterator> out_edges(TaskId task,
+                                                                               const Graph& graph) {
   const std::size_t first = graph.first_slot(task);
   return {BoostEdgeIterator(graph, task, first),
           BoostEdgeIterator(graph, task, first + graph.successors(task).size())};
@@ -112,10 +120,14 @@ struct BoostEdgeIndex {
   return {BoostEdgeIterator(graph, 0, 0), BoostEdgeIterator(graph, 0, graph.edges())};
 }
 
-[[nodiscard]] inline boost::typed_identity_property_map<TaskId> get(boost::vertex_index_t, const Graph&) { return {}; }
+[[nodiscard]] inline boost::typed_identity_property_map<TaskId> get(boost::vertex_index_t, const Graph&) {
+  return {};
+}
 [[nodiscard]] inline BoostEdgeIndex get(boost::edge_index_t, const Graph&) { return {}; }
 [[nodiscard]] inline TaskId get(boost::vertex_index_t, const Graph&, TaskId task) { return task; }
-[[nodiscard]] inline std::size_t get(boost::edge_index_t, const Graph&, const BoostEdge& edge) { return edge.slot; }
+[[nodiscard]] inline std::size_t get(boost::edge_index_t, const Graph&, const BoostEdge& edge) {
+  return edge.slot;
+}
 
 }  // namespace slimpack
 

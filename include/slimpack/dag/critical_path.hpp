@@ -10,9 +10,10 @@
 
 namespace slimpack {
 
-/// The critical path: tasks, first to last, as positions, of which each starts the moment the one before it is done
-/// and the lag of their edge has passed; the first starts at 0 and the last ends at the total. Where several tasks
-/// qualify, the earliest position ends the path and the first stored predecessor continues it. Empty without tasks.
+/// The critical path: tasks, first to last, as positions, of which each starts the moment the one before it
+/// is done and the lag of their edge has passed; the first starts at 0 and the last ends at the total.
+/// Where several tasks qualify, the earliest position ends the path and the first stored predecessor
+/// continues it. Empty without tasks.
 /// @param lags delay of each edge, by slot, the same that `times` was calculated with; none if empty.
 /// @throws InvalidInput if times or lags don't fit the graph.
 /// Complexity: O(tasks) for the last task, then O(edges into the path's tasks).
@@ -22,7 +23,8 @@ template <class Time>
   detail::require_sizes(graph, times.finish.size(), lags.size());
   std::vector<TaskId> path;
   if (graph.size() == 0) return path;
-  auto at = static_cast<TaskId>(std::max_element(times.finish.begin(), times.finish.end()) - times.finish.begin());
+  auto at =
+      static_cast<TaskId>(std::max_element(times.finish.begin(), times.finish.end()) - times.finish.begin());
   for (bool found = true; found;) {
     path.push_back(at);
     found = false;
@@ -39,15 +41,16 @@ template <class Time>
   return path;
 }
 
-/// Slack of every task, by position: how much later it could finish without moving the total. 0 on the critical
-/// path (with floating-point times, up to rounding), never negative.
-/// @param weights duration of each task. @param lags delay of each edge, by slot; none if empty. Both the same that
-/// `times` was calculated with.
+/// Slack of every task, by position: how much later it could finish without moving the total. 0 on the
+/// critical path (with floating-point times, up to rounding), never negative.
+/// @param weights duration of each task. @param lags delay of each edge, by slot; none if empty. Both the
+/// same that `times` was calculated with.
 /// @throws InvalidInput if times, weights or lags don't fit the graph.
 /// Complexity: O(tasks + edges).
 template <class Time>
 [[nodiscard]] std::vector<Time> calculate_slack(const TaskGraph& graph, const std::vector<Time>& weights,
-                                                const TaskTimes<Time>& times, const std::vector<Time>& lags = {}) {
+                                                const TaskTimes<Time>& times,
+                                                const std::vector<Time>& lags = {}) {
   detail::require_sizes(graph, weights.size(), lags.size());
   detail::require_sizes(graph, times.finish.size(), 0);
   std::vector<Time> slack(graph.size(), times.total);  // until its task is reached, the latest finish

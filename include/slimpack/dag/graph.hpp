@@ -24,8 +24,8 @@ struct Edge {
   friend bool operator==(const Edge&, const Edge&) = default;
 };
 
-/// A directed graph of tasks, stored by successors (CSR). It holds no weights: those stand beside it, by task or by
-/// edge, so that durations change without rebuilding.
+/// A directed graph of tasks, stored by successors (CSR). It holds no weights: those stand beside it, by
+/// task or by edge, so that durations change without rebuilding.
 class Graph {
  public:
   [[nodiscard]] std::size_t size() const { return offsets_.size() - 1; }
@@ -41,7 +41,9 @@ class Graph {
   [[nodiscard]] std::size_t first_slot(TaskId task) const { return offsets_[task]; }
 
   /// Number, in the order in which the edges were given, of the edge at a slot.
-  [[nodiscard]] EdgeId edge_at(std::size_t slot) const { return given_.empty() ? static_cast<EdgeId>(slot) : given_[slot]; }
+  [[nodiscard]] EdgeId edge_at(std::size_t slot) const {
+    return given_.empty() ? static_cast<EdgeId>(slot) : given_[slot];
+  }
 
   /// Successors of all tasks, by slot.
   [[nodiscard]] std::span<const TaskId> targets() const { return targets_; }
@@ -49,15 +51,26 @@ class Graph {
  private:
   template <class EachEdge>
   friend void build_graph_by(std::size_t tasks, EachEdge&& each_edge, Graph& graph);
+  friend void build_graph(std::size_t tasks, std::span<const Edge> edges, Graph& graph);
 
   std::vector<std::uint32_t> offsets_{0};  // [task + 1]
   std::vector<TaskId> targets_;            // [slot]
   std::vector<EdgeId> given_;              // [slot], empty where edges came sorted by `from`
 };
 
-/// Builds a graph from edges that are enumerated twice: once to count, once to store. No list of them is needed.
-/// @param tasks number of tasks. @param each_edge calls its argument, `visit(TaskId from, TaskId to)`, once for each
-/// edge, the same edges in the same order at each call. Repetitions are allowed.
+namespace detail {
+
+inline void require_tasks(const Edge& edge, std::size_t number, std::size_t tasks) {
+  require(edge.from < tasks && edge.to < tasks, "edge ", number, " goes from task ", edge.from, " to task ",
+          edge.to, "; expected tasks below ", tasks);
+}
+
+}  // namespace detail
+
+/// Builds a graph from edges that are enumerated twice: once to count, once to store. No list of them is
+/// needed.
+/// @param tasks number of tasks. @param each_edge calls its argument, `visit(TaskId from, TaskId to)`, once
+/// for each edge, the same edges in the same order at each call. Repetitions are allowed.
 /// @param[out] graph reused memory.
 /// @throws InvalidInput naming an edge to or from a task that doesn't exist, or too many tasks or edges.
 /// Complexity: O(tasks + edges); fastest where edges come sorted by `from`.
@@ -70,8 +83,7 @@ void build_graph_by(std::size_t tasks, EachEdge&& each_edge, Graph& graph) {
   TaskId previous = 0;
   bool sorted = true;
   each_edge([&](TaskId from, TaskId to) {
-    require(from < tasks && to < tasks, "edge ", edges, " goes from task ", from, " to task ", to,
-            "; expected tasks below ", tasks);
+    detail::require_tasks({from, to}, edges, tasks);
     ++offsets[from + 1];
     ++edges;
     sorted = sorted && from >= previous;
@@ -96,8 +108,27 @@ void build_graph_by(std::size_t tasks, EachEdge&& each_edge, Graph& graph) {
 }
 
 /// Builds a graph from a list of edges, in any order, repetitions allowed. @param[out] graph reused memory.
-/// @throws InvalidInput naming an edge to or from a task that doesn't exist. O(tasks + edges).
+/// @throws InvalidInput naming an edge to or from a task that doesn't exist, or too many tasks or edges.
+/// Complexity: O(tasks + edges); one pass where edges come sorted by `from`.
 inline void build_graph(std::size_t tasks, std::span<const Edge> edges, Graph& graph) {
+  require(tasks < 0xffffffffu && edges.size() < 0xffffffffu, tasks, " tasks and ", edges.size(),
+          " edges; expected fewer than 4294967295");
+  graph.offsets_.assign(tasks + 1, 0);
+  graph.targets_.resize(edges.size());
+  graph.given_.clear();
+  std::uint32_t* const ends = graph.offsets_.data() + 1;
+  std::size_t e = 0;
+  for (TaskId previous = 0; e < edges.size() && edges[e].from >= previous; ++e) {
+    detail::require_tasks(edges[e], e, tasks);
+    previous = edges[e].from;
+    graph.targets_[e] = edges[e].to;
+    ends[previous] = static_cast<std::uint32_t>(e + 1);
+  }
+  if (e == edges.size()) {
+    for (std::size_t t = 0; t < tasks; ++t)
+      graph.offsets_[t + 1] = std::max(graph.offsets_[t + 1], graph.offsets_[t]);
+    return;
+  }
   build_graph_by(
       tasks,
       [edges](auto&& visit) {

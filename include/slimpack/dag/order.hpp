@@ -13,9 +13,10 @@ namespace slimpack {
 
 namespace detail {
 
-/// Kahn's algorithm, first in first out. Calls `on_edge(position of from, slot, to, predecessors that to still waits
-/// for)` for every edge that it follows.
-/// @param[in,out] waiting number of predecessors of each task; what is left above 0 lies on or behind a cycle.
+/// Kahn's algorithm, first in first out. Calls `on_edge(position of from, slot, to, predecessors that to
+/// still waits for)` for every edge that it follows.
+/// @param[in,out] waiting number of predecessors of each task; what is left above 0 lies on or behind a
+/// cycle.
 /// @param[out] order the tasks in topological order; fewer than there are if the graph has a cycle.
 template <class OnEdge>
 void run_kahn(const Graph& graph, std::vector<std::uint32_t>& waiting, std::vector<TaskId>& order,
@@ -41,8 +42,8 @@ inline void count_predecessors(const Graph& graph, std::vector<std::uint32_t>& c
   for (const TaskId to : graph.targets()) ++counts[to];
 }
 
-/// The tasks on one cycle, each before the one that waits for it. Every task that still waits has a predecessor that
-/// still waits; walking back must meet a task again.
+/// The tasks on one cycle, each before the one that waits for it. Every task that still waits has a
+/// predecessor that still waits; walking back must meet a task again.
 inline std::vector<TaskId> find_cycle(const Graph& graph, const std::vector<std::uint32_t>& waiting) {
   constexpr TaskId none = ~TaskId{0};
   std::vector<TaskId> before(graph.size(), none);

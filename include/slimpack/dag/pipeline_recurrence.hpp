@@ -6,22 +6,23 @@
 
 namespace slimpack {
 
-/// Makespan of plain 1F1B without a graph. Stage s of p runs min(m, p - 1 - s) forward passes, then alternates one
-/// forward and one backward pass, then drains. With h counting half-rounds, stage s runs its pair (forward j,
-/// backward k) in half-round h = 2k + (p - 1 - s); what its neighbours hand to it was done in half-round h - 1. So
-/// the stages of a half-round, every second one, don't depend on each other, and a processor overlaps them.
-/// Keeps its memory between calls.
+/// Makespan of plain 1F1B without a graph. Stage s of p runs min(m, p - 1 - s) forward passes, then
+/// alternates one forward and one backward pass, then drains. With h counting half-rounds, stage s runs its
+/// pair (forward j, backward k) in half-round h = 2k + (p - 1 - s); what its neighbours hand to it was done
+/// in half-round h - 1. So the stages of a half-round, every second one, don't depend on each other, and a
+/// processor overlaps them. Keeps its memory between calls.
 template <class Time = double>
 class PipelineRecurrence {
  public:
   /// @param stages p. @param micro_batches m.
-  /// @param forward `Time forward(stage, micro_batch)`, the duration. @param backward the same of the backward pass.
+  /// @param forward `Time forward(stage, micro_batch)`, the duration. @param backward the same of the
+  /// backward pass.
   /// @param transfer from a pass's end on one stage until the next stage may start it.
   /// @returns time from 0 to the end of the last pass; 0 without stages or micro-batches.
   /// Complexity: O(stages * micro_batches), one maximum and one addition a task.
   template <class Forward, class Backward>
-  [[nodiscard]] Time operator()(std::size_t stages, std::size_t micro_batches, Forward&& forward, Backward&& backward,
-                                Time transfer = Time{}) {
+  [[nodiscard]] Time operator()(std::size_t stages, std::size_t micro_batches, Forward&& forward,
+                                Backward&& backward, Time transfer = Time{}) {
     if (stages == 0 || micro_batches == 0) return Time{};
     free_.assign(stages, Time{});
     to_next_.assign(stages + 1, Time{});

@@ -31,7 +31,8 @@ Time sweep_times(const TaskGraph& graph, const Time* weights, const Time* lags, 
     std::uint32_t slot = 0;
     for (std::size_t p = 0; p < graph.size(); ++p) {
       Time begin{};
-      for (const std::uint32_t end = offsets[p + 1]; slot < end; ++slot) begin = std::max(begin, ready_after(slot));
+      for (const std::uint32_t end = offsets[p + 1]; slot < end; ++slot)
+        begin = std::max(begin, ready_after(slot));
       if (start != nullptr) start[p] = begin;
       finish[p] = begin + weights[p];
       total = std::max(total, finish[p]);
@@ -39,7 +40,8 @@ Time sweep_times(const TaskGraph& graph, const Time* weights, const Time* lags, 
     return total;
   };
   if (lags == nullptr) return sweep([=](std::uint32_t slot) { return finish[predecessors[slot]]; });
-  return sweep([=](std::uint32_t slot) { return static_cast<Time>(finish[predecessors[slot]] + lags[slot]); });
+  return sweep(
+      [=](std::uint32_t slot) { return static_cast<Time>(finish[predecessors[slot]] + lags[slot]); });
 }
 
 inline void require_sizes(const TaskGraph& graph, std::size_t weights, std::size_t lags) {
@@ -52,7 +54,8 @@ inline void require_sizes(const TaskGraph& graph, std::size_t weights, std::size
 
 /// Earliest start and finish of all tasks (SlimPack, Eq. 1 and 2, Algorithm 1): a task starts when all its
 /// predecessors are done and the lags of their edges have passed, and not before 0.
-/// @param weights duration of each task, by position. @param lags delay of each edge, by slot; none if empty.
+/// @param weights duration of each task, by position. @param lags delay of each edge, by slot; none if
+/// empty.
 /// @param[out] times reused memory.
 /// @throws InvalidInput if weights or lags don't fit the graph.
 /// Complexity: O(tasks + edges), one pass over consecutive memory.
@@ -62,8 +65,8 @@ void calculate_times(const TaskGraph& graph, std::span<const Time> weights, std:
   detail::require_sizes(graph, weights.size(), lags.size());
   times.start.resize(graph.size());
   times.finish.resize(graph.size());
-  times.total = detail::sweep_times(graph, weights.data(), lags.empty() ? nullptr : lags.data(), times.start.data(),
-                                    times.finish.data());
+  times.total = detail::sweep_times(graph, weights.data(), lags.empty() ? nullptr : lags.data(),
+                                    times.start.data(), times.finish.data());
 }
 
 /// One call of `calculate_times`.
@@ -75,7 +78,8 @@ template <class Time>
   return times;
 }
 
-/// The latest finish alone, where nobody asks for the starts. @param[out] finish reused memory, by position.
+/// The latest finish alone, where nobody asks for the starts. @param[out] finish reused memory, by
+/// position.
 /// @throws InvalidInput if weights or lags don't fit the graph. O(tasks + edges).
 template <class Time>
 Time longest_path(const TaskGraph& graph, std::span<const Time> weights, std::span<const Time> lags,

@@ -18,16 +18,16 @@ struct Link {
 /// the vendor's; achieved fractions are what calibration replaces (SlimPack, section 5.1).
 struct Device {
   std::string name = "custom";
-  double peak_flops = 0.0;             ///< dense bf16 FLOP/s
-  double gemm_efficiency = 0.0;        ///< achieved fraction of the peak by dense products, both passes
-  double attention_forward = 0.0;      ///< achieved fraction by attention, forward
-  double attention_backward = 0.0;     ///< achieved fraction by attention, backward
-  double memory_bytes = 0.0;           ///< memory that training may use
-  double memory_bandwidth = 0.0;       ///< achieved bytes per second of memory-bound operators
-  double pack_overhead = 0.0;          ///< seconds of launches and host work per pack, stage and pass
-  Link intra_node;                     ///< NVLink or alike
-  Link inter_node;                     ///< network interface, per device
-  Link host;                           ///< PCIe, for offloading
+  double peak_flops = 0.0;          ///< dense bf16 FLOP/s
+  double gemm_efficiency = 0.0;     ///< achieved fraction of the peak by dense products, both passes
+  double attention_forward = 0.0;   ///< achieved fraction by attention, forward
+  double attention_backward = 0.0;  ///< achieved fraction by attention, backward
+  double memory_bytes = 0.0;        ///< memory that training may use
+  double memory_bandwidth = 0.0;    ///< achieved bytes per second of memory-bound operators
+  double pack_overhead = 0.0;       ///< seconds of launches and host work per pack, stage and pass
+  Link intra_node;                  ///< NVLink or alike
+  Link inter_node;                  ///< network interface, per device
+  Link host;                        ///< PCIe, for offloading
   int devices_per_node = 8;
 };
 

@@ -28,7 +28,9 @@ struct Transformer {
 }
 
 /// Parameters of the input embedding; the (untied) output head has as many.
-[[nodiscard]] constexpr double embedding_parameters(const Transformer& m) { return double(m.vocab) * m.hidden; }
+[[nodiscard]] constexpr double embedding_parameters(const Transformer& m) {
+  return double(m.vocab) * m.hidden;
+}
 
 /// All parameters: layers, embedding, output head and the final norm.
 [[nodiscard]] constexpr double parameters(const Transformer& m) {

@@ -17,7 +17,9 @@ struct Assignment {
   std::vector<std::uint32_t> bin;
   std::vector<double> load;
 
-  [[nodiscard]] double makespan() const { return load.empty() ? 0.0 : *std::max_element(load.begin(), load.end()); }
+  [[nodiscard]] double makespan() const {
+    return load.empty() ? 0.0 : *std::max_element(load.begin(), load.end());
+  }
 };
 
 /// Longest processing time first: items by falling weight, each to the bin that holds least. Ties go to the lower

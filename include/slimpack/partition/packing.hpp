@@ -62,7 +62,8 @@ class RoomSet {
 };
 
 /// Indices of the items by falling weight, equal weights in order. Counting sort where weights are small.
-inline std::vector<std::uint32_t> falling_order(std::span<const std::int64_t> weights, std::int64_t capacity) {
+inline std::vector<std::uint32_t> falling_order(std::span<const std::int64_t> weights,
+                                                std::int64_t capacity) {
   std::vector<std::uint32_t> order(weights.size());
   if (static_cast<std::uint64_t>(capacity) > 16 * weights.size() + 4096) {
     std::iota(order.begin(), order.end(), std::uint32_t{0});
@@ -83,8 +84,10 @@ inline std::vector<std::uint32_t> falling_order(std::span<const std::int64_t> we
 /// @param weights of the items, 0 <= weight <= capacity. @param capacity of every bin.
 /// @throws InvalidInput naming the first item that no bin can hold.
 /// Complexity: O(n log_64 capacity) beside the sort; memory O(n + capacity). At most 11/9 OPT + 6/9 bins.
-[[nodiscard]] inline Packing best_fit_decreasing(std::span<const std::int64_t> weights, std::int64_t capacity) {
-  require(capacity > 0 && capacity <= std::int64_t{1} << 32, "capacity is ", capacity, "; expected 1 to 2^32");
+[[nodiscard]] inline Packing best_fit_decreasing(std::span<const std::int64_t> weights,
+                                                 std::int64_t capacity) {
+  require(capacity > 0 && capacity <= std::int64_t{1} << 32, "capacity is ", capacity,
+          "; expected 1 to 2^32");
   for (std::size_t i = 0; i < weights.size(); ++i) {
     require(weights[i] >= 0 && weights[i] <= capacity, "weight of item ", i, " is ", weights[i],
             "; expected 0 to the capacity of ", capacity);

@@ -14,9 +14,10 @@
 
 namespace slimpack {
 
-/// The task graph of a plan. A merged pack is one task per stage, shared by its members: they run it in lockstep, so
-/// it starts when all of them are ready. A plan has no duration for a weight-gradient task (`W7`), because the backward
-/// pack's seconds hold it: such a task takes no time and comes after its backward task.
+/// The task graph of a plan. A merged pack is one task per stage, shared by its members: they run it in
+/// lockstep, so it starts when all of them are ready. A plan has no duration for a weight-gradient task
+/// (`W7`), because the backward pack's seconds hold it: such a task takes no time and comes after its
+/// backward task.
 struct PlanGraph {
   struct Node {
     PipelineId pipeline = 0;  ///< of a merged task, the first member
@@ -27,10 +28,11 @@ struct PlanGraph {
   };
 
   TaskGraph graph;
-  std::vector<Node> nodes;                                ///< by task number
-  std::vector<double> seconds;                            ///< duration, by position in the graph
-  std::vector<double> lags;                               ///< transfer, by slot in the graph
-  std::vector<std::vector<std::vector<TaskId>>> task_of;  ///< [pipeline][stage][place in the order] task number
+  std::vector<Node> nodes;      ///< by task number
+  std::vector<double> seconds;  ///< duration, by position in the graph
+  std::vector<double> lags;     ///< transfer, by slot in the graph
+  std::vector<std::vector<std::vector<TaskId>>>
+      task_of;  ///< [pipeline][stage][place in the order] task number
 };
 
 [[nodiscard]] inline std::string to_string(const PlanGraph::Node& node) {
@@ -48,8 +50,10 @@ class SampleSlices {
     PackId pack = 0;
   };
 
-  /// @param samples all ids are below. O(slices + samples), and a sort of a sample's slices that aren't in order.
-  SampleSlices(const Packs& packs, std::size_t samples) : offsets_(samples + 1, 0), pieces_(packs.slices().size()) {
+  /// @param samples all ids are below. O(slices + samples), and a sort of a sample's slices that aren't in
+  /// order.
+  SampleSlices(const Packs& packs, std::size_t samples)
+      : offsets_(samples + 1, 0), pieces_(packs.slices().size()) {
     for (const Slice& slice : packs.slices()) ++offsets_[slice.sample + 1];
     for (std::size_t i = 0; i < samples; ++i) offsets_[i + 1] += offsets_[i];
     std::vector<std::size_t> cursor(offsets_.begin(), offsets_.end());
@@ -135,7 +139,8 @@ class PlanGraphBuilder {
         auto& numbers = stages.emplace_back();
         numbers.reserve(pipeline.order[s].size());
         for (const Task t : pipeline.order[s]) {
-          const TaskId number = t.pass == Pass::weight ? add_weight_task(pipeline.id, s, t) : task(t.pass, t.pack, s);
+          const TaskId number =
+              t.pass == Pass::weight ? add_weight_task(pipeline.id, s, t) : task(t.pass, t.pack, s);
           if (!numbers.empty()) add_edge(numbers.back(), number);
           numbers.push_back(number);
         }
@@ -180,8 +185,8 @@ class PlanGraphBuilder {
     for (std::size_t s = 0; s < stages; ++s) add_edge(task(pass, before, s), task(pass, after, s));
   }
 
-  /// On the last stage a backward pack waits for all forward slices of its samples. The forward pack of a sample's
-  /// last slice suffices, because the others come before it.
+  /// On the last stage a backward pack waits for all forward slices of its samples. The forward pack of a
+  /// sample's last slice suffices, because the others come before it.
   void add_loss_edges() {
     for (std::size_t k = 0; k < plan_.backward.packs.size(); ++k) {
       PackId previous = ~PackId{0};
@@ -200,15 +205,15 @@ class PlanGraphBuilder {
   SampleSlices forward_, backward_;
   PlanGraph result_;
   std::vector<Edge> edges_;
-  std::vector<double> lags_;        // [edge]
+  std::vector<double> lags_;      // [edge]
   std::vector<TaskId> first_[2];  // [pass][pack] task on the first stage
 };
 
 }  // namespace detail
 
-/// The task graph of a plan whose lists fit each other and whose ids are in range (`violations` checks that): stage to
-/// stage with transfers, slices of a sample in order, backward after all forward slices on the last stage, and the
-/// stages' own orders (SlimPack, section 4.3.1).
+/// The task graph of a plan whose lists fit each other and whose ids are in range (`violations` checks
+/// that): stage to stage with transfers, slices of a sample in order, backward after all forward slices on
+/// the last stage, and the stages' own orders (SlimPack, section 4.3.1).
 /// @throws InvalidInput naming the tasks of a cycle, such as "pipeline 3 stage 2 F12".
 /// Complexity: O(tasks + slices * stages).
 [[nodiscard]] inline PlanGraph plan_graph(const Plan& plan) { return detail::PlanGraphBuilder(plan).build(); }

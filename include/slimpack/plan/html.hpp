@@ -35,13 +35,26 @@ inline std::string escaped(std::string_view text) {
   std::string out;
   for (const char c : text) {
     switch (c) {
-      case '<': out += "&lt;"; break;
-      case '>': out += "&gt;"; break;
-      case '&': out += "&amp;"; break;
-      case '"': out += "&quot;"; break;
-      case '\'': out += "&#39;"; break;
-      case '\\': out += "&#92;"; break;
-      default: out += static_cast<unsigned char>(c) < 0x20 && c != '\n' ? ' ' : c;
+      case '<':
+        out += "&lt;";
+        break;
+      case '>':
+        out += "&gt;";
+        break;
+      case '&':
+        out += "&amp;";
+        break;
+      case '"':
+        out += "&quot;";
+        break;
+      case '\'':
+        out += "&#39;";
+        break;
+      case '\\':
+        out += "&#92;";
+        break;
+      default:
+        out += static_cast<unsigned char>(c) < 0x20 && c != '\n' ? ' ' : c;
     }
   }
   return out;
@@ -64,8 +77,8 @@ inline void append_stages(const PlanView& view, std::string& out) {
       const auto& order = view.plan->pipelines[p].order[s];
       append_list(order.size(), out, [&](std::size_t i) {
         const TaskTime& time = view.timeline->stages[p][s][i];
-        out += concat('[', static_cast<int>(order[i].pass), ',', order[i].pack, ',', microseconds(time.start), ',',
-                      microseconds(time.finish), ']');
+        out += concat('[', static_cast<int>(order[i].pass), ',', order[i].pack, ',', microseconds(time.start),
+                      ',', microseconds(time.finish), ']');
       });
     });
   });
@@ -113,7 +126,8 @@ inline std::vector<std::size_t> by_end(const Timeline& timeline) {
   }
   std::vector<std::size_t> order(ends.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
-  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return ends[a] > ends[b]; });
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return ends[a] > ends[b]; });
   return order;
 }
 
@@ -149,8 +163,8 @@ inline void write_html(std::ostream& out, std::span<const PlanView> views, std::
   require(!views.empty(), "0 plans to draw; expected at least one");
   std::string data;
   detail::append_list(views.size(), data, [&](std::size_t i) {
-    require(views[i].plan != nullptr && views[i].timeline != nullptr && !views[i].timeline->stages.empty(), "plan ", i,
-            " to draw lacks its timeline");
+    require(views[i].plan != nullptr && views[i].timeline != nullptr && !views[i].timeline->stages.empty(),
+            "plan ", i, " to draw lacks its timeline");
     detail::append_plan(views[i], data);
   });
   const Plan& first = *views.front().plan;
@@ -158,16 +172,24 @@ inline void write_html(std::ostream& out, std::span<const PlanView> views, std::
   out << "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>slimpack</title>\n"
          "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n<style>"
       << detail::html_style << "</style></head><body>\n<h1>One training step, " << views.size()
-      << (views.size() == 1 ? " plan" : " plans") << "</h1>\n<p class=\"note\">" << first.tokens.size() << " samples, "
-      << tokens << " tokens, " << detail::escaped(first.model.name) << " on " << detail::escaped(first.device.name)
-      << "</p>\n<pre>" << detail::escaped(figures) << "</pre>\n<div class=\"bar\"><span id=\"pipelines\" class=\"bar\"></span>"
-         "<label>colour by <select id=\"colour\"><option value=\"pass\">pass</option><option value=\"sample\">sample</option>"
-         "</select></label><span><i class=\"key\" style=\"background:var(--F)\"></i>forward</span><span><i class=\"key\" "
-         "style=\"background:var(--B)\"></i>backward</span><span><i class=\"key\" style=\"background:var(--idle);outline:1px "
-         "solid var(--line)\"></i>idle</span><button id=\"reset\">whole step</button><span>wheel: zoom, drag: move</span></div>\n"
-         "<h2>Timelines</h2><canvas id=\"timeline\"></canvas>\n<h2 id=\"memory-title\">Memory of each stage</h2>"
-         "<canvas id=\"memory\"></canvas>\n<h2>Pack durations, mean over the stages</h2><div class=\"pair\"><div>forward"
-         "<canvas id=\"violin0\"></canvas></div><div>backward<canvas id=\"violin1\"></canvas></div></div>\n<div id=\"tip\"></div>\n"
+      << (views.size() == 1 ? " plan" : " plans") << "</h1>\n<p class=\"note\">" << first.tokens.size()
+      << " samples, " << tokens << " tokens, " << detail::escaped(first.model.name) << " on "
+      << detail::escaped(first.device.name) << "</p>\n<pre>" << detail::escaped(figures)
+      << "</pre>\n<div class=\"bar\"><span id=\"pipelines\" class=\"bar\"></span>"
+         "<label>colour by <select id=\"colour\"><option value=\"pass\">pass</option><option "
+         "value=\"sample\">sample</option>"
+         "</select></label><span><i class=\"key\" style=\"background:var(--F)\"></i>forward</span><span><i "
+         "class=\"key\" "
+         "style=\"background:var(--B)\"></i>backward</span><span><i class=\"key\" "
+         "style=\"background:var(--idle);outline:1px "
+         "solid var(--line)\"></i>idle</span><button id=\"reset\">whole step</button><span>wheel: zoom, "
+         "drag: move</span></div>\n"
+         "<h2>Timelines</h2><canvas id=\"timeline\"></canvas>\n<h2 id=\"memory-title\">Memory of each "
+         "stage</h2>"
+         "<canvas id=\"memory\"></canvas>\n<h2>Pack durations, mean over the stages</h2><div "
+         "class=\"pair\"><div>forward"
+         "<canvas id=\"violin0\"></canvas></div><div>backward<canvas "
+         "id=\"violin1\"></canvas></div></div>\n<div id=\"tip\"></div>\n"
          "<script>const DATA="
       << data << ";" << detail::html_script << "</script></body></html>\n";
 }

@@ -28,7 +28,8 @@ struct MemoryCurves {
 
 namespace detail {
 
-/// Looks up what a plan's tasks bring into memory and take out of it, in tokens on each of a pack's members.
+/// Looks up what a plan's tasks bring into memory and take out of it, in tokens on each of a pack's
+/// members.
 class PackMemory {
  public:
   explicit PackMemory(const Plan& plan) : plan_(plan), parts_(plan.forward.packs.size()) {
@@ -41,7 +42,8 @@ class PackMemory {
       match(forward[i], backward[i]);
       if (backward[i].empty()) continue;
       double& started = started_[backward[i].back().pack];
-      for (const auto& piece : backward[i]) started += share(plan.backward, piece.pack, piece.end - piece.begin);
+      for (const auto& piece : backward[i])
+        started += share(plan.backward, piece.pack, piece.end - piece.begin);
     }
   }
 
@@ -51,8 +53,8 @@ class PackMemory {
     return share(pass, task.pack, count_tokens(pass.packs[task.pack]));
   }
 
-  /// Bytes that a pack's tokens hold from forward to backward, in either pass; each token by the recomputation of its
-  /// backward pack.
+  /// Bytes that a pack's tokens hold from forward to backward, in either pass; each token by the
+  /// recomputation of its backward pack.
   template <MemoryModel M>
   [[nodiscard]] double activations(Task task, std::size_t stage, const M& memory) const {
     const auto per_token = [&](PackId backward) {
@@ -81,7 +83,8 @@ class PackMemory {
   void match(std::span<const SampleSlices::Piece> forward, std::span<const SampleSlices::Piece> backward) {
     std::size_t f = 0, b = 0;
     while (f < forward.size() && b < backward.size()) {
-      const Tokens common = std::min(forward[f].end, backward[b].end) - std::max(forward[f].begin, backward[b].begin);
+      const Tokens common =
+          std::min(forward[f].end, backward[b].end) - std::max(forward[f].begin, backward[b].begin);
       if (common > 0) {
         const double tokens = share(plan_.forward, forward[f].pack, common);
         parts_[forward[f].pack].push_back({backward[b].pack, tokens});
@@ -149,16 +152,17 @@ inline void require_memory_input(const Plan& plan, const Timeline& timeline) {
 
 /// Memory over time, event by event (SlimPack, section 4.3.3).
 /// - Static bytes are always there.
-/// - When a forward task starts, its pack's activations and KV cache come, each token's by the `recompute_layers` of the
-///   backward pack that it will be in.
-/// - When a backward task starts, the KV gradients of all tokens of the samples that it begins come; when it ends,
-///   everything goes that its own tokens held.
+/// - When a forward task starts, its pack's activations and KV cache come, each token's by the
+///   `recompute_layers` of the backward pack that it will be in.
+/// - When a backward task starts, the KV gradients of all tokens of the samples that it begins come; when
+///   it ends, everything goes that its own tokens held.
 /// - Workspace is there while a task runs.
 ///
 /// On each of g pipelines a merged pack counts the g-th part of its tokens. Tasks that touch in time follow
 /// each other in the stage's order: what one gives back is there for the next.
 /// @param timeline of this plan. @param memory model of every pipeline's stages.
-/// @throws InvalidInput if the timeline is another plan's, or the backward packs have no `recompute_layers`.
+/// @throws InvalidInput if the timeline is another plan's, or the backward packs have no
+/// `recompute_layers`.
 /// Complexity: O(tasks + slices * stages).
 template <MemoryModel M>
 [[nodiscard]] MemoryCurves memory_over_time(const Plan& plan, const Timeline& timeline, const M& memory) {
@@ -174,7 +178,8 @@ template <MemoryModel M>
 /// The same where pipelines differ. @param memory model of each pipeline.
 /// @throws InvalidInput also unless there is a model for each pipeline.
 template <MemoryModel M>
-[[nodiscard]] MemoryCurves memory_over_time(const Plan& plan, const Timeline& timeline, const std::vector<M>& memory) {
+[[nodiscard]] MemoryCurves memory_over_time(const Plan& plan, const Timeline& timeline,
+                                            const std::vector<M>& memory) {
   detail::require_memory_input(plan, timeline);
   require(memory.size() == plan.pipelines.size(), memory.size(), " memory models for ", plan.pipelines.size(),
           " pipelines; expected one for each");

@@ -12,12 +12,13 @@ namespace slimpack {
 
 /// Figures by which plans are compared. A pack's duration is the sum of its seconds over the stages.
 struct PlanMetrics {
-  double max_over_mean_forward = 1.0;   ///< longest forward pack of a pipeline over its mean, of the worst pipeline
+  double max_over_mean_forward =
+      1.0;  ///< longest forward pack of a pipeline over its mean, of the worst pipeline
   double max_over_mean_backward = 1.0;  ///< the same of the backward packs
-  double replica_imbalance = 1.0;       ///< longest pipeline's sum over all its packs, over the pipelines' mean
-  double peak_bytes = 0.0;              ///< most memory of any stage
-  std::size_t packs = 0;                ///< forward packs of the plan
-  Tokens tokens = 0;                    ///< trained in this step: all but deferred samples
+  double replica_imbalance = 1.0;  ///< longest pipeline's sum over all its packs, over the pipelines' mean
+  double peak_bytes = 0.0;         ///< most memory of any stage
+  std::size_t packs = 0;           ///< forward packs of the plan
+  Tokens tokens = 0;               ///< trained in this step: all but deferred samples
 };
 
 namespace detail {

@@ -51,9 +51,9 @@ class Ragged {
 /// The packs of one pass over the whole batch. All lists have one entry (or row) per pack.
 struct PassPlan {
   Packs packs;
-  Ragged<PipelineId> pipelines;        ///< the pipelines that run the pack; several = DP-Merge, in lockstep
-  std::vector<Flops> flops;            ///< whole pack, per transformer layer
-  Ragged<double> seconds;              ///< per stage; for a merged pack, on each member
+  Ragged<PipelineId> pipelines;          ///< the pipelines that run the pack; several = DP-Merge, in lockstep
+  std::vector<Flops> flops;              ///< whole pack, per transformer layer
+  Ragged<double> seconds;                ///< per stage; for a merged pack, on each member
   std::vector<double> transfer_seconds;  ///< from a stage's end until the next stage may start
   std::vector<Sharding> sharding;
   Ragged<std::int32_t> recompute_layers;  ///< per stage; backward only, no rows in the forward pass
@@ -88,13 +88,13 @@ struct Plan {
   std::string planner;
   Transformer model;
   Device device;
-  std::vector<Tokens> tokens;       ///< length of every sample; a sample's id is its index here
-  std::vector<SampleId> deferred;   ///< held back for a later iteration
+  std::vector<Tokens> tokens;      ///< length of every sample; a sample's id is its index here
+  std::vector<SampleId> deferred;  ///< held back for a later iteration
   std::vector<PipelinePlan> pipelines;
   PassPlan forward;
   PassPlan backward;
   StepPlan step;
-  std::vector<std::string> notes;   ///< what the planner wants its user to know, one sentence each
+  std::vector<std::string> notes;  ///< what the planner wants its user to know, one sentence each
 
   [[nodiscard]] const PassPlan& of(Pass pass) const { return pass == Pass::forward ? forward : backward; }
 };

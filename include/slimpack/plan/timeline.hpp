@@ -28,8 +28,8 @@ struct Timeline {
 
 namespace detail {
 
-/// By position, the mean duration of the forward or backward packs that a task's pipeline runs on its stage; of a
-/// merged task, the mean over its members.
+/// By position, the mean duration of the forward or backward packs that a task's pipeline runs on its
+/// stage; of a merged task, the mean over its members.
 inline std::vector<double> balanced_seconds(const Plan& plan, const PlanGraph& graph) {
   std::vector<double> sum(graph.nodes.size(), 0.0), members(graph.nodes.size(), 0.0);
   for (std::size_t p = 0; p < graph.task_of.size(); ++p) {
@@ -49,7 +49,8 @@ inline std::vector<double> balanced_seconds(const Plan& plan, const PlanGraph& g
       }
     }
   }
-  for (std::size_t i = 0; i < sum.size(); ++i) sum[i] = members[i] > 0.0 ? sum[i] / members[i] : graph.seconds[i];
+  for (std::size_t i = 0; i < sum.size(); ++i)
+    sum[i] = members[i] > 0.0 ? sum[i] / members[i] : graph.seconds[i];
   return sum;
 }
 
@@ -64,13 +65,15 @@ inline void add_stage(const PlanGraph& graph, std::span<const TaskId> order, con
     positions.push_back(position);
     stage.push_back({times.start[position], times.finish[position]});
   }
-  timeline.bubble_sum += timeline.bubbles.back().emplace_back(split_bubbles<double>(positions, times, balanced));
+  timeline.bubble_sum +=
+      timeline.bubbles.back().emplace_back(split_bubbles<double>(positions, times, balanced));
 }
 
 }  // namespace detail
 
-/// Simulates a plan (SlimPack, section 4.3.2): earliest times of all tasks, the critical path, and the bubbles of every
-/// stage by cause. What balanced packs would leave of a bubble is its `dependency`; see `split_bubbles`.
+/// Simulates a plan (SlimPack, section 4.3.2): earliest times of all tasks, the critical path, and the
+/// bubbles of every stage by cause. What balanced packs would leave of a bubble is its `dependency`; see
+/// `split_bubbles`.
 /// @param plan its lists fit each other and its ids are in range.
 /// @throws InvalidInput naming the tasks of a cycle.
 /// Complexity: O(tasks + slices * stages).

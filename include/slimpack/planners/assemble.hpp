@@ -26,13 +26,14 @@ namespace slimpack {
 /// task brings its pack's activations, a backward task the KV gradients of the samples it begins; when it ends,
 /// what its tokens held is freed. O(packs).
 template <MemoryModel M>
-[[nodiscard]] double stage_peak_bytes(const GroupSchedule& schedule, std::size_t member, std::size_t s, const M& memory,
-                                      std::span<const double> forward_tokens, std::span<const double> backward_tokens) {
+[[nodiscard]] double stage_peak_bytes(const GroupSchedule& schedule, std::size_t member, std::size_t s,
+                                      const M& memory, std::span<const double> forward_tokens,
+                                      std::span<const double> backward_tokens) {
   const int again = schedule.recompute[s];
   const double per_token = memory.activation_bytes(s, again), per_gradient = memory.kv_gradient_bytes(s);
   const TokenFlow& flow = schedule.flow[member];
   const auto workspace = [&](Pass pass, double tokens) {
-    return memory.workspace_bytes(s, pass, static_cast<Tokens>(std::ceil(tokens)), again);
+    return memory.workspace_bytes(s, pass, static_cast<Tokens>(std::ceil(tokens - 1e-6)), again);
   };
   double peak = 0.0;
   std::size_t forward = 0;
@@ -91,14 +92,15 @@ struct PackNumbers {
 /// time, bubble ratio and memory peaks. The lower bound is left to the caller. O(slices + tasks).
 template <MemoryModel M>
 [[nodiscard]] Plan assemble_plan(std::string_view planner, std::span<const Tokens> lengths, const Job& job,
-                                 std::span<const SampleGroup> groups, std::span<const GroupSchedule> schedules,
-                                 const M& memory, double sync_seconds);
+                                 std::span<const SampleGroup> groups,
+                                 std::span<const GroupSchedule> schedules, const M& memory,
+                                 double sync_seconds);
 
 namespace detail {
 
 /// Packs of one group in one pass, for the plan; returns the numbers of each member's packs.
-inline std::vector<PackNumbers> append_group(const SampleGroup& group, const GroupSchedule& schedule, const Job& job,
-                                             Pass pass, PassPlan& out) {
+inline std::vector<PackNumbers> append_group(const SampleGroup& group, const GroupSchedule& schedule,
+                                             const Job& job, Pass pass, PassPlan& out) {
   const bool forward = pass == Pass::forward;
   const Packs& merged = forward ? schedule.merged_forward : schedule.merged_backward;
   const auto times_of = [&](std::size_t i) -> const PassTimes& {
@@ -108,14 +110,16 @@ inline std::vector<PackNumbers> append_group(const SampleGroup& group, const Gro
   std::vector<PipelineId> members;
   for (std::size_t i = 0; i < group.size(); ++i) members.push_back(group.first + static_cast<PipelineId>(i));
   PackNumbers numbers{static_cast<PackId>(out.packs.size()), static_cast<PackId>(merged.size()), 0};
-  append_packs(merged, members, job, pass, times_of(0).seconds, times_of(0).transfer, schedule.recompute, out);
+  append_packs(merged, members, job, pass, times_of(0).seconds, times_of(0).transfer, schedule.recompute,
+               out);
   std::vector<PackNumbers> result;
   for (std::size_t i = 0; i < group.size(); ++i) {
     numbers.local_first = static_cast<PackId>(out.packs.size());
     result.push_back(numbers);
     const std::span<const double> seconds = times_of(i).seconds, transfer = times_of(i).transfer;
     append_packs(forward ? schedule.forward[i] : schedule.backward[i], {&members[i], 1}, job, pass,
-                 seconds.subspan(merged.size() * stages), transfer.subspan(merged.size()), schedule.recompute, out);
+                 seconds.subspan(merged.size() * stages), transfer.subspan(merged.size()), schedule.recompute,
+                 out);
   }
   return result;
 }
@@ -130,8 +134,8 @@ inline void differences(std::span<const double> sums, std::vector<double>& out) 
 
 template <MemoryModel M>
 Plan assemble_plan(std::string_view planner, std::span<const Tokens> lengths, const Job& job,
-                   std::span<const SampleGroup> groups, std::span<const GroupSchedule> schedules, const M& memory,
-                   double sync_seconds) {
+                   std::span<const SampleGroup> groups, std::span<const GroupSchedule> schedules,
+                   const M& memory, double sync_seconds) {
   Plan plan;
   plan.planner = planner;
   plan.model = job.model;

@@ -19,8 +19,8 @@ class CandidateEvaluator {
  public:
   /// @param recompute_limit [stage] most layers to compute again. @param asymmetric, exact as in GroupScheduler::Cut.
   CandidateEvaluator(std::span<const Tokens> lengths, const C& cost, const M& memory,
-                     std::span<const std::int32_t> recompute_limit, MicroPackOptions micropack, bool asymmetric,
-                     bool exact)
+                     std::span<const std::int32_t> recompute_limit, MicroPackOptions micropack,
+                     bool asymmetric, bool exact)
       : cost_(cost),
         memory_(memory),
         recompute_limit_(recompute_limit.begin(), recompute_limit.end()),
@@ -99,7 +99,8 @@ class CandidateEvaluator {
     for (std::size_t i = 0; i < current_.times.size(); ++i) {
       const StageMemory stage = stage_memory(s, i, recompute);
       const TokenPeaks peaks = token_peaks(current_.flow[i], current_.times[i].leads, s);
-      if (stage.activation * peaks.live + stage.kv_gradient * peaks.kv_gradients > stage.available) return false;
+      if (stage.activation * peaks.live + stage.kv_gradient * peaks.kv_gradients > stage.available)
+        return false;
     }
     return true;
   }
@@ -127,7 +128,8 @@ class CandidateEvaluator {
     for (std::size_t i = 0; i < group.size(); ++i) {
       for (std::size_t s = 0; s < recompute.size(); ++s) {
         const StageMemory stage = stage_memory(s, i, recompute[s]);
-        if (!limit_leads(current_.flow[i], stage, scheduler_.required(i), s, current_.times[i].leads)) return false;
+        if (!limit_leads(current_.flow[i], stage, scheduler_.required(i), s, current_.times[i].leads))
+          return false;
       }
     }
     for (std::size_t k = 0; k < current_.merged_backward.size(); ++k) {

@@ -23,7 +23,7 @@ enum class GroupSizes : std::uint8_t {
 };
 
 struct DistributeOptions {
-  bool merge = true;                        ///< whether DP-Merge may be used to save time
+  bool merge = true;  ///< whether DP-Merge may be used to save time
   GroupSizes group_sizes = GroupSizes::any;
 };
 
@@ -57,8 +57,8 @@ class Distributor {
   /// pipeline has anyway. @throws InvalidInput if a sample fits into no group. O(n log n).
   /// @param most_tokens most tokens of one sample that a member should hold; longer samples are merged over more
   /// pipelines even if that takes more time in total, so that less has to be recomputed.
-  [[nodiscard]] std::vector<SampleGroup> operator()(double most_tokens = std::numeric_limits<double>::infinity(),
-                                                    std::span<const double> overhead = {}) {
+  [[nodiscard]] std::vector<SampleGroup> operator()(
+      double most_tokens = std::numeric_limits<double>::infinity(), std::span<const double> overhead = {}) {
     most_tokens_ = most_tokens;
     const std::size_t merged = place_merged(capacity());
     std::vector<SampleGroup> groups = make_groups();
@@ -95,7 +95,8 @@ class Distributor {
   }
 
   static double both_passes(const C& cost, Tokens length) {
-    return pipeline_seconds(cost, 0, length, Pass::forward) + pipeline_seconds(cost, 0, length, Pass::backward);
+    return pipeline_seconds(cost, 0, length, Pass::forward) +
+           pipeline_seconds(cost, 0, length, Pass::backward);
   }
 
   /// Work of a sample on each of `size` members. Merged samples are priced in slices, because every slice repeats
@@ -107,7 +108,8 @@ class Distributor {
       if (!is_new) return known->second;
       auto cost = merged_costs_.find(size);
       if (cost == merged_costs_.end()) {
-        cost = merged_costs_.emplace(size, cost_.with_context_parallel(static_cast<std::int32_t>(size))).first;
+        cost =
+            merged_costs_.emplace(size, cost_.with_context_parallel(static_cast<std::int32_t>(size))).first;
       }
       const Tokens length = lengths_[id], step = (length + priced_slices - 1) / priced_slices;
       for (Tokens begin = 0; begin < length; begin += step) {
@@ -150,7 +152,8 @@ class Distributor {
     if (smallest > pipelines_) return 0;
     std::size_t best = smallest;
     const auto total = [&](std::size_t size) { return seconds_on(id, size) * static_cast<double>(size); };
-    for (std::size_t size = smallest + 1; smallest > 1 && size <= std::min(pipelines_, smallest * 3 / 2); ++size) {
+    for (std::size_t size = smallest + 1; smallest > 1 && size <= std::min(pipelines_, smallest * 3 / 2);
+         ++size) {
       if (suits(id, size, capacity) && total(size) < total(best)) best = size;
     }
     return best;
@@ -169,7 +172,9 @@ class Distributor {
       if (size == 1) break;
       if (size == 0) return false;
       std::size_t g = 0;
-      while (g < open_.size() && (open_[g].size < size || open_[g].load + seconds_on(id, open_[g].size) > capacity)) ++g;
+      while (g < open_.size() &&
+             (open_[g].size < size || open_[g].load + seconds_on(id, open_[g].size) > capacity))
+        ++g;
       if (g == open_.size()) {
         used += size;
         if (used > pipelines_) return false;
@@ -211,16 +216,20 @@ class Distributor {
     std::size_t largest = pipelines_;
     while (!allowed(largest)) --largest;
     require(fits_memory(longest, largest), "sample ", longest, " has ", lengths_[longest],
-            " tokens; memory holds at most ", static_cast<Tokens>(tokens_per_member_ * static_cast<double>(largest)),
+            " tokens; memory holds at most ",
+            static_cast<Tokens>(tokens_per_member_ * static_cast<double>(largest)),
             " of one sample, with all layers recomputed, on ", largest,
-            largest == 1 ? " pipeline" : " merged pipelines", "; expected a shorter context, more stages or more memory");
+            largest == 1 ? " pipeline" : " merged pipelines",
+            "; expected a shorter context, more stages or more memory");
   }
 
   std::size_t place_merged(double capacity) {
     require(place(capacity) || !options_.merge, "no grouping of ", pipelines_, " pipelines holds the batch");
-    require(open_.empty() || std::accumulate(open_.begin(), open_.end(), std::size_t{0},
-                                             [](std::size_t n, const OpenGroup& g) { return n + g.size; }) <= pipelines_,
-            "the samples above one pipeline's memory need more than the ", pipelines_, " pipelines there are");
+    require(open_.empty() ||
+                std::accumulate(open_.begin(), open_.end(), std::size_t{0},
+                                [](std::size_t n, const OpenGroup& g) { return n + g.size; }) <= pipelines_,
+            "the samples above one pipeline's memory need more than the ", pipelines_,
+            " pipelines there are");
     return merged_.size();
   }
 
@@ -254,7 +263,8 @@ class Distributor {
       for (auto& samples : group.local) local.push_back(&samples);
     }
     const Assignment assignment = LptSolver().solve(weights, load);
-    for (std::size_t i = 0; i < weights.size(); ++i) local[assignment.bin[i]]->push_back(by_length_[merged + i]);
+    for (std::size_t i = 0; i < weights.size(); ++i)
+      local[assignment.bin[i]]->push_back(by_length_[merged + i]);
   }
 
   std::span<const Tokens> lengths_;
@@ -266,7 +276,7 @@ class Distributor {
   std::vector<double> seconds_;      // [sample] forward and backward, on one pipeline
   std::vector<SampleId> by_length_;  // longest first
   std::vector<double> suffix_;
-  std::map<std::size_t, C> merged_costs_;                            // by size
+  std::map<std::size_t, C> merged_costs_;                              // by size
   std::map<std::pair<SampleId, std::size_t>, double> merged_seconds_;  // by sample and size
   std::vector<Merged> merged_;
   std::vector<OpenGroup> open_;

@@ -30,9 +30,9 @@ struct GroupSchedule {
   bool memory_bound = false;            ///< memory forced recomputation or a shorter lead
   std::vector<std::int32_t> recompute;  ///< [stage] layers computed again in the backward pass
   Packs merged_forward, merged_backward;
-  std::vector<Packs> forward, backward;  ///< [member] local packs
-  std::vector<PipelineTimes> times;      ///< [member] merged packs, then local ones
-  std::vector<TokenFlow> flow;           ///< [member]
+  std::vector<Packs> forward, backward;                   ///< [member] local packs
+  std::vector<PipelineTimes> times;                       ///< [member] merged packs, then local ones
+  std::vector<TokenFlow> flow;                            ///< [member]
   std::vector<double> largest_forward, largest_backward;  ///< [member] most tokens in a pack, on one member
 };
 
@@ -73,14 +73,15 @@ class GroupScheduler {
 
   /// How a group is cut.
   struct Cut {
-    std::size_t packs = 0;           ///< per member and pass, merged ones included
-    bool asymmetric = true;          ///< false: the backward pass reuses the forward packs' boundaries
-    bool exact = false;              ///< exactly `packs` in both passes on all members; empty ones where samples lack
+    std::size_t packs = 0;   ///< per member and pass, merged ones included
+    bool asymmetric = true;  ///< false: the backward pass reuses the forward packs' boundaries
+    bool exact = false;      ///< exactly `packs` in both passes on all members; empty ones where samples lack
   };
 
   /// Fills `out` but for its `seconds` and `recompute`, with the unlimited lead tables.
   /// @param cost local packs, and merged ones, in this order; recomputation already in both.
-  void build(const SampleGroup& group, const Cut& cut, const C& cost, const C& merged_cost, GroupSchedule& out) {
+  void build(const SampleGroup& group, const Cut& cut, const C& cost, const C& merged_cost,
+             GroupSchedule& out) {
     resize(group.size(), out);
     const PassSeconds merged = load(group.merged, merged_cost, merged_samples_);
     if (local_samples_.size() < group.size()) local_samples_.resize(group.size());
@@ -91,10 +92,10 @@ class GroupScheduler {
       local.forward += local_seconds_[i].forward / static_cast<double>(group.size());
       local.backward += local_seconds_[i].backward / static_cast<double>(group.size());
     }
-    PackSize forward = pack_size(cut.packs, merged.forward, local.forward);
-    PackSize backward = pack_size(cut.packs, merged.backward, local.backward);
-    const PassSeconds sliced = cut_both(merged_samples_, forward.merged_packs, backward.merged_packs, 0, merged_cost,
-                                        cut.asymmetric, out.merged_forward, out.merged_backward);
+    PackSize forward = pack_size(cut, merged.forward, local.forward);
+    PackSize backward = pack_size(cut, merged.backward, local.backward);
+    const PassSeconds sliced = cut_both(merged_samples_, forward.merged_packs, backward.merged_packs, 0,
+                                        merged_cost, cut.asymmetric, out.merged_forward, out.merged_backward);
     forward.set_merged(sliced.forward, out.merged_forward.size());
     backward.set_merged(sliced.backward, out.merged_backward.size());
     for (std::size_t i = 0; i < group.size(); ++i) {
@@ -103,8 +104,8 @@ class GroupScheduler {
                          : size.packs_of(seconds);
       };
       cut_both(local_samples_[i], local_packs(forward, out.merged_forward, local_seconds_[i].forward),
-               local_packs(backward, out.merged_backward, local_seconds_[i].backward), out.merged_forward.size(), cost,
-               cut.asymmetric, out.forward[i], out.backward[i]);
+               local_packs(backward, out.merged_backward, local_seconds_[i].backward),
+               out.merged_forward.size(), cost, cut.asymmetric, out.forward[i], out.backward[i]);
       if (cut.exact) {
         while (out.merged_forward.size() + out.forward[i].size() < cut.packs) out.forward[i].close();
         while (out.merged_backward.size() + out.backward[i].size() < cut.packs) out.backward[i].close();
@@ -114,7 +115,9 @@ class GroupScheduler {
   }
 
   /// For each backward pack of a member, the forward packs that come before; as of the latest `build`.
-  [[nodiscard]] std::span<const std::uint32_t> required(std::size_t member) const { return required_[member]; }
+  [[nodiscard]] std::span<const std::uint32_t> required(std::size_t member) const {
+    return required_[member];
+  }
 
  private:
   struct Streams {
@@ -170,7 +173,8 @@ class GroupScheduler {
 
   /// Size of about `packs` packs such that merged and local samples both fill whole numbers of them as nearly as
   /// can be: the choice with the least ratio of largest pack to mean.
-  static PackSize pack_size(std::size_t packs, double merged, double local) {
+  static PackSize pack_size(const Cut& cut, double merged, double local) {
+    const std::size_t packs = cut.packs;
     const double wanted = static_cast<double>(packs);
     if (merged == 0.0 || local == 0.0) return {merged == 0.0 ? 0 : packs, std::max(merged, local) / wanted};
     const double share = merged / (merged + local) * wanted;
@@ -179,7 +183,7 @@ class GroupScheduler {
     double least = std::numeric_limits<double>::infinity();
     const double most = std::max(1.0, std::min(share + reach + 1.0, wanted - 1.0));
     for (double m = std::clamp(std::floor(share - reach), 1.0, most); m <= most; m += 1.0) {
-      const double l = std::max(1.0, std::round(local / merged * m));
+      const double l = std::max(1.0, cut.exact ? wanted - m : std::round(local / merged * m));
       const double imbalance = std::max(merged / m, local / l) * (m + l) / (merged + local);
       if (imbalance < least - 1e-3) {
         least = imbalance;
@@ -190,11 +194,13 @@ class GroupScheduler {
   }
 
   /// Cuts forward, then backward in the order in which the samples' forward passes end. Returns what the packs cost.
-  PassSeconds cut_both(const Streams& samples, std::size_t forward_packs, std::size_t backward_packs, std::size_t first_pack,
-                const C& cost, bool asymmetric, Packs& forward, Packs& backward) {
+  PassSeconds cut_both(const Streams& samples, std::size_t forward_packs, std::size_t backward_packs,
+                       std::size_t first_pack, const C& cost, bool asymmetric, Packs& forward,
+                       Packs& backward) {
     PassSeconds sum;
     if (samples.forward.empty()) return sum;
-    sum.forward = cutter_.cut({.samples = samples.forward}, forward_packs, cost, Pass::forward, options_, forward);
+    sum.forward =
+        cutter_.cut({.samples = samples.forward}, forward_packs, cost, Pass::forward, options_, forward);
     order_.clear();
     ready_.assign(samples.forward.size(), 0);
     for (std::size_t k = 0; k < forward.size(); ++k) {
@@ -206,8 +212,8 @@ class GroupScheduler {
       }
     }
     if (asymmetric) {
-      sum.backward = cutter_.cut({.samples = samples.backward, .order = order_, .ready = ready_}, backward_packs,
-                                 cost, Pass::backward, options_, backward);
+      sum.backward = cutter_.cut({.samples = samples.backward, .order = order_, .ready = ready_},
+                                 backward_packs, cost, Pass::backward, options_, backward);
     } else {
       mirror(forward, backward);
     }
@@ -233,12 +239,14 @@ class GroupScheduler {
     }
   }
 
-  void time_member(GroupSchedule& out, std::size_t i, std::size_t members, const C& cost, const C& merged_cost) {
+  void time_member(GroupSchedule& out, std::size_t i, std::size_t members, const C& cost,
+                   const C& merged_cost) {
     PipelineTimes& times = out.times[i];
     times.forward.clear();
     times.backward.clear();
     if (i == 0) {
-      append_pack_times(out.merged_forward, merged_cost, Pass::forward, times.forward.seconds, times.forward.transfer);
+      append_pack_times(out.merged_forward, merged_cost, Pass::forward, times.forward.seconds,
+                        times.forward.transfer);
       append_pack_times(out.merged_backward, merged_cost, Pass::backward, times.backward.seconds,
                         times.backward.transfer);
       merged_times_ = times;
@@ -253,7 +261,8 @@ class GroupScheduler {
     TokenFlow& flow = out.flow[i];
     flow.clear();
     out.largest_forward[i] = detail::append_token_sums(out.merged_forward, share, flow.forward);
-    out.largest_forward[i] = std::max(out.largest_forward[i], detail::append_token_sums(out.forward[i], 1.0, flow.forward));
+    out.largest_forward[i] =
+        std::max(out.largest_forward[i], detail::append_token_sums(out.forward[i], 1.0, flow.forward));
     out.largest_backward[i] = detail::append_token_sums(out.merged_backward, share, flow.backward);
     out.largest_backward[i] =
         std::max(out.largest_backward[i], detail::append_token_sums(out.backward[i], 1.0, flow.backward));
@@ -272,7 +281,7 @@ class GroupScheduler {
   std::span<const Tokens> lengths_;
   MicroPackOptions options_;
   MicroPackCutter cutter_;
-  std::vector<std::uint32_t> ended_;     // [sample] forward pack that ends it, counted from the member's first
+  std::vector<std::uint32_t> ended_;  // [sample] forward pack that ends it, counted from the member's first
   std::vector<std::uint32_t> position_;  // [sample] index in its stream
   std::vector<std::uint32_t> order_, ready_;
   std::vector<std::vector<std::uint32_t>> required_;  // [member]

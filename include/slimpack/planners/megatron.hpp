@@ -29,8 +29,12 @@ template <CostModel C, MemoryModel M>
 class MegatronSetting {
  public:
   /// @param share context-parallel ranks per pack, beside those of the layout.
-  MegatronSetting(std::span<const Tokens> lengths, const Job& job, const C& cost, const M& memory, std::size_t share)
-      : lengths_(lengths), layers_(split_layers(job.model.layers, job.layout.pp)), cost_(cost), memory_(memory),
+  MegatronSetting(std::span<const Tokens> lengths, const Job& job, const C& cost, const M& memory,
+                  std::size_t share)
+      : lengths_(lengths),
+        layers_(split_layers(job.model.layers, job.layout.pp)),
+        cost_(cost),
+        memory_(memory),
         share_(share) {}
 
   /// Layers to recompute on every stage, uniformly as far as a stage has them, so that a pipeline full of packs of
@@ -44,7 +48,8 @@ class MegatronSetting {
   }
 
   /// Packs dealt in turn to `pipelines` pipelines, each in 1F1B order.
-  [[nodiscard]] std::vector<GroupSchedule> schedule(std::span<const Packs> packs, std::int32_t recompute) const {
+  [[nodiscard]] std::vector<GroupSchedule> schedule(std::span<const Packs> packs,
+                                                    std::int32_t recompute) const {
     std::vector<std::int32_t> again;
     for (const std::int32_t layers : layers_) again.push_back(std::min(layers, recompute));
     const C cost = priced(again);
@@ -106,7 +111,8 @@ class MegatronSetting {
 };
 
 /// Deals packs of whole samples in turn to `pipelines` pipelines.
-inline std::vector<Packs> deal_packs(std::span<const Tokens> lengths, const Packing& packing, std::size_t pipelines) {
+inline std::vector<Packs> deal_packs(std::span<const Tokens> lengths, const Packing& packing,
+                                     std::size_t pipelines) {
   std::vector<std::vector<SampleId>> bins(packing.load.size());
   for (std::size_t i = 0; i < lengths.size(); ++i) bins[packing.bin[i]].push_back(static_cast<SampleId>(i));
   std::vector<Packs> dealt(pipelines);
@@ -127,8 +133,8 @@ inline std::vector<Packs> deal_packs(std::span<const Tokens> lengths, const Pack
 /// @throws InvalidInput if a sample is longer than the context or no setting fits into memory.
 /// Complexity: O(n log n + divisors(dp) * packs * stages).
 template <CostModel C, MemoryModel M>
-[[nodiscard]] Plan plan_megatron(std::span<const Tokens> lengths, const Job& job, const C& cost, const M& memory,
-                                 const MegatronOptions& options = {}) {
+[[nodiscard]] Plan plan_megatron(std::span<const Tokens> lengths, const Job& job, const C& cost,
+                                 const M& memory, const MegatronOptions& options = {}) {
   validate(job);
   validate_batch(lengths, job.layout.dp);
   const Tokens longest = *std::max_element(lengths.begin(), lengths.end());
@@ -176,7 +182,8 @@ template <CostModel C, MemoryModel M>
   Plan plan = assemble_plan("megatron", lengths, used, groups, best, memory, sync);
   const auto pipelines = static_cast<std::size_t>(used.layout.dp);
   if constexpr (MergeableCostModel<C>) {
-    state_lower_bound(step_lower_bound(lengths, pipelines, cost.with_context_parallel(best_share)).seconds(), plan);
+    state_lower_bound(step_lower_bound(lengths, pipelines, cost.with_context_parallel(best_share)).seconds(),
+                      plan);
   } else {
     state_lower_bound(step_lower_bound(lengths, pipelines, cost).seconds(), plan);
   }

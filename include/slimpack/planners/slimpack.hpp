@@ -12,6 +12,7 @@
 #include "slimpack/core/batch.hpp"
 #include "slimpack/cost/calibrated.hpp"
 #include "slimpack/cost/memory.hpp"
+#include "slimpack/plan/metrics.hpp"
 #include "slimpack/planners/assemble.hpp"
 #include "slimpack/planners/candidates.hpp"
 #include "slimpack/planners/distribute.hpp"
@@ -20,14 +21,14 @@
 namespace slimpack {
 
 struct SlimPackOptions {
-  Tokens tile = 128;          ///< slice boundaries are multiples of this, except at the end of a sample
-  bool asymmetric = true;     ///< own boundaries for the backward pass; false for comparison only
-  bool merge = true;          ///< DP-Merge for samples above a pipeline's capacity
+  Tokens tile = 128;       ///< slice boundaries are multiples of this, except at the end of a sample
+  bool asymmetric = true;  ///< own boundaries for the backward pass; false for comparison only
+  bool merge = true;       ///< DP-Merge for samples above a pipeline's capacity
   GroupSizes group_sizes = GroupSizes::any;
-  bool equal_packs = false;   ///< the same number of packs on every pipeline, empty ones declared where needed
-  std::size_t packs = 0;      ///< packs per pipeline and pass; 0 = search
+  bool equal_packs = false;  ///< the same number of packs on every pipeline, empty ones declared where needed
+  std::size_t packs = 0;     ///< packs per pipeline and pass; 0 = search
   std::size_t most_packs_per_stage = 48;  ///< largest candidate: this many times the stages
-  int rebalance_rounds = 1;   ///< times that the simulated overhead of pipelines is fed back to Phase 1
+  int rebalance_rounds = 1;  ///< times that the simulated overhead of pipelines is fed back to Phase 1
 };
 
 namespace detail {
@@ -46,8 +47,8 @@ class SlimPackSearch {
                  const SlimPackOptions& options)
       : options_(options),
         stages_(cost.stages()),
-        evaluate_(lengths, cost, memory, split_layers(job.model.layers, job.layout.pp), {.tile = options.tile},
-                  options.asymmetric, options.equal_packs) {
+        evaluate_(lengths, cost, memory, split_layers(job.model.layers, job.layout.pp),
+                  {.tile = options.tile}, options.asymmetric, options.equal_packs) {
     if (options.packs > 0) {
       counts_ = {options.packs};
     } else {
@@ -76,7 +77,8 @@ class SlimPackSearch {
   /// Where the search begins: `(stages - 1)` packs of fill and drain against the constants of all packs.
   void start_near(double seconds_per_stage, double pack_constants) {
     const double stages = static_cast<double>(stages_);
-    const double best = pack_constants > 0.0 ? std::sqrt((stages - 1.0) * seconds_per_stage / pack_constants) : 1e9;
+    const double best =
+        pack_constants > 0.0 ? std::sqrt((stages - 1.0) * seconds_per_stage / pack_constants) : 1e9;
     start_ = 0;
     while (start_ + 1 < counts_.size() && static_cast<double>(counts_[start_ + 1]) <= best) ++start_;
   }
@@ -93,7 +95,8 @@ class SlimPackSearch {
       GroupSchedule& best = result.schedules[g];
       evaluate_(groups[g], counts_[first], best);
       if (best.seconds > incumbent * not_worth_a_search) return {};
-      if (best.seconds > result.seconds * worth_a_search) first = search(groups[g], first, result.seconds, best);
+      if (best.seconds > result.seconds * worth_a_search)
+        first = search(groups[g], first, result.seconds, best);
       result.seconds = std::max(result.seconds, best.seconds);
     }
     if (result.seconds >= incumbent) result.seconds = std::numeric_limits<double>::infinity();
@@ -171,15 +174,16 @@ inline constexpr double token_limits[] = {0.55, 0.35};
 
 [[nodiscard]] inline bool recomputes(const SlimPackResult& result) {
   return std::any_of(result.schedules.begin(), result.schedules.end(), [](const GroupSchedule& schedule) {
-    return std::any_of(schedule.recompute.begin(), schedule.recompute.end(), [](std::int32_t r) { return r > 0; });
+    return std::any_of(schedule.recompute.begin(), schedule.recompute.end(),
+                       [](std::int32_t r) { return r > 0; });
   });
 }
 
 /// Merges as little as the capacity asks for. Where memory forces recomputation or a shorter lead on the pipelines of
 /// the longest samples, tries first to spread long samples further, until their activations fit as they are.
 template <CostModel C, MemoryModel M>
-[[nodiscard]] Found search_distributions(Distributor<C, M>& distribute, SlimPackSearch<C, M>& search, const M& memory,
-                                         const SlimPackOptions& options) {
+[[nodiscard]] Found search_distributions(Distributor<C, M>& distribute, SlimPackSearch<C, M>& search,
+                                         const M& memory, const SlimPackOptions& options) {
   constexpr double unlimited = std::numeric_limits<double>::infinity();
   Found found;
   const auto consider = [&](double most_tokens, double incumbent) {
@@ -196,11 +200,13 @@ template <CostModel C, MemoryModel M>
     const double room = memory.capacity_bytes() - memory.static_bytes(0);
     const double whole = room / (memory.activation_bytes(0, 0) + memory.kv_gradient_bytes(0));
     for (const double share : token_limits) {
-      if (share * whole < static_cast<double>(distribute.longest())) consider(share * whole, 1.5 * least_merged);
+      if (share * whole < static_cast<double>(distribute.longest()))
+        consider(share * whole, 1.5 * least_merged);
       if (!found.groups.empty() && !recomputes(found.result)) break;
     }
   }
-  if (found.groups.empty() || least_merged < found.result.seconds * SlimPackSearch<C, M>::not_worth_a_search) {
+  if (found.groups.empty() ||
+      least_merged < found.result.seconds * SlimPackSearch<C, M>::not_worth_a_search) {
     consider(unlimited, unlimited);
   }
   return found;
@@ -211,21 +217,38 @@ template <CostModel C, MemoryModel M>
 bool rebalance(Distributor<C, M>& distribute, SlimPackSearch<C, M>& search, const SlimPackOptions& options,
                std::size_t pipelines, Found& found) {
   bool changed = false;
+  if (found.groups.empty()) return changed;
   for (int round = 0; round < options.rebalance_rounds; ++round) {
     double mean = 0.0;
     for (const GroupSchedule& s : found.result.schedules) {
       mean += s.seconds * static_cast<double>(s.times.size()) / static_cast<double>(pipelines);
     }
     if (!(found.result.seconds > 1.02 * mean)) break;
-    Found other{.most_tokens = found.most_tokens,
-                .groups = distribute(found.most_tokens, pipeline_overheads(found.groups, found.result.schedules)),
-                .result = {}};
+    Found other{
+        .most_tokens = found.most_tokens,
+        .groups = distribute(found.most_tokens, pipeline_overheads(found.groups, found.result.schedules)),
+        .result = {}};
     other.result = search(other.groups, found.result.seconds * 0.998);
     if (other.result.seconds >= found.result.seconds) break;
     found = std::move(other);
     changed = true;
   }
   return changed;
+}
+
+/// Says where the shortest step has less balance than could be had.
+inline void note_imbalance(bool rebalanced, Plan& plan) {
+  const PlanMetrics metrics = plan_metrics(plan);
+  if (rebalanced) {
+    plan.notes.push_back("replicas hold unequal work because that makes the step shorter");
+  } else if (metrics.replica_imbalance > 1.005) {
+    plan.notes.push_back(
+        "replicas run unequal numbers of packs, whose constants differ; the step is not longer for it");
+  }
+  if (std::max(metrics.max_over_mean_forward, metrics.max_over_mean_backward) > 1.02) {
+    plan.notes.push_back(
+        "packs are unequal by more than 2 %: fewer, larger ones would be equal, but the step longer");
+  }
 }
 
 }  // namespace detail
@@ -238,13 +261,13 @@ bool rebalance(Distributor<C, M>& distribute, SlimPackSearch<C, M>& search, cons
 /// @throws InvalidInput if the batch or the job is impossible, or nothing fits into memory.
 /// Complexity: O(candidates * (samples + packs * stages)) and O(n log n) to sort.
 template <CostModel C, MemoryModel M>
-[[nodiscard]] Plan plan_slimpack(std::span<const Tokens> lengths, const Job& job, const C& cost, const M& memory,
-                                 const SlimPackOptions& options = {}) {
+[[nodiscard]] Plan plan_slimpack(std::span<const Tokens> lengths, const Job& job, const C& cost,
+                                 const M& memory, const SlimPackOptions& options = {}) {
   validate(job);
   validate_batch(lengths, job.layout.dp);
   const auto pipelines = static_cast<std::size_t>(job.layout.dp);
-  Distributor<C, M> distribute(lengths, cost, memory, split_layers(job.model.layers, job.layout.pp), pipelines,
-                               {.merge = options.merge, .group_sizes = options.group_sizes});
+  Distributor<C, M> distribute(lengths, cost, memory, split_layers(job.model.layers, job.layout.pp),
+                               pipelines, {.merge = options.merge, .group_sizes = options.group_sizes});
   detail::SlimPackSearch<C, M> search(lengths, job, cost, memory, options);
 
   search.start_near(distribute.total_seconds() / static_cast<double>(pipelines * cost.stages()),
@@ -254,15 +277,18 @@ template <CostModel C, MemoryModel M>
   const bool rebalanced = detail::rebalance(distribute, search, options, pipelines, found);
   std::vector<SampleGroup>& groups = found.groups;
   detail::SlimPackResult& best = found.result;
-  require(best.seconds < std::numeric_limits<double>::infinity(), "no number of packs that was tried fits into the memory of ",
-          memory.capacity_bytes() / 1e9, " GB per device, with all layers recomputed",
-          options.packs > 0 ? ", or merged and local samples need more than the packs asked for" : "",
+  require(best.seconds<std::numeric_limits<double>::infinity(),
+                       "no number of packs that was tried fits into the memory of ",
+                       memory.capacity_bytes() / 1e9, " GB per device, with all layers recomputed",
+                       options.packs> 0
+              ? ", or merged and local samples need more than the packs asked for"
+              : "",
           "; expected shorter samples, more stages or more memory");
   double sync = 0.0;
   if constexpr (requires { cost.sync_seconds(); }) sync = cost.sync_seconds();
   Plan plan = assemble_plan("slimpack", lengths, job, groups, best.schedules, memory, sync);
   state_lower_bound(step_lower_bound(lengths, pipelines, cost).seconds(), plan);
-  if (rebalanced) plan.notes.push_back("replicas hold unequal work because that makes the step shorter");
+  detail::note_imbalance(rebalanced, plan);
   return plan;
 }
 

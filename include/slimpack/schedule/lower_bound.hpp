@@ -11,7 +11,7 @@ namespace slimpack {
 
 /// What any plan of a batch on given pipelines takes at least, and why. Seconds, without synchronisation.
 struct StepLowerBound {
-  double work = 0.0;    ///< the busiest stage's share of all samples, with the time to fill and drain around it
+  double work = 0.0;  ///< the busiest stage's share of all samples, with the time to fill and drain around it
   double sample = 0.0;  ///< the longest sample's own chain, run by as many pipelines as pay off
 
   [[nodiscard]] double seconds() const { return std::max(work, sample); }
@@ -48,8 +48,8 @@ template <CostModel C>
 
 /// Least `chain_seconds` over all groups of up to `pipelines` members, or anything not above `enough`.
 template <CostModel C>
-[[nodiscard]] double longest_chain(Tokens length, std::size_t pipelines, const C& cost, std::span<const double> around,
-                                   double enough) {
+[[nodiscard]] double longest_chain(Tokens length, std::size_t pipelines, const C& cost,
+                                   std::span<const double> around, double enough) {
   double least = chain_seconds(length, cost, around);
   if constexpr (MergeableCostModel<C>) {
     for (std::int32_t g = 2; g <= static_cast<std::int32_t>(pipelines) && least > enough; ++g) {
@@ -70,14 +70,16 @@ template <CostModel C>
 /// in parts than whole and whose merged slices save no total work, as those of this library.
 /// O(samples * stages).
 template <CostModel C>
-[[nodiscard]] StepLowerBound step_lower_bound(std::span<const Tokens> lengths, std::size_t pipelines, const C& cost) {
+[[nodiscard]] StepLowerBound step_lower_bound(std::span<const Tokens> lengths, std::size_t pipelines,
+                                              const C& cost) {
   const double share = static_cast<double>(pipelines);
   const std::vector<double> around = detail::fill_and_drain(cost, share);
   StepLowerBound bound;
   for (std::size_t s = 0; s < cost.stages(); ++s) {
     double work = 0.0;
     for (const Tokens length : lengths) {
-      work += cost.slice_seconds(s, 0, length, Pass::forward) + cost.slice_seconds(s, 0, length, Pass::backward);
+      work +=
+          cost.slice_seconds(s, 0, length, Pass::forward) + cost.slice_seconds(s, 0, length, Pass::backward);
     }
     bound.work = std::max(bound.work, around[s] + work / share);
   }

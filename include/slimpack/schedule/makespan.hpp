@@ -95,11 +95,10 @@ class GroupMakespan {
     }
   }
 
-  void lockstep_forward(std::span<const PipelineTimes> members, std::size_t k, std::size_t s, std::size_t stages,
-                        std::size_t merged) {
+  void lockstep_forward(std::span<const PipelineTimes> members, std::size_t k, std::size_t s,
+                        std::size_t stages, std::size_t merged) {
     if (state_[0].forwarded[s] >= merged) return;
-    const std::uint32_t until =
-        std::min(members[0].leads(k, s), static_cast<std::uint32_t>(merged));
+    const std::uint32_t until = std::min(members[0].leads(k, s), static_cast<std::uint32_t>(merged));
     for (std::uint32_t j = state_[0].forwarded[s]; j < until; ++j) {
       double start = 0.0;
       for (std::size_t i = 0; i < members.size(); ++i) {
@@ -116,7 +115,8 @@ class GroupMakespan {
     }
   }
 
-  void lockstep_backward(std::span<const PipelineTimes> members, std::size_t k, std::size_t s, std::size_t stages) {
+  void lockstep_backward(std::span<const PipelineTimes> members, std::size_t k, std::size_t s,
+                         std::size_t stages) {
     double start = s + 1 == stages ? 0.0 : state_[0].backward_ready;
     for (std::size_t i = 0; i < members.size(); ++i) start = std::max(start, state_[i].free[s]);
     const double end = start + members[0].backward.seconds[k * stages + s];

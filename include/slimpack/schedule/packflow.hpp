@@ -25,7 +25,9 @@ class LeadTable {
   [[nodiscard]] std::size_t backward_packs() const { return stages_ == 0 ? 0 : counts_.size() / stages_; }
 
   /// Forward packs that stage `s` runs before backward pack `k`.
-  [[nodiscard]] std::uint32_t operator()(std::size_t k, std::size_t s) const { return counts_[k * stages_ + s]; }
+  [[nodiscard]] std::uint32_t operator()(std::size_t k, std::size_t s) const {
+    return counts_[k * stages_ + s];
+  }
   [[nodiscard]] std::uint32_t& operator()(std::size_t k, std::size_t s) { return counts_[k * stages_ + s]; }
 
  private:
@@ -51,8 +53,8 @@ inline void required_forward(const Packs& backward, std::span<const std::uint32_
 /// packs alternate, and where the next backward pack isn't ready, extra forward packs are injected. Plain 1F1B is
 /// the case `required[k] = k + 1`.
 /// O(backward packs * stages).
-inline void packflow_leads(std::span<const std::uint32_t> required, std::size_t forward_packs, std::size_t stages,
-                           LeadTable& leads) {
+inline void packflow_leads(std::span<const std::uint32_t> required, std::size_t forward_packs,
+                           std::size_t stages, LeadTable& leads) {
   leads.reset(stages, required.size());
   const auto limit = static_cast<std::uint32_t>(forward_packs);
   for (std::size_t k = 0; k < required.size(); ++k) {
@@ -103,8 +105,8 @@ struct StageMemory {
 /// to be limited in order from the first, each after `packflow_leads` or with the previous stage's result.
 /// @returns whether the stage fits at all.
 /// O(backward packs + forward packs).
-inline bool limit_leads(const TokenFlow& flow, const StageMemory& memory, std::span<const std::uint32_t> required,
-                        std::size_t s, LeadTable& leads) {
+inline bool limit_leads(const TokenFlow& flow, const StageMemory& memory,
+                        std::span<const std::uint32_t> required, std::size_t s, LeadTable& leads) {
   bool fits = true;
   std::uint32_t most = std::numeric_limits<std::uint32_t>::max();
   std::size_t n = flow.forward.size() - 1;

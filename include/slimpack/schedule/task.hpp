@@ -28,9 +28,9 @@ struct Task {
   Task task;
   const char letter = text.empty() ? '\0' : text.front();
   task.pass = letter == 'F' ? Pass::forward : letter == 'B' ? Pass::backward : Pass::weight;
-  const auto [end, error] =
-      text.empty() ? std::from_chars_result{nullptr, std::errc::invalid_argument}
-                   : std::from_chars(text.data() + 1, text.data() + text.size(), task.pack);
+  const auto [end, error] = text.empty()
+                                ? std::from_chars_result{nullptr, std::errc::invalid_argument}
+                                : std::from_chars(text.data() + 1, text.data() + text.size(), task.pack);
   require((letter == 'F' || letter == 'B' || letter == 'W') && error == std::errc{} &&
               end == text.data() + text.size(),
           "task '", text, "': expected F, B or W followed by a pack number, as in F12");

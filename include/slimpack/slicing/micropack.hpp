@@ -47,8 +47,8 @@ enum class Formation : std::uint8_t {
 
 /// Formation of a pack; `lengths[sample]` is the length of each sample of the batch.
 [[nodiscard]] inline Formation formation(std::span<const Slice> pack, std::span<const Tokens> lengths) {
-  const bool all_whole = std::all_of(pack.begin(), pack.end(),
-                                     [&](const Slice& slice) { return slice.size() == lengths[slice.sample]; });
+  const bool all_whole = std::all_of(
+      pack.begin(), pack.end(), [&](const Slice& slice) { return slice.size() == lengths[slice.sample]; });
   if (all_whole) return Formation::whole;
   return pack.size() == 1 ? Formation::slim : Formation::mix;
 }
@@ -98,8 +98,8 @@ class MicroPackCutter {
   /// Complexity: O(samples + packs) model evaluations, times O(log length) for a model without closed form;
   /// O(log samples) per filler.
   template <CostModel M>
-  double cut(const SampleStream& stream, std::size_t packs, const M& cost, Pass pass, const MicroPackOptions& options,
-           Packs& out) {
+  double cut(const SampleStream& stream, std::size_t packs, const M& cost, Pass pass,
+             const MicroPackOptions& options, Packs& out) {
     require(options.tile > 0, "tile is ", options.tile, "; expected at least 1 token");
     require(packs > 0 || stream.samples.empty(), "0 packs for ", stream.samples.size(),
             " samples; expected at least 1");
@@ -117,7 +117,6 @@ class MicroPackCutter {
   }
 
  private:
-
   /// Slices can cost more than their sample (communication that each slice repeats); the total that packs share is
   /// then known only afterwards.
   static constexpr int most_rounds = 6;
@@ -147,8 +146,7 @@ class MicroPackCutter {
   template <CostModel M>
   void cut_pack(std::size_t k, std::size_t share, const M& cost, Packs& out) {
     const bool last = share == 1;
-    const double target =
-        last ? std::numeric_limits<double>::infinity() : left_ / static_cast<double>(share);
+    const double target = last ? std::numeric_limits<double>::infinity() : left_ / static_cast<double>(share);
     double filled = 0.0;
     while (!done() && (last || filled + rest_ <= target)) {
       filled += rest_;
