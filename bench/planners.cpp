@@ -1,11 +1,11 @@
 // Planning time and what comes out: SlimPack and the Megatron baseline on llama-13b and H100, whole calls on
-// one core (all candidates, simulation, memory, bound). Items are samples. Arguments: samples, dp, pp, context
-// in tokens. Lengths: examples/data/github.train.txt, or the file that SLIMPACK_LENGTHS names; cut to the
+// one core (all candidates, simulation, memory, bound). Items are samples. Arguments: samples, dp, pp, tokens
+// of context. Lengths: examples/data/github.train.txt, or the file that SLIMPACK_LENGTHS names; cut to the
 // context, from the start again at the end. peak_rss_MiB is of the process so far: filter for one case.
 //
 // Slices over 32 ranks: documents cut into 32 packs of equal cost, beside partitions of whole documents.
 // Arguments: tile in tokens. Lengths: one per line in the files that SLIMPACK_LOGNORMAL and
-// SLIMPACK_WIKIPEDIA name; without them log-normal, mu 8 and sigma 1.5. The time includes pricing and sorting.
+// SLIMPACK_WIKIPEDIA name; without them log-normal, mu 8 and sigma 1.5. Times include pricing and sorting.
 
 #include <benchmark/benchmark.h>
 #include <sys/resource.h>

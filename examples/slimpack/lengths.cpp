@@ -28,14 +28,14 @@ Lengths read_lengths(std::istream& in, const std::string& source) {
     if (text.empty()) continue;
     Tokens tokens = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), tokens);
-    require(
-        error == std::errc{} && end == text.data() + text.size() && tokens > 0 && tokens <= Tokens{1} << 40,
-        source, ", line ", number, ": '", shortened(text),
-        "' is no length; expected an integer from 1 to 2^40");
+    require(error == std::errc{} && end == text.data() + text.size() && tokens > 0 && tokens <= most_tokens,
+            source, ", line ", number, ": '", shortened(text),
+            "' is no length; expected an integer from 1 to 2^40");
     lengths.tokens.push_back(tokens);
     lengths.lines.push_back(number);
   }
-  require(!in.bad(), source, ": reading failed");
+  require(!in.bad(), "can't read the lengths from '", source,
+          "'; expected a readable file, or - for standard input");
   require(!lengths.tokens.empty(), source, " holds no lengths; expected one integer per line");
   return lengths;
 }

@@ -9,6 +9,9 @@
 
 namespace slimpack::command {
 
+/// Longest sample that the command reads.
+inline constexpr Tokens most_tokens = Tokens{1} << 40;
+
 /// Token lengths, one integer per line, and where they came from.
 struct Lengths {
   std::string source;  ///< file name or "standard input", for messages

@@ -1,12 +1,13 @@
 // The slimpack command: plans batches, compares planners, checks and draws plans.
-#include <boost/program_options/errors.hpp>
 #include <csignal>
 #include <exception>
 #include <iostream>
+#include <new>
 #include <string>
 #include <vector>
 
 #include "commands.hpp"
+#include "output.hpp"
 #include "slimpack/core/error.hpp"
 #include "slimpack/version.hpp"
 
@@ -21,17 +22,38 @@ constexpr const char* usage =
     "  presets  lists models and devices\n"
     "`slimpack COMMAND --help` lists a command's options.\n";
 
+constexpr int internal_failure = 1;
 constexpr int bad_input = 2;
 
-int run(const std::string& name, const std::vector<std::string>& arguments) {
+int run(const std::vector<std::string>& arguments) {
   using namespace slimpack::command;
-  if (name == "plan") return plan(arguments);
-  if (name == "compare") return compare(arguments);
-  if (name == "check") return check(arguments);
-  if (name == "trace") return trace(arguments);
-  if (name == "presets") return presets(arguments);
-  throw slimpack::InvalidInput("unknown command '" + name +
-                               "'; expected plan, compare, check, trace or presets");
+  const char* const commands = "expected plan, compare, check, trace or presets (or --help, --version)";
+  slimpack::require(!arguments.empty(), "no command; ", commands);
+  const std::string& name = arguments.front();
+  const std::vector<std::string> rest(arguments.begin() + 1, arguments.end());
+  if (name == "plan") return plan(rest);
+  if (name == "compare") return compare(rest);
+  if (name == "check") return check(rest);
+  if (name == "trace") return trace(rest);
+  if (name == "presets") return presets(rest);
+  if (name == "--help" || name == "-h") {
+    std::cout << usage;
+    return 0;
+  }
+  slimpack::require(name == "--version", "unknown command '", name, "'; ", commands);
+  std::cout << "slimpack " << slimpack::version_major << '.' << slimpack::version_minor << '.'
+            << slimpack::version_patch << '\n';
+  return 0;
+}
+
+/// Prints a message as one line, whatever file names and file contents it quotes.
+int complain(std::string message, int code) {
+  for (char& c : message) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte < 0x20 || byte == 0x7f) c = '?';
+  }
+  std::cerr << "slimpack: " << message << '\n';
+  return code;
 }
 
 }  // namespace
@@ -40,30 +62,15 @@ int main(int argc, char** argv) {
 #ifdef SIGPIPE
   std::signal(SIGPIPE, SIG_IGN);
 #endif
-  const std::vector<std::string> arguments(argv + 1, argv + argc);
-  if (arguments.empty()) {
-    std::cerr << usage;
-    return bad_input;
-  }
   try {
-    if (arguments[0] == "--help" || arguments[0] == "-h") {
-      std::cout << usage;
-      return 0;
-    }
-    if (arguments[0] == "--version") {
-      std::cout << "slimpack " << slimpack::version_major << '.' << slimpack::version_minor << '.'
-                << slimpack::version_patch << '\n';
-      return 0;
-    }
-    return run(arguments[0], {arguments.begin() + 1, arguments.end()});
+    const int code = run({argv + (argc > 0 ? 1 : 0), argv + argc});
+    slimpack::command::flush_standard_output();
+    return code;
   } catch (const slimpack::InvalidInput& error) {
-    std::cerr << "slimpack: " << error.what() << '\n';
-    return bad_input;
-  } catch (const boost::program_options::error& error) {
-    std::cerr << "slimpack: " << error.what() << '\n';
-    return bad_input;
+    return complain(error.what(), bad_input);
+  } catch (const std::bad_alloc&) {
+    return complain("not enough memory for this batch", internal_failure);
   } catch (const std::exception& error) {
-    std::cerr << "slimpack: internal error: " << error.what() << '\n';
-    return 1;
+    return complain(std::string("internal error: ") + error.what(), internal_failure);
   }
 }

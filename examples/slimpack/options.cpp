@@ -1,6 +1,6 @@
 #include "options.hpp"
 
-#include <algorithm>
+#include <limits>
 #include <span>
 
 #include "slimpack/model/presets.hpp"
@@ -49,6 +49,7 @@ po::options_description job_description() {
       "power-of-two-groups", "merge 2, 4, 8, … pipelines only")("symmetric",
                                                                 "backward packs as the forward ones");
   po::options_description all;
+  all.add_options()("quiet,q", "no progress on standard error");
   all.add(batch).add(job).add(planner).add(memory).add(model).add(device);
   return all;
 }
@@ -104,7 +105,7 @@ JobOptions job_options(const po::variables_map& values) {
   o.first = at_least(values, "first", 0);
   if (values.count("count") != 0) o.count = at_least(values, "count", 1);
   o.context = values["context"].as<std::int64_t>();
-  require(o.context > 0, "--context is ", o.context, "; expected a positive number of tokens");
+  require(o.context > 0 && o.context <= most_tokens, "--context is ", o.context, "; expected 1 to 2^40");
   require(values.count("truncate") == 0 || values.count("split") == 0,
           "--truncate and --split exclude each other");
   if (values.count("truncate") != 0) o.long_samples = LongSamples::truncate;
@@ -121,30 +122,59 @@ JobOptions job_options(const po::variables_map& values) {
   override_with(values, "offload", o.memory.offload);
   o.cost.offload = o.memory.offload;
   o.slimpack.tile = static_cast<Tokens>(at_least(values, "tile", 1));
+  require(o.slimpack.tile <= most_tokens, "--tile is ", o.slimpack.tile, "; expected 1 to 2^40");
   if (values.count("packs") != 0) o.slimpack.packs = at_least(values, "packs", 1);
   o.slimpack.equal_packs = values.count("equal-packs") != 0;
   o.slimpack.merge = values.count("no-merge") == 0;
   o.slimpack.asymmetric = values.count("symmetric") == 0;
   if (values.count("power-of-two-groups") != 0) o.slimpack.group_sizes = GroupSizes::powers_of_two;
+  o.quiet = values.count("quiet") != 0;
   return o;
 }
 
-std::vector<Tokens> batch(const JobOptions& options, const Lengths& lengths, std::size_t iteration) {
-  const std::size_t count = options.count > 0
-                                ? options.count
-                                : lengths.tokens.size() - std::min(lengths.tokens.size(), options.first);
-  const std::size_t begin = options.first + iteration * count;
-  require(count > 0 && begin + count <= lengths.tokens.size(), lengths.source, " holds ",
-          lengths.tokens.size(), " lengths; expected at least ", begin + std::max<std::size_t>(count, 1),
-          " for --first ", options.first, ", --count ", count, " and iteration ", iteration + 1);
-  const std::span<const Tokens> tokens(lengths.tokens.data() + begin, count);
-  if (options.long_samples == LongSamples::error) {
-    for (std::size_t i = 0; i < count; ++i) {
-      require(tokens[i] <= options.context, lengths.source, ", line ", lengths.lines[begin + i], ": ",
-              tokens[i], " tokens; expected at most the context of ", options.context,
-              " (or --truncate or --split)");
-    }
+namespace {
+
+/// Samples of a batch.
+std::size_t batch_size(const JobOptions& options, const Lengths& lengths) {
+  return options.count > 0 ? options.count : lengths.tokens.size() - options.first;
+}
+
+/// Samples that a batch has once long ones are split.
+void require_countable(std::span<const Tokens> tokens, Tokens context, const std::string& source) {
+  constexpr Tokens most = std::numeric_limits<SampleId>::max();
+  Tokens samples = 0;
+  for (const Tokens length : tokens) samples += (length - 1) / context + 1;
+  require(samples <= most, source, ": --split at a context of ", context, " makes ", samples,
+          " samples; expected at most ", most);
+}
+
+}  // namespace
+
+void require_batches(const JobOptions& options, const Lengths& lengths, std::size_t iterations) {
+  const std::size_t size = lengths.tokens.size();
+  require(options.first < size, "--first is ", options.first, "; expected less than the ", size,
+          " lengths of ", lengths.source);
+  const std::size_t rest = size - options.first, count = batch_size(options, lengths);
+  require(count <= rest, "--count is ", count, "; expected at most the ", rest, " lengths that ",
+          lengths.source, " holds behind --first");
+  require(iterations <= rest / count, "--iterations is ", iterations, "; expected at most ", rest / count,
+          " batches of ", count, " from the ", rest, " lengths that ", lengths.source,
+          " holds behind --first");
+  for (std::size_t i = options.first; i < options.first + count * iterations; ++i) {
+    require(lengths.tokens[i] <= options.context || options.long_samples != LongSamples::error,
+            lengths.source, ", line ", lengths.lines[i], ": ", lengths.tokens[i],
+            " tokens; expected at most the context of ", options.context, " (or --truncate or --split)");
   }
+  if (options.long_samples != LongSamples::split) return;
+  for (std::size_t i = 0; i < iterations; ++i) {
+    const std::span<const Tokens> tokens(lengths.tokens.data() + options.first + i * count, count);
+    require_countable(tokens, options.context, lengths.source);
+  }
+}
+
+std::vector<Tokens> batch(const JobOptions& options, const Lengths& lengths, std::size_t iteration) {
+  const std::size_t count = batch_size(options, lengths);
+  const std::span<const Tokens> tokens(lengths.tokens.data() + options.first + iteration * count, count);
   return apply_context(tokens, options.context, options.long_samples);
 }
 

@@ -25,8 +25,11 @@ struct Row {
   double gap = 0.0;
 };
 
-/// Adds one iteration's plan to a row's sums.
-void add(Row& row, const Plan& plan, double planning_seconds, double gpus);
+/// One iteration's figures. @param gpus devices of the layout.
+Row figures(const Plan& plan, double planning_seconds, double gpus);
+
+/// Adds an iteration's figures to a row's sums.
+void add(Row& sums, const Row& row);
 
 /// Turns sums into means, and says how much faster each planner is than the first.
 void finish(std::vector<Row>& rows);

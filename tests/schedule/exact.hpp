@@ -138,7 +138,7 @@ class StepSearch {
  public:
   StepSearch(std::span<const Tokens> lengths, const C& cost) : lengths_(lengths), cost_(cost) {}
 
-  /// Shortest time in which the pipelines can train the samples placed on them; `limit` if nothing is shorter.
+  /// Shortest time in which the pipelines train the samples placed on them; `limit` if nothing is shorter.
   double operator()(std::span<const Placed> placed, std::size_t pipelines, double limit) {
     pipelines_ = pipelines;
     best_ = limit;

@@ -123,7 +123,7 @@ TEST_CASE("lower bound <= exact <= heuristic") {
   std::mt19937 random(31);
   double tightest = 0.0;
   int merging_pays = 0;
-  for (int instance = 0; instance < 150; ++instance) {
+  for (int instance = 0; instance < 100; ++instance) {
     const Instance i = random_instance(random);
     INFO("instance " << instance << ": pipelines " << i.pipelines << ", stages " << i.cost.stages()
                      << ", lengths " << Catch::Detail::stringify(i.lengths) << ", pair " << i.cost.pair

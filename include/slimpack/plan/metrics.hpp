@@ -10,15 +10,20 @@
 
 namespace slimpack {
 
-/// Figures by which plans are compared. A pack's duration is the sum of its seconds over the stages.
+/// Figures by which plans are compared. d(k) is the duration of pack k: the sum of its seconds over the stages.
 struct PlanMetrics {
-  double max_over_mean_forward =
-      1.0;  ///< longest forward pack of a pipeline over its mean, of the worst pipeline
-  double max_over_mean_backward = 1.0;  ///< the same of the backward packs
-  double replica_imbalance = 1.0;  ///< longest pipeline's sum over all its packs, over the pipelines' mean
-  double peak_bytes = 0.0;         ///< most memory of any stage
-  std::size_t packs = 0;           ///< forward packs of the plan
-  Tokens tokens = 0;               ///< trained in this step: all but deferred samples
+  /// Largest over pipelines of max d(k) / mean d(k), over the forward packs k that the pipeline runs.
+  double max_over_mean_forward = 1.0;
+  /// The same over the backward packs.
+  double max_over_mean_backward = 1.0;
+  /// max D(p) / mean D(p) over pipelines p, where D(p) is the sum of d(k) over all packs that p runs in both passes.
+  double replica_imbalance = 1.0;
+  /// Largest of `step.peak_bytes`: the most memory that any stage of any pipeline needs.
+  double peak_bytes = 0.0;
+  /// Number of forward packs; one that several pipelines run in lockstep counts once.
+  std::size_t packs = 0;
+  /// Tokens trained in this step: the sum over all samples but the deferred ones.
+  Tokens tokens = 0;
 };
 
 namespace detail {

@@ -1,0 +1,183 @@
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <exception>
+#include <mutex>
+#include <sstream>
+#include <string>
+#include <system_error>
+#include <thread>
+#include <vector>
+
+#include "arguments.hpp"
+#include "commands.hpp"
+#include "options.hpp"
+#include "output.hpp"
+#include "planners.hpp"
+#include "slimpack/plan/html.hpp"
+#include "slimpack/plan/timeline.hpp"
+#include "table.hpp"
+
+namespace slimpack::command {
+
+namespace po = boost::program_options;
+
+namespace {
+
+/// Says on standard error how far a long run is, once a second at most and not before the first second is over.
+class Progress {
+ public:
+  Progress(std::size_t all, bool quiet) : all_(all), quiet_(quiet) {}
+
+  /// One more batch is planned. Any thread may call it.
+  void advance(const std::string& planner) {
+    const std::lock_guard lock(mutex_);
+    ++done_;
+    const auto now = std::chrono::steady_clock::now();
+    if (quiet_ || now - last_ < std::chrono::seconds(1)) return;
+    last_ = now;
+    std::fprintf(stderr, "slimpack: %zu of %zu plans (%s)\n", done_, all_, planner.c_str());
+  }
+
+ private:
+  std::mutex mutex_;
+  std::size_t done_ = 0;
+  std::size_t all_;
+  bool quiet_;
+  std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
+};
+
+/// What a planner made of the successive batches.
+struct Planned {
+  Row sums;
+  Plan first;  ///< plan of the first batch; the others' figures are enough
+};
+
+/// Calls `work(i)` for every i < count on up to `threads` threads, this one included. The exception of the lowest i
+/// is thrown again: indices are handed out in order, so every one below a failed one has run.
+template <class Work>
+void for_each_index(std::size_t count, std::size_t threads, const Work& work) {
+  std::atomic<std::size_t> next{0};
+  std::atomic<bool> failed{false};
+  std::vector<std::exception_ptr> errors(count);
+  const auto take = [&] {
+    while (!failed) {
+      const std::size_t i = next++;
+      if (i >= count) return;
+      try {
+        work(i);
+      } catch (...) {
+        errors[i] = std::current_exception();
+        failed = true;
+      }
+    }
+  };
+  {
+    std::vector<std::jthread> helpers;
+    try {
+      while (helpers.size() + 1 < std::min(threads, count)) helpers.emplace_back(take);
+    } catch (const std::system_error&) {
+      // The system grants no more threads; those that run do the work.
+    }
+    take();
+  }
+  for (const std::exception_ptr& error : errors) {
+    if (error) std::rethrow_exception(error);
+  }
+}
+
+Planned plan_all(const Planner& planner, const JobOptions& options, const Lengths& lengths,
+                 std::size_t iterations, std::size_t threads, Progress& progress) {
+  Planned planned;
+  std::vector<Row> rows(iterations);
+  for_each_index(iterations, threads, [&](std::size_t i) {
+    const std::vector<Tokens> tokens = batch(options, lengths, i);
+    const auto start = std::chrono::steady_clock::now();
+    Plan plan = planner.plan(tokens, options);
+    const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+    rows[i] = figures(plan, seconds.count(), static_cast<double>(options.job.layout.devices()));
+    if (i == 0) planned.first = std::move(plan);
+    progress.advance(planner.name);
+  });
+  planned.sums.planner = planner.name;
+  for (const Row& row : rows) add(planned.sums, row);
+  return planned;
+}
+
+/// Memory model of a plan's pipelines, which may share the devices in another way than the layout asked for.
+TransformerMemory memory_of(const Plan& plan, const JobOptions& options) {
+  Job job = options.job;
+  job.layout.dp = static_cast<std::int32_t>(plan.pipelines.size());
+  job.layout.cp = plan.pipelines.front().cp;
+  return TransformerMemory(job, options.memory);
+}
+
+std::string page(const std::vector<Plan>& plans, const std::vector<Row>& rows, const JobOptions& options) {
+  std::vector<Timeline> timelines;
+  std::vector<MemoryCurves> curves;
+  std::vector<PlanView> views;
+  timelines.reserve(plans.size());
+  curves.reserve(plans.size());
+  for (const Plan& plan : plans) {
+    timelines.push_back(time_plan(plan));
+    curves.push_back(memory_over_time(plan, timelines.back(), memory_of(plan, options)));
+    views.push_back({&plan, &timelines.back(), &curves.back(), plan.planner});
+  }
+  std::ostringstream out;
+  write_html(out, views, to_text(rows));
+  return out.str();
+}
+
+std::vector<const Planner*> find_planners(const std::string& names) {
+  std::vector<const Planner*> chosen;
+  for (std::size_t begin = 0; begin <= names.size();) {
+    const std::size_t end = std::min(names.find(',', begin), names.size());
+    chosen.push_back(&find_planner(names.substr(begin, end - begin)));
+    begin = end + 1;
+  }
+  return chosen;
+}
+
+std::size_t up_to_a_million(const po::variables_map& values, const char* name) {
+  const auto value = values[name].as<std::int64_t>();
+  require(value > 0 && value <= 1000000, "--", name, " is ", value, "; expected 1 to 1000000");
+  return static_cast<std::size_t>(value);
+}
+
+}  // namespace
+
+int compare(const std::vector<std::string>& arguments) {
+  auto options = job_description();
+  options.add_options()("planner", po::value<std::string>()->default_value("megatron,slimpack"),
+                        "names, separated by commas");
+  options.add_options()("iterations", po::value<std::int64_t>()->value_name("N")->default_value(1),
+                        "successive batches");
+  options.add_options()("threads", po::value<std::int64_t>()->value_name("N")->default_value(1),
+                        "cores to plan on");
+  options.add_options()("json", "print the figures as JSON");
+  options.add_options()("html", po::value<std::string>()->value_name("FILE"), "draw the first batch's plans");
+  const auto values = parse({"compare", "--lengths FILE --context C [options]", ""}, options, arguments);
+  if (!values) return 0;
+  const JobOptions job = job_options(*values);
+  const std::size_t iterations = up_to_a_million(*values, "iterations");
+  const std::size_t threads = up_to_a_million(*values, "threads");
+  const auto planners = find_planners((*values)["planner"].as<std::string>());
+  const Lengths lengths = read_lengths_from(job.lengths);
+  require_batches(job, lengths, iterations);
+
+  std::vector<Row> rows;
+  std::vector<Plan> first;
+  Progress progress(planners.size() * iterations, job.quiet);
+  for (const Planner* planner : planners) {
+    Planned planned = plan_all(*planner, job, lengths, iterations, threads, progress);
+    rows.push_back(planned.sums);
+    first.push_back(std::move(planned.first));
+  }
+  finish(rows);
+  if (values->count("html") != 0) write_output((*values)["html"].as<std::string>(), page(first, rows, job));
+  write_output("-", values->count("json") != 0 ? to_json_text(rows) : to_text(rows));
+  return 0;
+}
+
+}  // namespace slimpack::command
