@@ -66,7 +66,8 @@ void write_output(const std::string& path, std::string_view text) {
   }
   std::error_code error;
   const bool special = fs::exists(path, error) && !fs::is_regular_file(path, error);
-  const fs::path target = fs::is_symlink(path, error) && !special ? fs::weakly_canonical(path, error) : path;
+  const fs::path target =
+      fs::is_symlink(path, error) && !special ? fs::weakly_canonical(path, error) : fs::path(path);
   require(special ? write_through(target, text) : replace_file(target, text), "can't write '", path,
           "'; expected a writable file in a directory that exists");
 }

@@ -27,6 +27,7 @@ works() {
 }
 
 job=(--model llama-13b --device h100 --dp 4 --pp 8 --tp 4)
+batch=(--lengths "$lengths" --count 64 --context 65536 --truncate)
 file() { printf '%b' "$2" >"$folder/$1"; echo "$folder/$1"; }
 
 works "$slimpack" --version
@@ -53,6 +54,38 @@ head -64 "$lengths" | "$slimpack" plan --lengths - --context 65536 --truncate "$
 "$slimpack" check - <"$folder/stdin.json" >/dev/null || fail "check of standard input"
 head -64 "$lengths" | "$slimpack" compare --context 65536 --truncate "${job[@]}" --equal-packs --tile 1 --no-merge --memory-bytes 9e10 >/dev/null || fail "options"
 
+# A batch's plan does not depend on the number of threads, and the figures are means over the iterations.
+works "$slimpack" compare "${batch[@]}" "${job[@]}" --iterations 7 --json
+grep -v planning_seconds "$folder/out" >"$folder/one.json"
+works "$slimpack" compare "${batch[@]}" "${job[@]}" --iterations 7 --json --threads 100000 --quiet
+grep -v planning_seconds "$folder/out" | cmp -s - "$folder/one.json" || fail "threads change the figures"
+
+# An output takes the place of a file as a whole: links are followed, permissions kept, neighbours left alone.
+plan=("$slimpack" plan "${batch[@]}" "${job[@]}" -o)
+echo old >"$folder/target.json" && chmod 640 "$folder/target.json" && ln -s target.json "$folder/link.json"
+echo mine >"$folder/link.json.partial" && echo mine >"$folder/target.json.partial" && mkdir "$folder/a.json.partial"
+works "${plan[@]}" "$folder/link.json"
+[[ -L $folder/link.json ]] || fail "the link is gone"
+[[ $(stat -c %a "$folder/target.json") == 640 ]] || fail "permissions changed"
+works "${plan[@]}" "$folder/a.json"
+[[ -d $folder/a.json.partial && $(cat "$folder"/*.json.partial 2>/dev/null) == $'mine\nmine' ]] || fail "a neighbour was touched"
+rm -r "$folder"/*.json.partial
+works "$slimpack" check "$folder/link.json"
+works "$slimpack" check "$folder/a.json"
+
+# No reader, or no room, for standard output.
+{ "$slimpack" presets; echo $? >"$folder/code"; } 2>/dev/null | true
+[[ $(cat "$folder/code") -le 2 ]] || fail "a closed pipe ends the command with $(cat "$folder/code")"
+{ "${plan[@]}" -; echo $? >"$folder/code"; } 2>/dev/null | head -c 1 >/dev/null
+[[ $(cat "$folder/code") -le 2 ]] || fail "a closed pipe ends the command with $(cat "$folder/code")"
+if [[ -c /dev/full ]]; then
+  refuses "standard output can't be written" bash -c '"$@" >/dev/full' - "$slimpack" presets
+  refuses "standard output can't be written" bash -c '"$@" >/dev/full' - "$slimpack" --help
+  refuses "standard output can't be written" bash -c '"$@" >/dev/full' - "$slimpack" check "$folder/plan.json"
+  refuses "can't write '/dev/full'" "${plan[@]}" /dev/full
+fi
+
+refuses "no command; expected plan, compare" "$slimpack"
 refuses "unknown command 'plam'" "$slimpack" plam
 refuses "unrecognised option '--colour'" "$slimpack" plan --colour
 refuses "context" "$slimpack" plan --lengths "$lengths"
@@ -69,7 +102,33 @@ refuses "unknown model 'llama-9b'; expected one of llama-7b" "$slimpack" plan --
 refuses "unknown device 'h900'" "$slimpack" plan --lengths "$lengths" --context 65536 --device h900
 refuses "unknown planner 'magic'; expected one of megatron, slimpack" "$slimpack" plan --lengths "$lengths" --context 65536 --planner magic
 refuses "merged pipelines" "$slimpack" plan --lengths "$(file huge '900000000\n5\n')" --context 1000000000 --dp 2 --pp 8
-refuses "expected at least 30000" "$slimpack" plan --lengths "$lengths" --count 30000 --context 65536 --truncate
+refuses "--count is 30000; expected at most the $(wc -l <"$lengths") lengths" "$slimpack" plan --lengths "$lengths" --count 30000 --context 65536 --truncate
+refuses "--first is 99999; expected less than" "$slimpack" plan "${batch[@]}" --first 99999
+refuses "--first is -1; expected at least 0" "$slimpack" plan "${batch[@]}" --first -1
+refuses "--iterations is 9000; expected at most" "$slimpack" compare "${batch[@]}" --iterations 9000
+refuses "--count is 4611686018427387904" "$slimpack" compare --lengths "$lengths" --count 4611686018427387904 \
+  --context 65536 --truncate --iterations 4 --threads 4
+refuses "line 3: 2000 tokens" "$slimpack" compare --lengths "$(file late '5\n7\n2000\n9\n')" --count 2 --iterations 2 --context 1024
+refuses "--split at a context of 1 makes 1099511627781 samples" \
+  "$slimpack" plan --lengths "$(file pieces '1099511627776\n5\n')" --context 1 --split
+refuses "('x') for option '--dp' is invalid; expected an integer" "$slimpack" plan "${batch[@]}" --dp x
+refuses "expected an integer up to 2147483647" "$slimpack" plan "${batch[@]}" --dp 2147483648
+refuses "expected a number" "$slimpack" plan "${batch[@]}" --peak-flops fast
+refuses "peak_flops is nan" "$slimpack" plan "${batch[@]}" --peak-flops nan
+refuses "--context is 9223372036854775807; expected 1 to 2^40" "$slimpack" plan --lengths "$lengths" --context 9223372036854775807
+refuses "--tile is 9223372036854775807" "$slimpack" plan "${batch[@]}" --tile 9223372036854775807
+refuses "zero_stage is 4" "$slimpack" plan "${batch[@]}" --zero 4
+refuses "'--lengths' is missing" "$slimpack" plan --lengths
+refuses "more than once" "$slimpack" plan "${batch[@]}" --dp 2 --dp 4
+refuses "unexpected argument 'more'" "$slimpack" plan "${batch[@]}" more
+refuses "unexpected argument 'b'" "$slimpack" check a b
+refuses "'--plan' is required" "$slimpack" check
+refuses "unknown planner ''" "$slimpack" compare "${batch[@]}" --planner megatron,
+refuses "can't read the lengths from '$folder'" "$slimpack" plan --lengths "$folder" --context 1024
+refuses "can't read the plan '$folder'" "$slimpack" check "$folder"
+refuses "can't read the lengths from 'two?lines'" "$slimpack" plan --lengths $'two\nlines' --context 1024
+refuses "line 1: '1.5'" "$slimpack" plan --lengths "$(file fraction '1.5\n')" --context 1024
+refuses "can't write '$folder'" "${plan[@]}" "$folder"
 refuses "--truncate and --split" "$slimpack" plan --lengths "$lengths" --context 65536 --truncate --split
 refuses "can't write" "$slimpack" plan --lengths "$lengths" --count 64 --context 65536 --truncate "${job[@]}" -o "$folder/no/such/plan.json"
 refuses "can't write" "$slimpack" compare --lengths "$lengths" --count 64 --context 65536 --truncate "${job[@]}" --html "$folder/no/such/c.html"
@@ -79,7 +138,7 @@ refuses "not JSON" "$slimpack" check "$folder/cut.json"
 refuses "plan" "$slimpack" check "$(file other.json '{"format": "other"}')"
 refuses "not JSON" "$slimpack" trace "$folder/cut.json" -o "$folder/never.json"
 [[ ! -e $folder/never.json ]] || fail "a partial output file is left"
-[[ -z $(find "$folder" -name '*.partial') ]] || fail "a temporary file is left"
+[[ -z $(find "$folder" -name '*.partial*') ]] || fail "a temporary file is left"
 
 sed 's/"version":1/"version":7/' "$folder/plan.json" >"$folder/version.json"
 refuses "version" "$slimpack" check "$folder/version.json"
