@@ -10,6 +10,34 @@
 
 namespace slimpack {
 
+namespace detail {
+
+/// The stages' rates of a quadratic model, side by side.
+struct StageRates {
+  std::vector<double> pack, per_token, per_twice_pair;
+
+  template <CostModel M>
+  StageRates(const M& cost, Pass pass) {
+    for (std::size_t s = 0; s < cost.stages(); ++s) {
+      const SliceCoefficients c = cost.coefficients(s, pass);
+      pack.push_back(cost.pack_seconds(s, pass));
+      per_token.push_back(c.per_token);
+      per_twice_pair.push_back(c.per_twice_pair);
+    }
+  }
+
+  /// Fills `row`, one number per stage.
+  void price(std::span<const Slice> slices, Tokens tokens, double* row) const {
+    double pairs = 0.0;
+    for (const Slice& slice : slices) pairs += twice_causal_pairs(slice.begin, slice.end);
+    const auto n = static_cast<double>(tokens);
+    for (std::size_t s = 0; s < pack.size(); ++s)
+      row[s] = pack[s] + per_token[s] * n + per_twice_pair[s] * pairs;
+  }
+};
+
+}  // namespace detail
+
 /// Durations of packs on every stage: the sum over the slices plus the constant of a pack.
 /// @param[out] seconds appended, `cost.stages()` numbers per pack. @param[out] transfer appended, one per pack.
 /// O(slices + packs * stages) for a quadratic model, else O((slices + packs) * stages).
@@ -17,32 +45,35 @@ template <CostModel M>
 void append_pack_times(const Packs& packs, const M& cost, Pass pass, std::vector<double>& seconds,
                        std::vector<double>& transfer) {
   const std::size_t stages = cost.stages();
-  std::size_t row = seconds.size();
-  seconds.resize(row + packs.size() * stages);
-  bool quadratic = false;
-  if constexpr (QuadraticCostModel<M>) quadratic = cost.is_quadratic();
-  for (std::size_t k = 0; k < packs.size(); ++k, row += stages) {
-    const std::span<const Slice> pack = packs[k];
-    const Tokens tokens = count_tokens(pack);
-    transfer.push_back(cost.transfer_seconds(tokens, pass));
-    if constexpr (QuadraticCostModel<M>) {
-      if (quadratic) {
-        double pairs = 0.0;
-        for (const Slice& slice : pack) pairs += twice_causal_pairs(slice.begin, slice.end);
-        for (std::size_t s = 0; s < stages; ++s) {
-          const SliceCoefficients c = cost.coefficients(s, pass);
-          seconds[row + s] = cost.pack_seconds(s, pass) + c.per_token * static_cast<double>(tokens) +
-                             c.per_twice_pair * pairs;
-        }
-        continue;
-      }
-    }
-    for (std::size_t s = 0; s < stages; ++s) {
-      double sum = cost.pack_seconds(s, pass);
-      for (const Slice& slice : pack) sum += cost.slice_seconds(s, slice.begin, slice.end, pass);
-      seconds[row + s] = sum;
+  const std::size_t first = seconds.size();
+  seconds.resize(first + packs.size() * stages);
+  double* row = seconds.data() + first;
+  for (std::size_t k = 0; k < packs.size(); ++k)
+    transfer.push_back(cost.transfer_seconds(count_tokens(packs[k]), pass));
+  if constexpr (QuadraticCostModel<M>) {
+    if (cost.is_quadratic()) {
+      const detail::StageRates rates(cost, pass);
+      for (std::size_t k = 0; k < packs.size(); ++k, row += stages)
+        rates.price(packs[k], count_tokens(packs[k]), row);
+      return;
     }
   }
+  for (std::size_t k = 0; k < packs.size(); ++k, row += stages) {
+    for (std::size_t s = 0; s < stages; ++s) {
+      row[s] = cost.pack_seconds(s, pass);
+      for (const Slice& slice : packs[k]) row[s] += cost.slice_seconds(s, slice.begin, slice.end, pass);
+    }
+  }
+}
+
+/// Work of whole samples on one stage, both passes; no pack's constants. O(samples).
+template <CostModel M>
+[[nodiscard]] double stage_seconds(const M& cost, std::size_t stage, std::span<const Tokens> lengths) {
+  double sum = 0.0;
+  for (const Tokens length : lengths) {
+    for (const Pass pass : {Pass::forward, Pass::backward}) sum += cost.slice_seconds(stage, 0, length, pass);
+  }
+  return sum;
 }
 
 }  // namespace slimpack

@@ -18,6 +18,8 @@ struct PlanMetrics {
   double max_over_mean_backward = 1.0;
   /// max D(p) / mean D(p) over pipelines p, where D(p) is the sum of d(k) over all packs that p runs in both passes.
   double replica_imbalance = 1.0;
+  /// The same for the work on each pipeline's busiest stage, which sets its pace.
+  double busiest_stage_imbalance = 1.0;
   /// Largest of `step.peak_bytes`: the most memory that any stage of any pipeline needs.
   double peak_bytes = 0.0;
   /// Number of forward packs; one that several pipelines run in lockstep counts once.
@@ -58,6 +60,31 @@ inline double worst_max_over_mean(const PackTotals& totals) {
   return worst;
 }
 
+/// Seconds of each pipeline's busiest stage, both passes.
+inline std::vector<double> busiest_stage_seconds(const Plan& plan) {
+  std::vector<std::vector<double>> stages;
+  for (const PipelinePlan& pipeline : plan.pipelines) stages.emplace_back(pipeline.stages(), 0.0);
+  for (const PassPlan* pass : {&plan.forward, &plan.backward}) {
+    for (std::size_t k = 0; k < pass->packs.size(); ++k) {
+      const std::span<const double> seconds = pass->seconds[k];
+      for (const PipelineId p : pass->pipelines[k]) {
+        for (std::size_t s = 0; s < seconds.size(); ++s) stages[p][s] += seconds[s];
+      }
+    }
+  }
+  std::vector<double> busiest;
+  for (const auto& row : stages) busiest.push_back(*std::max_element(row.begin(), row.end()));
+  return busiest;
+}
+
+/// Largest value over the mean; 1 if all are zero.
+inline double max_over_mean(std::span<const double> values) {
+  const double sum = std::accumulate(values.begin(), values.end(), 0.0);
+  return sum > 0.0
+             ? *std::max_element(values.begin(), values.end()) * static_cast<double>(values.size()) / sum
+             : 1.0;
+}
+
 }  // namespace detail
 
 /// Metrics of a valid plan. O(packs * stages).
@@ -67,12 +94,10 @@ inline double worst_max_over_mean(const PackTotals& totals) {
   PlanMetrics metrics;
   metrics.max_over_mean_forward = detail::worst_max_over_mean(forward);
   metrics.max_over_mean_backward = detail::worst_max_over_mean(backward);
-  double longest = 0.0, sum = 0.0;
-  for (std::size_t p = 0; p < plan.pipelines.size(); ++p) {
-    longest = std::max(longest, forward.sum[p] + backward.sum[p]);
-    sum += forward.sum[p] + backward.sum[p];
-  }
-  if (sum > 0.0) metrics.replica_imbalance = longest * static_cast<double>(plan.pipelines.size()) / sum;
+  std::vector<double> totals = forward.sum;
+  for (std::size_t p = 0; p < totals.size(); ++p) totals[p] += backward.sum[p];
+  metrics.replica_imbalance = detail::max_over_mean(totals);
+  metrics.busiest_stage_imbalance = detail::max_over_mean(detail::busiest_stage_seconds(plan));
   for (const auto& row : plan.step.peak_bytes) {
     for (const double bytes : row) metrics.peak_bytes = std::max(metrics.peak_bytes, bytes);
   }

@@ -31,18 +31,19 @@ class CandidateEvaluator {
   /// Schedules a group with `packs` packs per member and pass. Starts without recomputation; as long as PackFlow's
   /// full lead does not fit into memory, times the schedule with its lead limited to what fits, then recomputes
   /// as many layers as the full lead needs. The faster one counts.
+  /// @param members schedules only the first so many members of the group, which stand for all.
   /// @returns whether `out` fits into memory; if not, its seconds are infinite.
-  bool operator()(const SampleGroup& group, std::size_t packs, GroupSchedule& out) {
+  bool operator()(const SampleGroup& group, std::size_t packs, std::size_t members, GroupSchedule& out) {
     out.seconds = std::numeric_limits<double>::infinity();
     std::vector<std::int32_t> recompute(cost_.stages(), 0);
     for (bool eager = false, first = true; !eager; first = false) {
-      build(group, packs, recompute, current_);
+      build(group, packs, members, recompute, current_);
       if (exact_ && !has_packs(packs)) return false;
       const std::vector<std::int32_t> needed = needed_recompute(recompute);
       eager = needed == recompute;
       const bool full = eager && full_lead_fits(recompute);
       current_.memory_bound = !full || !first;
-      if (full || limit(group, recompute)) {
+      if (full || limit(recompute)) {
         current_.seconds = makespan_(current_.times, cost_.stages(), current_.merged_forward.size(),
                                      current_.merged_backward.size());
         if (current_.seconds < out.seconds) std::swap(current_, out);
@@ -60,11 +61,12 @@ class CandidateEvaluator {
     });
   }
 
-  void build(const SampleGroup& group, std::size_t packs, const std::vector<std::int32_t>& recompute,
-             GroupSchedule& out) {
+  void build(const SampleGroup& group, std::size_t packs, std::size_t members,
+             const std::vector<std::int32_t>& recompute, GroupSchedule& out) {
     const C cost = recomputing(recompute);
     const C merged = merged_cost(cost, group.size());
-    scheduler_.build(group, {.packs = packs, .asymmetric = asymmetric_, .exact = exact_}, cost, merged, out);
+    scheduler_.build(group, {.packs = packs, .members = members, .asymmetric = asymmetric_, .exact = exact_},
+                     cost, merged, out);
     out.recompute = recompute;
   }
 
@@ -124,8 +126,9 @@ class CandidateEvaluator {
   }
 
   /// Limits the leads of all members to memory; while merged packs run backward, to what all members can take.
-  bool limit(const SampleGroup& group, std::span<const std::int32_t> recompute) {
-    for (std::size_t i = 0; i < group.size(); ++i) {
+  bool limit(std::span<const std::int32_t> recompute) {
+    const std::size_t members = current_.times.size();
+    for (std::size_t i = 0; i < members; ++i) {
       for (std::size_t s = 0; s < recompute.size(); ++s) {
         const StageMemory stage = stage_memory(s, i, recompute[s]);
         if (!limit_leads(current_.flow[i], stage, scheduler_.required(i), s, current_.times[i].leads))
@@ -135,8 +138,8 @@ class CandidateEvaluator {
     for (std::size_t k = 0; k < current_.merged_backward.size(); ++k) {
       for (std::size_t s = 0; s < recompute.size(); ++s) {
         std::uint32_t least = current_.times[0].leads(k, s);
-        for (std::size_t i = 1; i < group.size(); ++i) least = std::min(least, current_.times[i].leads(k, s));
-        for (std::size_t i = 0; i < group.size(); ++i) current_.times[i].leads(k, s) = least;
+        for (std::size_t i = 1; i < members; ++i) least = std::min(least, current_.times[i].leads(k, s));
+        for (std::size_t i = 0; i < members; ++i) current_.times[i].leads(k, s) = least;
       }
     }
     return true;

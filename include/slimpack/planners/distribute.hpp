@@ -45,10 +45,11 @@ class Distributor {
       const double per_token = memory.activation_bytes(s, recompute_limit[s]) + memory.kv_gradient_bytes(s);
       tokens_per_member_ = std::min(tokens_per_member_, room / per_token);
     }
+    find_busiest_stage();
     price_samples();
   }
 
-  /// Work of all samples, unmerged, in both passes and over all stages.
+  /// Work of all samples, unmerged, in both passes on the busiest stage.
   [[nodiscard]] double total_seconds() { return work_from(0); }
 
   [[nodiscard]] Tokens longest() const { return lengths_[by_length_.front()]; }
@@ -85,18 +86,31 @@ class Distributor {
     double load;
   };
 
+  /// The stage with the most work sets the pace of a pipeline, so samples are priced there: their shares of its
+  /// time differ (an output head costs per token, attention per pair of tokens).
+  void find_busiest_stage() {
+    double most = 0.0;
+    for (std::size_t s = 0; s < cost_.stages(); ++s) {
+      const double seconds = stage_seconds(cost_, s, lengths_);
+      if (seconds > most) {
+        most = seconds;
+        stage_ = s;
+      }
+    }
+  }
+
   void price_samples() {
     seconds_.reserve(lengths_.size());
-    for (const Tokens length : lengths_) seconds_.push_back(both_passes(cost_, length));
+    for (const Tokens length : lengths_) seconds_.push_back(both_passes(cost_, 0, length));
     by_length_.resize(lengths_.size());
     std::iota(by_length_.begin(), by_length_.end(), SampleId{0});
     std::stable_sort(by_length_.begin(), by_length_.end(),
                      [&](SampleId a, SampleId b) { return lengths_[a] > lengths_[b]; });
   }
 
-  static double both_passes(const C& cost, Tokens length) {
-    return pipeline_seconds(cost, 0, length, Pass::forward) +
-           pipeline_seconds(cost, 0, length, Pass::backward);
+  [[nodiscard]] double both_passes(const C& cost, Tokens begin, Tokens end) const {
+    return cost.slice_seconds(stage_, begin, end, Pass::forward) +
+           cost.slice_seconds(stage_, begin, end, Pass::backward);
   }
 
   /// Work of a sample on each of `size` members. Merged samples are priced in slices, because every slice repeats
@@ -113,9 +127,7 @@ class Distributor {
       }
       const Tokens length = lengths_[id], step = (length + priced_slices - 1) / priced_slices;
       for (Tokens begin = 0; begin < length; begin += step) {
-        for (const Pass pass : {Pass::forward, Pass::backward}) {
-          known->second += pipeline_seconds(cost->second, begin, std::min(length, begin + step), pass);
-        }
+        known->second += both_passes(cost->second, begin, std::min(length, begin + step));
       }
       return known->second;
     } else {
@@ -271,9 +283,10 @@ class Distributor {
   const C& cost_;
   std::size_t pipelines_;
   DistributeOptions options_;
+  std::size_t stage_ = 0;  // the busiest
   double tokens_per_member_ = 0.0;
   double most_tokens_ = std::numeric_limits<double>::infinity();
-  std::vector<double> seconds_;      // [sample] forward and backward, on one pipeline
+  std::vector<double> seconds_;      // [sample] forward and backward, on one pipeline's busiest stage
   std::vector<SampleId> by_length_;  // longest first
   std::vector<double> suffix_;
   std::map<std::size_t, C> merged_costs_;                              // by size

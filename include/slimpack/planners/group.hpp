@@ -73,7 +73,8 @@ class GroupScheduler {
 
   /// How a group is cut.
   struct Cut {
-    std::size_t packs = 0;   ///< per member and pass, merged ones included
+    std::size_t packs = 0;  ///< per member and pass, merged ones included
+    std::size_t members = std::numeric_limits<std::size_t>::max();  ///< only the first so many are scheduled
     bool asymmetric = true;  ///< false: the backward pass reuses the forward packs' boundaries
     bool exact = false;      ///< exactly `packs` in both passes on all members; empty ones where samples lack
   };
@@ -82,7 +83,8 @@ class GroupScheduler {
   /// @param cost local packs, and merged ones, in this order; recomputation already in both.
   void build(const SampleGroup& group, const Cut& cut, const C& cost, const C& merged_cost,
              GroupSchedule& out) {
-    resize(group.size(), out);
+    const std::size_t members = std::min(cut.members, group.size());
+    resize(members, out);
     const PassSeconds merged = load(group.merged, merged_cost, merged_samples_);
     if (local_samples_.size() < group.size()) local_samples_.resize(group.size());
     local_seconds_.clear();
@@ -98,7 +100,7 @@ class GroupScheduler {
                                         merged_cost, cut.asymmetric, out.merged_forward, out.merged_backward);
     forward.set_merged(sliced.forward, out.merged_forward.size());
     backward.set_merged(sliced.backward, out.merged_backward.size());
-    for (std::size_t i = 0; i < group.size(); ++i) {
+    for (std::size_t i = 0; i < members; ++i) {
       const auto local_packs = [&](const PackSize& size, const Packs& merged_packs, double seconds) {
         return cut.exact ? std::max<std::size_t>(1, cut.packs - std::min(cut.packs, merged_packs.size()))
                          : size.packs_of(seconds);

@@ -14,8 +14,8 @@
 #include "slimpack/cost/memory.hpp"
 #include "slimpack/plan/metrics.hpp"
 #include "slimpack/planners/assemble.hpp"
-#include "slimpack/planners/candidates.hpp"
 #include "slimpack/planners/distribute.hpp"
+#include "slimpack/planners/search.hpp"
 #include "slimpack/schedule/lower_bound.hpp"
 
 namespace slimpack {
@@ -33,129 +33,33 @@ struct SlimPackOptions {
 
 namespace detail {
 
-/// The best candidates of all groups of a distribution.
-struct SlimPackResult {
-  double seconds = std::numeric_limits<double>::infinity();
-  std::vector<GroupSchedule> schedules;
-};
-
-/// The search for the shortest step over a distribution's candidates.
 template <CostModel C, MemoryModel M>
-class SlimPackSearch {
- public:
-  SlimPackSearch(std::span<const Tokens> lengths, const Job& job, const C& cost, const M& memory,
-                 const SlimPackOptions& options)
-      : options_(options),
-        stages_(cost.stages()),
-        evaluate_(lengths, cost, memory, split_layers(job.model.layers, job.layout.pp),
-                  {.tile = options.tile}, options.asymmetric, options.equal_packs) {
-    if (options.packs > 0) {
-      counts_ = {options.packs};
-    } else {
-      counts_ = pack_counts(cost.stages(), options.most_packs_per_stage * cost.stages());
-    }
-  }
+[[nodiscard]] ScheduleSearchOptions search_options(Distributor<C, M>& distribute, const C& cost,
+                                                   std::size_t pipelines, const SlimPackOptions& options) {
+  const std::size_t stages = cost.stages();
+  std::vector<std::size_t> counts{options.packs};
+  if (options.packs == 0) counts = pack_counts(stages, options.most_packs_per_stage * stages);
+  const double work = distribute.total_seconds() / static_cast<double>(pipelines);
+  const double constants = cost.pack_seconds(0, Pass::forward) + cost.pack_seconds(0, Pass::backward);
+  return {.micropack = {.tile = options.tile},
+          .asymmetric = options.asymmetric,
+          .equal_packs = options.equal_packs,
+          .counts = counts,
+          .first = first_count(counts, stages, work, constants)};
+}
 
-  using Result = SlimPackResult;
-
-  /// A group has to be slower than all before it by this factor for a search of its own.
-  static constexpr double worth_a_search = 1.001;
-  /// A first candidate that misses the incumbent by this factor.
-  static constexpr double not_worth_a_search = 1.15;
-
-  /// Shortest step over the groups' candidates; gives up, with infinite seconds, once a group can't beat `incumbent`.
-  Result operator()(std::span<const SampleGroup> groups, double incumbent) {
-    return options_.equal_packs ? equal(groups) : each(groups, incumbent);
-  }
-
-  /// Schedule of a group with the number of packs at which the search starts.
-  [[nodiscard]] const GroupSchedule& probe(const SampleGroup& group) {
-    evaluate_(group, counts_[start_], candidate_);
-    return candidate_;
-  }
-
-  /// Where the search begins: `(stages - 1)` packs of fill and drain against the constants of all packs.
-  void start_near(double seconds_per_stage, double pack_constants) {
-    const double stages = static_cast<double>(stages_);
-    const double best =
-        pack_constants > 0.0 ? std::sqrt((stages - 1.0) * seconds_per_stage / pack_constants) : 1e9;
-    start_ = 0;
-    while (start_ + 1 < counts_.size() && static_cast<double>(counts_[start_ + 1]) <= best) ++start_;
-  }
-
- private:
-  /// Every group takes its own best number of packs. Groups that are faster than the slowest one's best need no
-  /// search of their own.
-  Result each(std::span<const SampleGroup> groups, double incumbent) {
-    Result result;
-    result.schedules.resize(groups.size());
-    result.seconds = 0.0;
-    std::size_t first = start_;
-    for (std::size_t g = 0; g < groups.size() && result.seconds < incumbent; ++g) {
-      GroupSchedule& best = result.schedules[g];
-      evaluate_(groups[g], counts_[first], best);
-      if (best.seconds > incumbent * not_worth_a_search) return {};
-      if (best.seconds > result.seconds * worth_a_search)
-        first = search(groups[g], first, result.seconds, best);
-      result.seconds = std::max(result.seconds, best.seconds);
-    }
-    if (result.seconds >= incumbent) result.seconds = std::numeric_limits<double>::infinity();
-    return result;
-  }
-
-  /// Improves `best`, found at `counts_[first]`, until it is not above `enough` or both directions stop to pay.
-  /// Returns the index of the best count.
-  std::size_t search(const SampleGroup& group, std::size_t first, double enough, GroupSchedule& best) {
-    std::size_t chosen = first;
-    for (const bool up : {true, false}) {
-      for (std::size_t i = first; best.seconds > enough && (up ? i + 1 < counts_.size() : i > 0);) {
-        i += up ? 1 : std::size_t(-1);
-        evaluate_(group, counts_[i], candidate_);
-        if (candidate_.seconds < best.seconds) {
-          std::swap(candidate_, best);
-          chosen = i;
-        } else if (best.seconds < std::numeric_limits<double>::infinity()) {
-          break;
-        }
+/// Seconds that each pipeline's schedule takes beyond its busiest stage's work, less the least of them.
+inline std::vector<double> pipeline_overheads(const Candidate& candidate) {
+  std::vector<double> overhead, work;
+  for (std::size_t g = 0; g < candidate.groups.size(); ++g) {
+    const GroupSchedule& schedule = candidate.schedules[g];
+    for (std::size_t i = 0; i < candidate.groups[g].size(); ++i) {
+      const PipelineTimes& times = schedule.times[std::min(i, schedule.times.size() - 1)];
+      work.assign(schedule.recompute.size(), 0.0);
+      for (const auto* pass : {&times.forward, &times.backward}) {
+        for (std::size_t n = 0; n < pass->seconds.size(); ++n) work[n % work.size()] += pass->seconds[n];
       }
-    }
-    return chosen;
-  }
-
-  /// All groups take the same number of packs.
-  Result equal(std::span<const SampleGroup> groups) {
-    Result best, current;
-    for (const std::size_t packs : counts_) {
-      current.schedules.resize(groups.size());
-      current.seconds = 0.0;
-      for (std::size_t g = 0; g < groups.size() && current.seconds < best.seconds; ++g) {
-        evaluate_(groups[g], packs, current.schedules[g]);
-        current.seconds = std::max(current.seconds, current.schedules[g].seconds);
-      }
-      if (current.seconds < best.seconds) std::swap(current, best);
-    }
-    return best;
-  }
-
-  SlimPackOptions options_;
-  std::size_t stages_;
-  CandidateEvaluator<C, M> evaluate_;
-  std::vector<std::size_t> counts_;
-  std::size_t start_ = 0;
-  GroupSchedule candidate_;
-};
-
-/// Seconds that each pipeline's schedule takes beyond its own work, less the least of them.
-inline std::vector<double> pipeline_overheads(std::span<const SampleGroup> groups,
-                                              std::span<const GroupSchedule> schedules) {
-  std::vector<double> overhead;
-  for (std::size_t g = 0; g < groups.size(); ++g) {
-    const std::size_t stages = schedules[g].recompute.size();
-    for (const PipelineTimes& times : schedules[g].times) {
-      double work = 0.0;
-      for (const double s : times.forward.seconds) work += s;
-      for (const double s : times.backward.seconds) work += s;
-      overhead.push_back(schedules[g].seconds * static_cast<double>(stages) - work);
+      overhead.push_back(schedule.seconds - *std::max_element(work.begin(), work.end()));
     }
   }
   const double least = *std::min_element(overhead.begin(), overhead.end());
@@ -163,74 +67,70 @@ inline std::vector<double> pipeline_overheads(std::span<const SampleGroup> group
   return overhead;
 }
 
-struct Found {
-  double most_tokens = std::numeric_limits<double>::infinity();
-  std::vector<SampleGroup> groups;
-  SlimPackResult result;
-};
+/// Whether memory makes the slowest group slower than another, which has the same work, by more than 1 %.
+[[nodiscard]] inline bool held_back(const Candidate& candidate) {
+  const auto [fastest, slowest] = std::minmax_element(
+      candidate.schedules.begin(), candidate.schedules.end(),
+      [](const GroupSchedule& a, const GroupSchedule& b) { return a.seconds < b.seconds; });
+  return slowest->memory_bound && slowest->seconds > 1.01 * fastest->seconds;
+}
+
+/// Whether the slowest group takes so much longer than the mean that its pipelines should get less work.
+[[nodiscard]] inline bool is_unbalanced(const Candidate& candidate) {
+  double sum = 0.0, pipelines = 0.0;
+  for (std::size_t g = 0; g < candidate.schedules.size(); ++g) {
+    const auto members = static_cast<double>(candidate.groups[g].size());
+    sum += candidate.schedules[g].seconds * members;
+    pipelines += members;
+  }
+  return candidate.seconds * pipelines > 1.02 * sum;
+}
 
 /// Limits to what a member holds of one sample, as shares of the tokens that a stage holds without recomputation.
 inline constexpr double token_limits[] = {0.55, 0.35};
 
-[[nodiscard]] inline bool recomputes(const SlimPackResult& result) {
-  return std::any_of(result.schedules.begin(), result.schedules.end(), [](const GroupSchedule& schedule) {
-    return std::any_of(schedule.recompute.begin(), schedule.recompute.end(),
-                       [](std::int32_t r) { return r > 0; });
-  });
-}
+/// Other numbers of packs can be expected to make a candidate faster by this factor.
+inline constexpr double worth_improving = 1.02;
 
-/// Merges as little as the capacity asks for. Where memory forces recomputation or a shorter lead on the pipelines of
-/// the longest samples, tries first to spread long samples further, until their activations fit as they are.
+/// Merges as little as the capacity asks for. Where memory holds the pipelines of the longest samples back, looks
+/// also at distributions that spread long samples further, so that their activations fit as they are.
 template <CostModel C, MemoryModel M>
-[[nodiscard]] Found search_distributions(Distributor<C, M>& distribute, SlimPackSearch<C, M>& search,
-                                         const M& memory, const SlimPackOptions& options) {
+[[nodiscard]] Candidate search_distributions(Distributor<C, M>& distribute, ScheduleSearch<C, M>& search,
+                                             const M& memory, const SlimPackOptions& options) {
   constexpr double unlimited = std::numeric_limits<double>::infinity();
-  Found found;
-  const auto consider = [&](double most_tokens, double incumbent) {
-    Found other{.most_tokens = most_tokens, .groups = distribute(most_tokens), .result = {}};
-    other.result = search(other.groups, std::min(incumbent, found.result.seconds));
-    if (other.result.seconds < found.result.seconds) found = std::move(other);
-  };
-  double least_merged = 0.0;  // about what the step takes if as little as can be is merged
-  if (options.merge) {
-    const GroupSchedule& probe = search.probe(distribute().front());
-    if (probe.memory_bound) least_merged = probe.seconds;
-  }
-  if (least_merged > 0.0) {
+  Candidate least_merged{.groups = distribute()}, best;
+  best.seconds = unlimited;
+  if (!search.look(least_merged, unlimited, options.merge)) {
     const double room = memory.capacity_bytes() - memory.static_bytes(0);
     const double whole = room / (memory.activation_bytes(0, 0) + memory.kv_gradient_bytes(0));
     for (const double share : token_limits) {
-      if (share * whole < static_cast<double>(distribute.longest()))
-        consider(share * whole, 1.5 * least_merged);
-      if (!found.groups.empty() && !recomputes(found.result)) break;
+      if (share * whole >= static_cast<double>(distribute.longest())) continue;
+      Candidate spread{.most_tokens = share * whole, .groups = distribute(share * whole)};
+      if (!search.look(spread, best.seconds * worth_improving)) continue;
+      search.improve(spread);
+      if (spread.seconds < best.seconds) best = std::move(spread);
+      if (best.seconds < unlimited && !held_back(best)) break;
     }
   }
-  if (found.groups.empty() ||
-      least_merged < found.result.seconds * SlimPackSearch<C, M>::not_worth_a_search) {
-    consider(unlimited, unlimited);
+  if (least_merged.seconds < best.seconds * worth_improving &&
+      search.look(least_merged, best.seconds * worth_improving)) {
+    search.improve(least_merged);
+    if (least_merged.seconds < best.seconds) best = std::move(least_merged);
   }
-  return found;
+  return best;
 }
 
 /// Feeds the simulated overhead of pipelines back to Phase 1. Returns whether that made the step shorter.
 template <CostModel C, MemoryModel M>
-bool rebalance(Distributor<C, M>& distribute, SlimPackSearch<C, M>& search, const SlimPackOptions& options,
-               std::size_t pipelines, Found& found) {
+bool rebalance(Distributor<C, M>& distribute, ScheduleSearch<C, M>& search, int rounds, Candidate& best) {
   bool changed = false;
-  if (found.groups.empty()) return changed;
-  for (int round = 0; round < options.rebalance_rounds; ++round) {
-    double mean = 0.0;
-    for (const GroupSchedule& s : found.result.schedules) {
-      mean += s.seconds * static_cast<double>(s.times.size()) / static_cast<double>(pipelines);
-    }
-    if (!(found.result.seconds > 1.02 * mean)) break;
-    Found other{
-        .most_tokens = found.most_tokens,
-        .groups = distribute(found.most_tokens, pipeline_overheads(found.groups, found.result.schedules)),
-        .result = {}};
-    other.result = search(other.groups, found.result.seconds * 0.998);
-    if (other.result.seconds >= found.result.seconds) break;
-    found = std::move(other);
+  for (int round = 0; round < rounds && is_unbalanced(best); ++round) {
+    Candidate other{.most_tokens = best.most_tokens,
+                    .groups = distribute(best.most_tokens, pipeline_overheads(best))};
+    if (!search.look(other, best.seconds * worth_improving)) break;
+    search.improve(other);
+    if (other.seconds >= best.seconds) break;
+    best = std::move(other);
     changed = true;
   }
   return changed;
@@ -239,11 +139,12 @@ bool rebalance(Distributor<C, M>& distribute, SlimPackSearch<C, M>& search, cons
 /// Says where the shortest step has less balance than could be had.
 inline void note_imbalance(bool rebalanced, Plan& plan) {
   const PlanMetrics metrics = plan_metrics(plan);
-  if (rebalanced) {
+  if (rebalanced || metrics.busiest_stage_imbalance > 1.005) {
     plan.notes.push_back("replicas hold unequal work because that makes the step shorter");
   } else if (metrics.replica_imbalance > 1.005) {
     plan.notes.push_back(
-        "replicas run unequal numbers of packs, whose constants differ; the step is not longer for it");
+        "replicas hold equal work on their busiest stages, which set the pace; their totals over all stages "
+        "differ");
   }
   if (std::max(metrics.max_over_mean_forward, metrics.max_over_mean_backward) > 1.02) {
     plan.notes.push_back(
@@ -268,15 +169,11 @@ template <CostModel C, MemoryModel M>
   const auto pipelines = static_cast<std::size_t>(job.layout.dp);
   Distributor<C, M> distribute(lengths, cost, memory, split_layers(job.model.layers, job.layout.pp),
                                pipelines, {.merge = options.merge, .group_sizes = options.group_sizes});
-  detail::SlimPackSearch<C, M> search(lengths, job, cost, memory, options);
-
-  search.start_near(distribute.total_seconds() / static_cast<double>(pipelines * cost.stages()),
-                    cost.pack_seconds(0, Pass::forward) + cost.pack_seconds(0, Pass::backward));
-
-  detail::Found found = detail::search_distributions(distribute, search, memory, options);
-  const bool rebalanced = detail::rebalance(distribute, search, options, pipelines, found);
-  std::vector<SampleGroup>& groups = found.groups;
-  detail::SlimPackResult& best = found.result;
+  ScheduleSearch<C, M> search(lengths, cost, memory, split_layers(job.model.layers, job.layout.pp),
+                              detail::search_options(distribute, cost, pipelines, options));
+  Candidate best = detail::search_distributions(distribute, search, memory, options);
+  const bool rebalanced = detail::rebalance(distribute, search, options.rebalance_rounds, best);
+  if (best.seconds < std::numeric_limits<double>::infinity()) search.finish(best);
   require(best.seconds<std::numeric_limits<double>::infinity(),
                        "no number of packs that was tried fits into the memory of ",
                        memory.capacity_bytes() / 1e9, " GB per device, with all layers recomputed",
@@ -286,7 +183,7 @@ template <CostModel C, MemoryModel M>
           "; expected shorter samples, more stages or more memory");
   double sync = 0.0;
   if constexpr (requires { cost.sync_seconds(); }) sync = cost.sync_seconds();
-  Plan plan = assemble_plan("slimpack", lengths, job, groups, best.schedules, memory, sync);
+  Plan plan = assemble_plan("slimpack", lengths, job, best.groups, best.schedules, memory, sync);
   state_lower_bound(step_lower_bound(lengths, pipelines, cost).seconds(), plan);
   detail::note_imbalance(rebalanced, plan);
   return plan;

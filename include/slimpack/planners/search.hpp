@@ -1,0 +1,194 @@
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "slimpack/planners/candidates.hpp"
+
+namespace slimpack {
+
+/// A distribution of samples over pipelines, with the best schedule found so far for each of its groups.
+struct Candidate {
+  double most_tokens = std::numeric_limits<double>::infinity();  ///< what the distribution was asked for
+  std::vector<SampleGroup> groups = {};
+  std::vector<GroupSchedule> schedules = {};  ///< [group]
+  double seconds = 0.0;                       ///< of the slowest group that was looked at
+
+  /// A group's place in the search: index of its number of packs, and whether its neighbours were tried.
+  struct Progress {
+    std::size_t count = 0;
+    bool searched = false;
+  };
+  std::vector<Progress> progress = {};  ///< of the groups that were looked at
+  [[nodiscard]] std::size_t looked_at() const { return progress.size(); }
+};
+
+struct ScheduleSearchOptions {
+  MicroPackOptions micropack = {};
+  bool asymmetric = true;
+  bool equal_packs = false;         ///< all groups take the same number of packs
+  std::vector<std::size_t> counts;  ///< numbers of packs to choose from, rising
+  std::size_t first = 0;            ///< index of the count with which the search begins
+};
+
+/// Looks for the shortest step of distributions: chooses the number of packs of every group (SlimPack, section 5.1).
+///
+/// Groups have about the same work, so the count that suits one suits most. One group is searched; all others begin
+/// with its count, and only those that are slower than the rest are searched, too. Members of a merged group have the
+/// same work: two of them stand for all until `finish`.
+template <CostModel C, MemoryModel M>
+class ScheduleSearch {
+ public:
+  ScheduleSearch(std::span<const Tokens> lengths, const C& cost, const M& memory,
+                 std::span<const std::int32_t> recompute_limit, ScheduleSearchOptions options)
+      : options_(std::move(options)),
+        first_(options_.first),
+        evaluate_(lengths, cost, memory, recompute_limit, options_.micropack, options_.asymmetric,
+                  options_.equal_packs) {}
+
+  /// Schedules the groups not looked at so far, until one makes the step longer than `limit` or, if asked for, is held
+  /// back by memory. @returns whether all groups were looked at.
+  bool look(Candidate& candidate, double limit, bool until_memory_bound = false) {
+    if (!calibrated_ && !options_.equal_packs) calibrate(candidate.groups.back());
+    candidate.schedules.resize(candidate.groups.size());
+    while (candidate.looked_at() < candidate.groups.size()) {
+      const std::size_t g = candidate.looked_at();
+      candidate.progress.push_back({.count = first_});
+      evaluate_(candidate.groups[g], options_.counts[first_], members, candidate.schedules[g]);
+      if (candidate.schedules[g].seconds == infinite && !options_.equal_packs) search(candidate, g, members);
+      candidate.seconds = std::max(candidate.seconds, candidate.schedules[g].seconds);
+      if (candidate.seconds > limit) return false;
+      if (until_memory_bound && candidate.schedules[g].memory_bound) return false;
+    }
+    return true;
+  }
+
+  /// Tries other numbers of packs for the slowest groups, until the slowest one has its best. All were looked at.
+  void improve(Candidate& candidate) {
+    if (options_.equal_packs) {
+      for (const bool up : {true, false}) climb(candidate, up);
+      return;
+    }
+    while (true) {
+      const std::size_t g = slowest(candidate);
+      if (candidate.progress[g].searched || candidate.seconds <= searched_seconds(candidate) * worth_a_search)
+        break;
+      search(candidate, g, members);
+      candidate.seconds = candidate.schedules[slowest(candidate)].seconds;
+    }
+  }
+
+  /// Schedules all members of merged groups.
+  void finish(Candidate& candidate) {
+    for (std::size_t g = 0; g < candidate.groups.size(); ++g) {
+      const SampleGroup& group = candidate.groups[g];
+      if (group.size() <= members) continue;
+      GroupSchedule& schedule = candidate.schedules[g];
+      evaluate_(group, options_.counts[candidate.progress[g].count], group.size(), schedule);
+      if (schedule.seconds == infinite && !options_.equal_packs) search(candidate, g, group.size());
+    }
+    candidate.seconds = candidate.schedules[slowest(candidate)].seconds;
+  }
+
+ private:
+  static constexpr double infinite = std::numeric_limits<double>::infinity();
+  /// Members of a merged group that stand for all of them.
+  static constexpr std::size_t members = 2;
+  /// A group has to be slower than those that were searched by this factor to be searched, too.
+  static constexpr double worth_a_search = 1.001;
+
+  [[nodiscard]] static std::size_t slowest(const Candidate& candidate) {
+    const auto faster = [](const GroupSchedule& a, const GroupSchedule& b) { return a.seconds < b.seconds; };
+    return static_cast<std::size_t>(
+        std::max_element(candidate.schedules.begin(), candidate.schedules.end(), faster) -
+        candidate.schedules.begin());
+  }
+
+  [[nodiscard]] static double searched_seconds(const Candidate& candidate) {
+    double most = 0.0;
+    for (std::size_t g = 0; g < candidate.looked_at(); ++g) {
+      if (candidate.progress[g].searched) most = std::max(most, candidate.schedules[g].seconds);
+    }
+    return most;
+  }
+
+  /// Finds the count to begin with.
+  void calibrate(const SampleGroup& group) {
+    calibrated_ = true;
+    Candidate alone;
+    alone.groups = {group};
+    look(alone, infinite);
+    search(alone, 0, members);
+    first_ = alone.progress[0].count;
+  }
+
+  /// Tries the count that was best for the group searched before; if that makes this one no faster, the counts on
+  /// both sides of its present one, as long as they do.
+  void search(Candidate& candidate, std::size_t g, std::size_t looked_at_members) {
+    candidate.progress[g].searched = true;
+    GroupSchedule& best = candidate.schedules[g];
+    const std::size_t from = candidate.progress[g].count;
+    const auto try_count = [&](std::size_t i) {
+      evaluate_(candidate.groups[g], options_.counts[i], looked_at_members, trial_);
+      if (!(trial_.seconds < best.seconds)) return false;
+      std::swap(trial_, best);
+      candidate.progress[g].count = i;
+      return true;
+    };
+    if (latest_ != from && latest_ < options_.counts.size() && try_count(latest_)) return;
+    for (const bool up : {true, false}) {
+      for (std::size_t i = from; up ? i + 1 < options_.counts.size() : i > 0;) {
+        i += up ? 1 : std::size_t(-1);
+        if (i != latest_ && !try_count(i) && best.seconds < infinite) break;
+      }
+    }
+    latest_ = candidate.progress[g].count;
+  }
+
+  /// Moves all groups to the next counts upwards or downwards as long as that makes the step shorter.
+  void climb(Candidate& candidate, bool up) {
+    std::size_t i = candidate.progress[0].count;
+    while (up ? i + 1 < options_.counts.size() : i > 0) {
+      i += up ? 1 : std::size_t(-1);
+      std::vector<GroupSchedule> trial(candidate.groups.size());
+      double seconds = 0.0;
+      for (std::size_t g = 0; g < trial.size() && seconds < candidate.seconds; ++g) {
+        evaluate_(candidate.groups[g], options_.counts[i], members, trial[g]);
+        seconds = std::max(seconds, trial[g].seconds);
+      }
+      if (seconds < candidate.seconds) {
+        candidate.schedules = std::move(trial);
+        candidate.seconds = seconds;
+        candidate.progress.assign(candidate.groups.size(), {.count = i, .searched = true});
+      } else if (candidate.seconds < infinite) {
+        break;
+      }
+    }
+  }
+
+  ScheduleSearchOptions options_;
+  std::size_t first_;
+  std::size_t latest_ = std::numeric_limits<std::size_t>::max();  // best count of the group searched before
+  bool calibrated_ = false;
+  CandidateEvaluator<C, M> evaluate_;
+  GroupSchedule trial_;
+};
+
+/// Index of the count to begin a search with: where `stages - 1` packs of filling and draining cost as much as the
+/// constants of all packs. @param seconds work of a stage.
+[[nodiscard]] inline std::size_t first_count(std::span<const std::size_t> counts, std::size_t stages,
+                                             double seconds, double pack_constants) {
+  const double best =
+      pack_constants > 0.0 ? std::sqrt((static_cast<double>(stages) - 1.0) * seconds / pack_constants) : 1e9;
+  std::size_t first = 0;
+  while (first + 1 < counts.size() && static_cast<double>(counts[first + 1]) <= best) ++first;
+  return first;
+}
+
+}  // namespace slimpack
