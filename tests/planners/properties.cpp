@@ -2,6 +2,7 @@
 #include <numeric>
 
 #include "oracle.hpp"
+#include "slimpack/model/presets.hpp"
 #include "slimpack/plan/json.hpp"
 #include "slimpack/plan/memory.hpp"
 #include "slimpack/plan/metrics.hpp"
@@ -240,6 +241,13 @@ TEST_CASE("planners work with a user's own cost model") {
   const TransformerMemory memory(job, {.reserve_bytes = 0.0});
   check_plan(plan_slimpack(lengths, job, Own{}, memory), memory);
   CHECK(violations(plan_megatron(lengths, job, Own{}, memory)).empty());
+}
+
+TEST_CASE("a stage whose weights alone exceed memory is named") {
+  const Job job{.model = transformer_preset("llama-150b"), .device = device_preset("h100"), .layout = {}};
+  const std::vector<Tokens> lengths{100, 200};
+  CHECK_THROWS_WITH(plan_slimpack(lengths, job), Catch::Contains("stage 0 needs"));
+  CHECK_THROWS_WITH(plan_megatron(lengths, job, {.context = 200}), Catch::Contains("stage 0 needs"));
 }
 
 TEST_CASE("a million samples are planned", "[slow]") {

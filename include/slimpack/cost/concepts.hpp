@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <span>
 
+#include "slimpack/core/error.hpp"
 #include "slimpack/core/ids.hpp"
 
 namespace slimpack {
@@ -57,5 +58,17 @@ concept MemoryModel = requires(const M& m, std::size_t stage, int recompute_laye
   { m.kv_gradient_bytes(stage) } -> std::convertible_to<double>;
   { m.workspace_bytes(stage, pass, tokens, recompute_layers) } -> std::convertible_to<double>;
 };
+
+/// @throws InvalidInput if what is always on a stage leaves no room for tokens.
+template <MemoryModel M>
+void require_room(const M& memory, std::size_t stages) {
+  for (std::size_t s = 0; s < stages; ++s) {
+    require(memory.static_bytes(s) < memory.capacity_bytes(), "stage ", s, " needs ",
+            memory.static_bytes(s) / 1e9,
+            " GB for weights, gradients and optimiser, before any token; expected less ", "than the ",
+            memory.capacity_bytes() / 1e9,
+            " GB of a device: more stages, tensor parallelism, sharding or memory");
+  }
+}
 
 }  // namespace slimpack

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <utility>
 #include <vector>
@@ -28,29 +29,45 @@ class CandidateEvaluator {
         exact_(exact),
         scheduler_(lengths, micropack) {}
 
-  /// Schedules a group with `packs` packs per member and pass. Starts without recomputation; as long as PackFlow's
-  /// full lead does not fit into memory, times the schedule with its lead limited to what fits, then recomputes
-  /// as many layers as the full lead needs. The faster one counts.
-  /// @param members schedules only the first so many members of the group, which stand for all.
+  /// What to schedule, and how thoroughly.
+  struct Trial {
+    std::size_t packs = 0;  ///< per member and pass
+    std::size_t members =
+        std::numeric_limits<std::size_t>::max();  ///< only the first so many, standing for all
+    double enough = 0.0;                          ///< seconds; a schedule that takes no longer is good enough
+  };
+
+  /// Schedules a group. As long as PackFlow's full lead does not fit into memory, times the schedule with its lead
+  /// limited to what fits; then, on a pipeline alone, lets samples run backward as soon as they end, which holds less;
+  /// then recomputes as many layers as the full lead needs. The fastest counts.
   /// @returns whether `out` fits into memory; if not, its seconds are infinite.
-  bool operator()(const SampleGroup& group, std::size_t packs, std::size_t members, GroupSchedule& out) {
+  bool operator()(const SampleGroup& group, const Trial& trial, GroupSchedule& out) {
     out.seconds = std::numeric_limits<double>::infinity();
     std::vector<std::int32_t> recompute(cost_.stages(), 0);
-    for (bool eager = false, first = true; !eager; first = false) {
-      build(group, packs, members, recompute, current_);
-      if (exact_ && !has_packs(packs)) return false;
+    for (bool settled = false; !settled;) {
+      build(group, {.packs = trial.packs, .members = trial.members}, recompute);
+      if (exact_ && !has_packs(trial.packs)) return false;
       const std::vector<std::int32_t> needed = needed_recompute(recompute);
-      eager = needed == recompute;
-      const bool full = eager && full_lead_fits(recompute);
-      current_.memory_bound = !full || !first;
-      if (full || limit(recompute)) {
-        current_.seconds = makespan_(current_.times, cost_.stages(), current_.merged_forward.size(),
-                                     current_.merged_backward.size());
-        if (current_.seconds < out.seconds) std::swap(current_, out);
+      settled = needed == recompute;
+      if (time(settled && full_lead_fits(recompute), out) || is_enough(out, trial.enough)) return true;
+      if (group.merged.empty() && !recomputes(current_)) {
+        run_backward_as_samples_end(group, trial, recompute, out);
+        if (is_enough(out, trial.enough)) return true;
       }
       recompute = needed;
     }
     return out.seconds < std::numeric_limits<double>::infinity();
+  }
+
+  /// Schedules all members of a group in the way that was found for some of them. @returns as above.
+  bool complete(const SampleGroup& group, std::size_t packs, GroupSchedule& schedule) {
+    const std::vector<std::int32_t> recompute = schedule.recompute;
+    build(group, {.packs = packs, .order = schedule.order}, recompute);
+    schedule.seconds = std::numeric_limits<double>::infinity();
+    if (exact_ && !has_packs(packs)) return false;
+    time(full_lead_fits(recompute), schedule);
+    return schedule.seconds < std::numeric_limits<double>::infinity() ||
+           (*this)(group, {.packs = packs}, schedule);
   }
 
  private:
@@ -61,13 +78,43 @@ class CandidateEvaluator {
     });
   }
 
-  void build(const SampleGroup& group, std::size_t packs, std::size_t members,
-             const std::vector<std::int32_t>& recompute, GroupSchedule& out) {
+  void build(const SampleGroup& group, typename GroupScheduler<C>::Cut cut,
+             const std::vector<std::int32_t>& recompute) {
+    cut.asymmetric = asymmetric_;
+    cut.exact = exact_;
     const C cost = recomputing(recompute);
-    const C merged = merged_cost(cost, group.size());
-    scheduler_.build(group, {.packs = packs, .members = members, .asymmetric = asymmetric_, .exact = exact_},
-                     cost, merged, out);
-    out.recompute = recompute;
+    scheduler_.build(group, cut, cost, merged_cost(cost, group.size()), current_);
+    current_.recompute = recompute;
+    current_.order = cut.order;
+  }
+
+  void run_backward_as_samples_end(const SampleGroup& group, const Trial& trial,
+                                   const std::vector<std::int32_t>& recompute, GroupSchedule& out) {
+    build(group, {.packs = trial.packs, .members = trial.members, .order = BackwardOrder::as_samples_end},
+          recompute);
+    if (!exact_ || has_packs(trial.packs)) time(full_lead_fits(recompute), out);
+    out.memory_bound = true;
+  }
+
+  /// Times the current schedule, with its full lead or what fits of it, and keeps it if it is faster than `out`.
+  /// @returns whether its lead is full and nothing is recomputed.
+  bool time(bool full_lead, GroupSchedule& out) {
+    if (!full_lead && !limit(current_.recompute)) return false;
+    current_.memory_bound = !full_lead || recomputes(current_);
+    current_.seconds = makespan_(current_.times, cost_.stages(), current_.merged_forward.size(),
+                                 current_.merged_backward.size());
+    const bool unbound = !current_.memory_bound;
+    if (current_.seconds < out.seconds) std::swap(current_, out);
+    return unbound;
+  }
+
+  [[nodiscard]] static bool is_enough(const GroupSchedule& schedule, double seconds) {
+    return schedule.seconds < std::numeric_limits<double>::infinity() && schedule.seconds <= seconds;
+  }
+
+  [[nodiscard]] static bool recomputes(const GroupSchedule& schedule) {
+    return std::any_of(schedule.recompute.begin(), schedule.recompute.end(),
+                       [](std::int32_t layers) { return layers > 0; });
   }
 
   [[nodiscard]] C recomputing(std::span<const std::int32_t> recompute) const {

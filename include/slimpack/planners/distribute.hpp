@@ -39,6 +39,7 @@ class Distributor {
   Distributor(std::span<const Tokens> lengths, const C& cost, const M& memory,
               std::span<const std::int32_t> recompute_limit, std::size_t pipelines, DistributeOptions options)
       : lengths_(lengths), cost_(cost), pipelines_(pipelines), options_(options) {
+    require_room(memory, cost.stages());
     tokens_per_member_ = std::numeric_limits<double>::infinity();
     for (std::size_t s = 0; s < cost.stages(); ++s) {
       const double room = memory.capacity_bytes() - memory.static_bytes(s);

@@ -24,11 +24,19 @@ struct SampleGroup {
   [[nodiscard]] std::size_t size() const { return local.size(); }
 };
 
+/// The sequence in which samples run backward.
+enum class BackwardOrder : std::uint8_t {
+  as_samples_begin,  ///< as their forward passes begin: what fills a long sample's forward packs, fills its backward
+                     ///< packs, too
+  as_samples_end,  ///< as their forward passes end: holds less in memory
+};
+
 /// Packs, durations and order of a group. In both passes the merged packs come first on all members.
 struct GroupSchedule {
   double seconds = std::numeric_limits<double>::infinity();
   bool memory_bound = false;            ///< memory forced recomputation or a shorter lead
   std::vector<std::int32_t> recompute;  ///< [stage] layers computed again in the backward pass
+  BackwardOrder order = BackwardOrder::as_samples_begin;
   Packs merged_forward, merged_backward;
   std::vector<Packs> forward, backward;                   ///< [member] local packs
   std::vector<PipelineTimes> times;                       ///< [member] merged packs, then local ones
@@ -76,7 +84,8 @@ class GroupScheduler {
     std::size_t packs = 0;  ///< per member and pass, merged ones included
     std::size_t members = std::numeric_limits<std::size_t>::max();  ///< only the first so many are scheduled
     bool asymmetric = true;  ///< false: the backward pass reuses the forward packs' boundaries
-    bool exact = false;      ///< exactly `packs` in both passes on all members; empty ones where samples lack
+    BackwardOrder order = BackwardOrder::as_samples_begin;
+    bool exact = false;  ///< exactly `packs` in both passes on all members; empty ones where samples lack
   };
 
   /// Fills `out` but for its `seconds` and `recompute`, with the unlimited lead tables.
@@ -97,7 +106,7 @@ class GroupScheduler {
     PackSize forward = pack_size(cut, merged.forward, local.forward);
     PackSize backward = pack_size(cut, merged.backward, local.backward);
     const PassSeconds sliced = cut_both(merged_samples_, forward.merged_packs, backward.merged_packs, 0,
-                                        merged_cost, cut.asymmetric, out.merged_forward, out.merged_backward);
+                                        merged_cost, cut, out.merged_forward, out.merged_backward);
     forward.set_merged(sliced.forward, out.merged_forward.size());
     backward.set_merged(sliced.backward, out.merged_backward.size());
     for (std::size_t i = 0; i < members; ++i) {
@@ -107,7 +116,7 @@ class GroupScheduler {
       };
       cut_both(local_samples_[i], local_packs(forward, out.merged_forward, local_seconds_[i].forward),
                local_packs(backward, out.merged_backward, local_seconds_[i].backward),
-               out.merged_forward.size(), cost, cut.asymmetric, out.forward[i], out.backward[i]);
+               out.merged_forward.size(), cost, cut, out.forward[i], out.backward[i]);
       if (cut.exact) {
         while (out.merged_forward.size() + out.forward[i].size() < cut.packs) out.forward[i].close();
         while (out.merged_backward.size() + out.backward[i].size() < cut.packs) out.backward[i].close();
@@ -195,9 +204,9 @@ class GroupScheduler {
     return best;
   }
 
-  /// Cuts forward, then backward in the order in which the samples' forward passes end. Returns what the packs cost.
+  /// Cuts forward, then backward. Returns what the packs cost.
   PassSeconds cut_both(const Streams& samples, std::size_t forward_packs, std::size_t backward_packs,
-                       std::size_t first_pack, const C& cost, bool asymmetric, Packs& forward,
+                       std::size_t first_pack, const C& cost, const Cut& how, Packs& forward,
                        Packs& backward) {
     PassSeconds sum;
     if (samples.forward.empty()) return sum;
@@ -207,13 +216,15 @@ class GroupScheduler {
     ready_.assign(samples.forward.size(), 0);
     for (std::size_t k = 0; k < forward.size(); ++k) {
       for (const Slice& slice : forward[k]) {
-        if (slice.end != lengths_[slice.sample]) continue;
+        const bool begins = slice.begin == 0, ends = slice.end == lengths_[slice.sample];
+        if (how.order == BackwardOrder::as_samples_begin ? begins : ends)
+          order_.push_back(position_[slice.sample]);
+        if (!ends) continue;
         ended_[slice.sample] = static_cast<std::uint32_t>(first_pack + k);
         ready_[position_[slice.sample]] = static_cast<std::uint32_t>(k);
-        order_.push_back(position_[slice.sample]);
       }
     }
-    if (asymmetric) {
+    if (how.asymmetric) {
       sum.backward = cutter_.cut({.samples = samples.backward, .order = order_, .ready = ready_},
                                  backward_packs, cost, Pass::backward, options_, backward);
     } else {

@@ -55,16 +55,18 @@ class ScheduleSearch {
   /// Schedules the groups not looked at so far, until one makes the step longer than `limit` or, if asked for, is held
   /// back by memory. @returns whether all groups were looked at.
   bool look(Candidate& candidate, double limit, bool until_memory_bound = false) {
-    if (!calibrated_ && !options_.equal_packs) calibrate(candidate.groups.back());
     candidate.schedules.resize(candidate.groups.size());
     while (candidate.looked_at() < candidate.groups.size()) {
       const std::size_t g = candidate.looked_at();
+      if (g == 1) calibrate(candidate.groups.back());
       candidate.progress.push_back({.count = first_});
-      evaluate_(candidate.groups[g], options_.counts[first_], members, candidate.schedules[g]);
-      if (candidate.schedules[g].seconds == infinite && !options_.equal_packs) search(candidate, g, members);
-      candidate.seconds = std::max(candidate.seconds, candidate.schedules[g].seconds);
-      if (candidate.seconds > limit) return false;
-      if (until_memory_bound && candidate.schedules[g].memory_bound) return false;
+      GroupSchedule& schedule = candidate.schedules[g];
+      evaluate_(candidate.groups[g],
+                {.packs = options_.counts[first_], .members = members, .enough = candidate.seconds},
+                schedule);
+      if (schedule.seconds == infinite && !options_.equal_packs) search(candidate, g, members, 0.0);
+      candidate.seconds = std::max(candidate.seconds, schedule.seconds);
+      if (candidate.seconds > limit || (until_memory_bound && schedule.memory_bound)) return false;
     }
     return true;
   }
@@ -79,7 +81,7 @@ class ScheduleSearch {
       const std::size_t g = slowest(candidate);
       if (candidate.progress[g].searched || candidate.seconds <= searched_seconds(candidate) * worth_a_search)
         break;
-      search(candidate, g, members);
+      search(candidate, g, members, searched_seconds(candidate));
       candidate.seconds = candidate.schedules[slowest(candidate)].seconds;
     }
   }
@@ -89,9 +91,10 @@ class ScheduleSearch {
     for (std::size_t g = 0; g < candidate.groups.size(); ++g) {
       const SampleGroup& group = candidate.groups[g];
       if (group.size() <= members) continue;
-      GroupSchedule& schedule = candidate.schedules[g];
-      evaluate_(group, options_.counts[candidate.progress[g].count], group.size(), schedule);
-      if (schedule.seconds == infinite && !options_.equal_packs) search(candidate, g, group.size());
+      if (!evaluate_.complete(group, options_.counts[candidate.progress[g].count], candidate.schedules[g]) &&
+          !options_.equal_packs) {
+        search(candidate, g, group.size(), 0.0);
+      }
     }
     candidate.seconds = candidate.schedules[slowest(candidate)].seconds;
   }
@@ -118,24 +121,26 @@ class ScheduleSearch {
     return most;
   }
 
-  /// Finds the count to begin with.
+  /// Finds the count to begin with, once, by a group that holds no long samples.
   void calibrate(const SampleGroup& group) {
+    if (calibrated_ || options_.equal_packs) return;
     calibrated_ = true;
-    Candidate alone;
-    alone.groups = {group};
+    Candidate alone{.groups = {group}};
     look(alone, infinite);
-    search(alone, 0, members);
+    search(alone, 0, members, infinite);
     first_ = alone.progress[0].count;
   }
 
   /// Tries the count that was best for the group searched before; if that makes this one no faster, the counts on
   /// both sides of its present one, as long as they do.
-  void search(Candidate& candidate, std::size_t g, std::size_t looked_at_members) {
+  /// @param enough as for CandidateEvaluator.
+  void search(Candidate& candidate, std::size_t g, std::size_t looked_at_members, double enough) {
     candidate.progress[g].searched = true;
     GroupSchedule& best = candidate.schedules[g];
     const std::size_t from = candidate.progress[g].count;
     const auto try_count = [&](std::size_t i) {
-      evaluate_(candidate.groups[g], options_.counts[i], looked_at_members, trial_);
+      evaluate_(candidate.groups[g],
+                {.packs = options_.counts[i], .members = looked_at_members, .enough = enough}, trial_);
       if (!(trial_.seconds < best.seconds)) return false;
       std::swap(trial_, best);
       candidate.progress[g].count = i;
@@ -159,7 +164,8 @@ class ScheduleSearch {
       std::vector<GroupSchedule> trial(candidate.groups.size());
       double seconds = 0.0;
       for (std::size_t g = 0; g < trial.size() && seconds < candidate.seconds; ++g) {
-        evaluate_(candidate.groups[g], options_.counts[i], members, trial[g]);
+        evaluate_(candidate.groups[g], {.packs = options_.counts[i], .members = members, .enough = seconds},
+                  trial[g]);
         seconds = std::max(seconds, trial[g].seconds);
       }
       if (seconds < candidate.seconds) {
