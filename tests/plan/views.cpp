@@ -105,6 +105,8 @@ TEST_CASE("metrics are what their names say") {
   CHECK(metrics.max_over_mean_forward == Approx(4.0 / 3.0));
   CHECK(metrics.max_over_mean_backward == 1.0);
   CHECK(metrics.replica_imbalance == 1.0);  // 2 + 4 + 4 and 2 + 2 + 6
+  // Stage by stage: 1 + 3 + 2 and 1 + 1 + 2; 1 + 1 + 4 and 1 + 1 + 2.
+  CHECK(metrics.busiest_stage_imbalance == 1.0);
   CHECK(metrics.peak_bytes == 9);
   CHECK(metrics.packs == 3);
   CHECK(metrics.tokens == 40);

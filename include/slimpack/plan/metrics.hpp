@@ -62,18 +62,19 @@ inline double worst_max_over_mean(const PackTotals& totals) {
 
 /// Seconds of each pipeline's busiest stage, both passes.
 inline std::vector<double> busiest_stage_seconds(const Plan& plan) {
-  std::vector<std::vector<double>> stages;
-  for (const PipelinePlan& pipeline : plan.pipelines) stages.emplace_back(pipeline.stages(), 0.0);
+  std::vector<std::vector<double>> stages(plan.pipelines.size());
   for (const PassPlan* pass : {&plan.forward, &plan.backward}) {
     for (std::size_t k = 0; k < pass->packs.size(); ++k) {
       const std::span<const double> seconds = pass->seconds[k];
       for (const PipelineId p : pass->pipelines[k]) {
+        stages[p].resize(std::max(stages[p].size(), seconds.size()), 0.0);
         for (std::size_t s = 0; s < seconds.size(); ++s) stages[p][s] += seconds[s];
       }
     }
   }
   std::vector<double> busiest;
-  for (const auto& row : stages) busiest.push_back(*std::max_element(row.begin(), row.end()));
+  for (const auto& row : stages)
+    busiest.push_back(row.empty() ? 0.0 : *std::max_element(row.begin(), row.end()));
   return busiest;
 }
 
