@@ -125,7 +125,10 @@ std::string page(const std::vector<Plan>& plans, const std::vector<Row>& rows, c
     views.push_back({&plan, &timelines.back(), &curves.back(), plan.planner});
   }
   std::ostringstream out;
-  write_html(out, views, to_text(rows));
+  const std::size_t iterations = rows.front().iterations;
+  const std::string note =
+      iterations == 1 ? "" : concat("Figures are means over ", iterations, " batches; drawn is the first.");
+  write_html(out, views, to_figures(rows), {.note = note});
   return out.str();
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <nlohmann/json.hpp>
 
 #include "slimpack/plan/metrics.hpp"
@@ -21,6 +22,43 @@ constexpr double Row::*means[] = {&Row::step_seconds,
                                   &Row::packs,
                                   &Row::planning_seconds,
                                   &Row::gap};
+
+/// A column of the table, and a line of the page's.
+struct Column {
+  const char* heading;
+  const char* name;  ///< on the page
+  int width;
+  const char* format;
+  double scale;
+  double Row::*figure;
+};
+
+constexpr Column columns[] = {
+    {"step s", "step, seconds", 9, "%.3f", 1.0, &Row::step_seconds},
+    {"tokens/s/GPU", "tokens per second and GPU", 14, "%.0f", 1.0, &Row::tokens_per_second_per_gpu},
+    {"speed-up", "speed-up", 10, "%.2fx", 1.0, &Row::speedup},
+    {"bubble", "idle (bubble ratio)", 8, "%.1f%%", 100.0, &Row::bubble_ratio},
+    {"imbalance F", "longest pack / mean, forward", 12, "%.3f", 1.0, &Row::max_over_mean_forward},
+    {"B", "longest pack / mean, backward", 7, "%.3f", 1.0, &Row::max_over_mean_backward},
+    {"replicas", "busiest replica / mean", 10, "%.3f", 1.0, &Row::replica_imbalance},
+    {"peak GB", "peak memory, GB per device", 9, "%.1f", 1e-9, &Row::peak_bytes},
+    {"packs", "forward packs", 8, "%.0f", 1.0, &Row::packs},
+    {"planning ms", "planning, milliseconds", 13, "%.2f", 1e3, &Row::planning_seconds},
+    {"gap", "gap to the lower bound", 7, "%.1f%%", 100.0, &Row::gap},
+};
+
+std::string value(const Column& column, const Row& row) {
+  char text[64];
+  std::snprintf(text, sizeof text, column.format, column.scale * row.*column.figure);
+  return text;
+}
+
+/// Text in a field: on the right of it, or on the left of one of negative width.
+std::string padded(const std::string& text, int width) {
+  const std::size_t size = static_cast<std::size_t>(std::abs(width));
+  const std::string space(size - std::min(size, text.size()), ' ');
+  return width < 0 ? text + space : space + text;
+}
 
 }  // namespace
 
@@ -57,21 +95,22 @@ void finish(std::vector<Row>& rows) {
 std::string to_text(std::span<const Row> rows) {
   std::size_t longest = 10;
   for (const Row& row : rows) longest = std::max(longest, row.planner.size());
-  const int width = static_cast<int>(longest);
-  char line[512];
-  std::snprintf(line, sizeof line, "%-*s %8s %13s %9s %7s %11s %6s %9s %8s %7s %12s %6s\n", width, "planner",
-                "step s", "tokens/s/GPU", "speed-up", "bubble", "imbalance F", "B", "replicas", "peak GB",
-                "packs", "planning ms", "gap");
-  std::string text = line;
+  std::string text = padded("planner", -static_cast<int>(longest));
+  for (const Column& column : columns) text += padded(column.heading, column.width);
   for (const Row& row : rows) {
-    std::snprintf(
-        line, sizeof line, "%-*s %8.3f %13.0f %8.2fx %6.1f%% %11.3f %6.3f %9.3f %8.1f %7.0f %12.2f %5.1f%%\n",
-        width, row.planner.c_str(), row.step_seconds, row.tokens_per_second_per_gpu, row.speedup,
-        100.0 * row.bubble_ratio, row.max_over_mean_forward, row.max_over_mean_backward,
-        row.replica_imbalance, row.peak_bytes / 1e9, row.packs, 1e3 * row.planning_seconds, 100.0 * row.gap);
-    text += line;
+    text += "\n" + padded(row.planner, -static_cast<int>(longest));
+    for (const Column& column : columns) text += padded(value(column, row), column.width);
   }
-  return text;
+  return text + "\n";
+}
+
+std::vector<PageFigure> to_figures(std::span<const Row> rows) {
+  std::vector<PageFigure> figures;
+  for (const Column& column : columns) {
+    figures.push_back({column.name, {}});
+    for (const Row& row : rows) figures.back().values.push_back(value(column, row));
+  }
+  return figures;
 }
 
 std::string to_json_text(std::span<const Row> rows) {

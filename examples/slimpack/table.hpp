@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "slimpack/plan/html.hpp"
 #include "slimpack/plan/plan.hpp"
 
 namespace slimpack::command {
@@ -36,6 +37,9 @@ void finish(std::vector<Row>& rows);
 
 /// A text table, one line per planner.
 std::string to_text(std::span<const Row> rows);
+
+/// The same for the page, one line per figure.
+std::vector<PageFigure> to_figures(std::span<const Row> rows);
 
 /// `{"rows": [...]}`.
 std::string to_json_text(std::span<const Row> rows);

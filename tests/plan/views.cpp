@@ -1,5 +1,8 @@
 #ifdef SLIMPACK_TEST_JSON
+#include <algorithm>
 #include <catch2/catch.hpp>
+#include <cmath>
+#include <cstdint>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -23,6 +26,33 @@ const Job& job() {
 
 Plan small_plan() {
   return plan_slimpack(std::vector<Tokens>{60000, 3000, 2000, 1500, 700, 300, 20, 5}, job(), {.packs = 6});
+}
+
+/// What a page's script reads.
+nlohmann::json page_data(const std::string& page) {
+  const auto begin = page.find("DATA=") + 5, end = page.find(";\n'use strict'");
+  REQUIRE(end != std::string::npos);
+  return nlohmann::json::parse(page.substr(begin, end - begin));
+}
+
+/// A page's tasks, decoded, are those of the timeline to a microsecond.
+void check_stages(const nlohmann::json& data, const Plan& plan, const Timeline& timeline) {
+  for (std::size_t i = 0; i < data["pipelines"].size(); ++i) {
+    const std::size_t p = data["pipelines"][i];
+    for (std::size_t s = 0; s < plan.pipelines[p].stages(); ++s) {
+      const std::vector<std::int64_t> flat = data["stages"][i][s];
+      const auto& order = plan.pipelines[p].order[s];
+      REQUIRE(flat.size() == 3 * order.size());
+      std::int64_t now = 0;
+      for (std::size_t k = 0; k < order.size(); ++k) {
+        CHECK(flat[3 * k] / 3 == order[k].pack);
+        CHECK(flat[3 * k] % 3 == static_cast<int>(order[k].pass));
+        CHECK(now + flat[3 * k + 1] == std::llround(timeline.stages[p][s][k].start * 1e6));
+        now += flat[3 * k + 1] + flat[3 * k + 2];
+        CHECK(now == std::llround(timeline.stages[p][s][k].finish * 1e6));
+      }
+    }
+  }
 }
 
 }  // namespace
@@ -62,24 +92,62 @@ TEST_CASE("the page stands alone and holds the plans it is given") {
   write_html(out,
              std::vector<PlanView>{{&plan, &timeline, &memory, "a </script> \"quoted\" \\ title"},
                                    {&plan, &timeline, nullptr, "b"}},
-             "figures <b>& more");
+             std::vector<PageFigure>{{"a <b>& more", {"1", "2"}}}, {.note = "means of <3>"});
   const std::string page = out.str();
   for (const char* foreign : {"http:", "https:", "src=", "href=", "import ", "@import"})
     CHECK(page.find(foreign) == std::string::npos);
-  CHECK(page.find("figures &lt;b&gt;&amp; more") != std::string::npos);
-  const auto begin = page.find("DATA=") + 5, end = page.find(";\n'use strict'");
-  REQUIRE(end != std::string::npos);
-  const auto data = nlohmann::json::parse(page.substr(begin, end - begin));
+  CHECK(page.find("<th>a &lt;b&gt;&amp; more</th><td>1</td><td>2</td>") != std::string::npos);
+  CHECK(page.find("means of &lt;3&gt;") != std::string::npos);
+  const auto data = page_data(page);
   REQUIRE(data.size() == 2);
   CHECK(page.find("</script>") == page.rfind("</script>"));
+  CHECK(data[0]["title"] == "a </script> \"quoted\" \\ title");
   CHECK(data[0]["end"] == std::llround(timeline.seconds * 1e6));
   CHECK(data[0]["packs"][0].size() == plan.forward.packs.size());
-  CHECK(data[0]["stages"][1][3].size() == plan.pipelines[1].order[3].size());
+  check_stages(data[0], plan, timeline);
   CHECK(data[0]["memory"].size() == 2);
   CHECK_FALSE(data[1].contains("memory"));
-  CHECK_THROWS_WITH(write_html(out, {}, ""), Catch::Contains("0 plans"));
-  CHECK_THROWS_WITH(write_html(out, std::vector<PlanView>{{&plan, nullptr, nullptr, ""}}, ""),
+  for (const auto& duration : data[0]["durations"]) {
+    const std::vector<double> shares = duration["share"];
+    CHECK(shares.front() <= 1000);
+    CHECK(shares.back() >= 1000);
+    CHECK(std::is_sorted(shares.begin(), shares.end()));
+  }
+}
+
+TEST_CASE("a page draws the pipelines that end last, as many as asked for, and says so") {
+  const Plan plan = small_plan();
+  const Timeline timeline = time_plan(plan);
+  const std::vector<PlanView> views{{&plan, &timeline, nullptr, "p"}};
+  const auto ends = [&](std::size_t p) { return timeline.stages[p][0].back().finish; };
+  std::ostringstream all, one;
+  write_html(all, views, {});
+  write_html(one, views, {}, {.most_tasks = 1});
+  CHECK(all.str().find("of its 2 pipelines") == std::string::npos);
+  CHECK(one.str().find("timelines and memory of 1 of its 2 pipelines") != std::string::npos);
+  const auto data = page_data(one.str());
+  REQUIRE(data[0]["pipelines"].size() == 1);
+  CHECK(data[0]["stages"].size() == 1);
+  CHECK(data[0]["all"] == 2);
+  const std::size_t drawn = data[0]["pipelines"][0];
+  CHECK(ends(drawn) >= ends(1 - drawn));
+  std::size_t packs = 0;
+  for (const Task task : plan.pipelines[drawn].order[0]) packs += task.pass == Pass::forward ? 1 : 0;
+  CHECK(data[0]["packs"][0].size() == packs);
+  CHECK(data[0]["durations"][0]["packs"] == plan.forward.packs.size());
+}
+
+TEST_CASE("a page refuses plans without a timeline and figures without a value") {
+  const Plan plan = small_plan();
+  const Timeline timeline = time_plan(plan);
+  const std::vector<PlanView> views{{&plan, &timeline, nullptr, "p"}};
+  std::ostringstream out;
+  CHECK_THROWS_WITH(write_html(out, {}, {}), Catch::Contains("0 plans"));
+  CHECK_THROWS_WITH(write_html(out, std::vector<PlanView>{{&plan, nullptr, nullptr, ""}}, {}),
                     Catch::Contains("lacks its timeline"));
+  CHECK_THROWS_WITH(write_html(out, views, std::vector<PageFigure>{{"step", {}}}),
+                    Catch::Contains("figure 'step' has 0 values; expected one for each of the 1 plans"));
+  CHECK(out.str().empty());
 }
 
 TEST_CASE("metrics are what their names say") {

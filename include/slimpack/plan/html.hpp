@@ -1,9 +1,7 @@
 #pragma once
 
-#include <algorithm>
-#include <cmath>
 #include <cstddef>
-#include <cstdint>
+#include <cstdio>
 #include <numeric>
 #include <ostream>
 #include <span>
@@ -11,26 +9,28 @@
 #include <string_view>
 #include <vector>
 
-#include "slimpack/core/error.hpp"
-#include "slimpack/plan/html_assets.hpp"
-#include "slimpack/plan/memory.hpp"
-#include "slimpack/plan/timeline.hpp"
+#include "slimpack/plan/html_charts.hpp"
+#include "slimpack/plan/html_data.hpp"
+#include "slimpack/plan/html_script.hpp"
+#include "slimpack/plan/html_style.hpp"
 
 namespace slimpack {
 
-/// A plan on a comparison page.
-struct PlanView {
-  const Plan* plan = nullptr;
-  const Timeline* timeline = nullptr;
-  const MemoryCurves* memory = nullptr;  ///< optional
-  std::string title;
+/// A line of a page's table.
+struct PageFigure {
+  std::string name;
+  std::vector<std::string> values;  ///< one per plan
+};
+
+struct PageOptions {
+  std::string note = {};  ///< a sentence above the tables
+  /// Tasks that are drawn of each plan; pipelines that end early are left out, as the page then says.
+  std::size_t most_tasks = 200000;
 };
 
 namespace detail {
 
-inline std::int64_t microseconds(double seconds) { return std::llround(seconds * 1e6); }
-
-/// Text as HTML or, between quotes, as a JavaScript string: nothing in it can end either.
+/// Text as HTML: nothing in it is markup.
 inline std::string escaped(std::string_view text) {
   std::string out;
   for (const char c : text) {
@@ -44,154 +44,121 @@ inline std::string escaped(std::string_view text) {
       case '&':
         out += "&amp;";
         break;
-      case '"':
-        out += "&quot;";
-        break;
-      case '\'':
-        out += "&#39;";
-        break;
-      case '\\':
-        out += "&#92;";
-        break;
       default:
-        out += static_cast<unsigned char>(c) < 0x20 && c != '\n' ? ' ' : c;
+        out += c;
     }
   }
   return out;
 }
 
-/// Appends `[a,b,…]` of what `append` writes for each index.
-template <class Append>
-void append_list(std::size_t size, std::string& out, Append&& append) {
-  out += '[';
-  for (std::size_t i = 0; i < size; ++i) {
-    if (i > 0) out += ',';
-    append(i);
+/// An integer with its thousands apart.
+inline std::string grouped(Tokens value) {
+  std::string digits = concat(value);
+  for (std::size_t at = digits.size(); at > 3 && digits[at - 4] != '-'; at -= 3) digits.insert(at - 3, ",");
+  return digits;
+}
+
+inline std::string percent(double part, double whole) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.1f%%", whole > 0 ? 100.0 * part / whole : 0.0);
+  return text;
+}
+
+/// What the page knows of a plan without being told: how it shares the devices, and why stages are idle.
+inline std::vector<PageFigure> plan_figures(std::span<const PlanView> views) {
+  std::vector<PageFigure> figures{{"layout", {}},
+                                  {"idle in warm-up", {}},
+                                  {"idle by dependency", {}},
+                                  {"idle by imbalance", {}},
+                                  {"idle in cool-down", {}}};
+  for (const PlanView& view : views) {
+    const PipelinePlan& pipeline = view.plan->pipelines.front();
+    figures[0].values.push_back(concat("dp ", view.plan->pipelines.size(), ", tp ", pipeline.tp, ", cp ",
+                                       pipeline.cp, ", pp ", pipeline.stages()));
+    const BubbleSplit<>& time = view.timeline->bubble_sum;
+    const double causes[] = {time.warm_up, time.dependency, time.imbalance, time.cool_down};
+    const double all = std::accumulate(std::begin(causes), std::end(causes), time.busy);
+    for (std::size_t i = 0; i < std::size(causes); ++i) {
+      figures[i + 1].values.push_back(percent(causes[i], all));
+    }
   }
-  out += ']';
+  return figures;
 }
 
-inline void append_stages(const PlanView& view, std::string& out) {
-  append_list(view.timeline->stages.size(), out, [&](std::size_t p) {
-    append_list(view.timeline->stages[p].size(), out, [&](std::size_t s) {
-      const auto& order = view.plan->pipelines[p].order[s];
-      append_list(order.size(), out, [&](std::size_t i) {
-        const TaskTime& time = view.timeline->stages[p][s][i];
-        out += concat('[', static_cast<int>(order[i].pass), ',', order[i].pack, ',', microseconds(time.start),
-                      ',', microseconds(time.finish), ']');
-      });
-    });
-  });
-}
-
-inline void append_packs_data(const PassPlan& pass, std::string& out) {
-  append_list(pass.packs.size(), out, [&](std::size_t k) {
-    const auto pack = pass.packs[k];
-    out += concat('[', count_tokens(pack), ',');
-    append_list(pack.size(), out, [&](std::size_t i) {
-      out += concat('[', pack[i].sample, ',', pack[i].begin, ',', pack[i].end, ']');
-    });
-    out += concat(',', pass.pipelines[k].size(), ']');
-  });
-}
-
-/// Mean seconds per stage of each pack.
-inline void append_durations(const PassPlan& pass, std::string& out) {
-  append_list(pass.packs.size(), out, [&](std::size_t k) {
-    const auto stages = pass.seconds[k];
-    const double sum = std::accumulate(stages.begin(), stages.end(), 0.0);
-    out += concat(microseconds(sum / static_cast<double>(std::max<std::size_t>(1, stages.size()))));
-  });
-}
-
-/// Times in microseconds and megabytes in turn.
-inline void append_memory(const MemoryCurves& curves, std::string& out) {
-  append_list(curves.stages.size(), out, [&](std::size_t p) {
-    append_list(curves.stages[p].size(), out, [&](std::size_t s) {
-      const auto& curve = curves.stages[p][s];
-      append_list(curve.size(), out, [&](std::size_t i) {
-        out += concat(microseconds(curve[i].seconds), ',', std::llround(curve[i].bytes / 1e6));
-      });
-    });
-  });
-}
-
-/// Pipelines by the end of their last task, latest first: what a reader wants to see first.
-inline std::vector<std::size_t> by_end(const Timeline& timeline) {
-  std::vector<double> ends;
-  for (const auto& pipeline : timeline.stages) {
-    double end = 0.0;
-    for (const auto& stage : pipeline) end = std::max(end, stage.empty() ? 0.0 : stage.back().finish);
-    ends.push_back(end);
+inline void write_table(std::ostream& out, std::span<const PlanView> views,
+                        std::span<const PageFigure> figures) {
+  out << "<div class=\"scroll\"><table><thead><tr><td></td>";
+  for (const PlanView& view : views) out << "<th>" << escaped(view.title) << "</th>";
+  out << "</tr></thead><tbody>\n";
+  for (const PageFigure& figure : figures) {
+    out << "<tr><th>" << escaped(figure.name) << "</th>";
+    for (const std::string& value : figure.values) out << "<td>" << escaped(value) << "</td>";
+    out << "</tr>\n";
   }
-  std::vector<std::size_t> order(ends.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::stable_sort(order.begin(), order.end(),
-                   [&](std::size_t a, std::size_t b) { return ends[a] > ends[b]; });
-  return order;
+  out << "</tbody></table></div>\n";
 }
 
-inline void append_plan(const PlanView& view, std::string& out) {
-  out += "{\"title\":\"" + escaped(view.title) + "\"";
-  out += concat(",\"end\":", microseconds(view.timeline->seconds), ",\"order\":");
-  const auto order = by_end(*view.timeline);
-  append_list(order.size(), out, [&](std::size_t i) { out += concat(order[i]); });
-  out += ",\n\"stages\":";
-  append_stages(view, out);
-  out += ",\n\"packs\":[";
-  append_packs_data(view.plan->forward, out);
-  out += ',';
-  append_packs_data(view.plan->backward, out);
-  out += "],\n\"durations\":[";
-  append_durations(view.plan->forward, out);
-  out += ',';
-  append_durations(view.plan->backward, out);
-  out += ']';
-  if (view.memory != nullptr) {
-    out += ",\n\"memory\":";
-    append_memory(*view.memory, out);
+/// What the planners want their users to know, and what is not drawn.
+inline void write_notes(std::ostream& out, std::span<const PlanView> views,
+                        std::span<const std::vector<std::size_t>> drawn) {
+  out << "<ul class=\"note\">\n";
+  const auto item = [&](const PlanView& view, const std::string& text) {
+    out << "<li><b>" << escaped(view.title) << "</b>: " << escaped(text) << "</li>\n";
+  };
+  for (std::size_t i = 0; i < views.size(); ++i) {
+    for (const std::string& note : views[i].plan->notes) item(views[i], note);
+    const std::size_t all = views[i].plan->pipelines.size();
+    if (drawn[i].size() == all) continue;
+    item(views[i],
+         concat("timelines and memory of ", drawn[i].size(), " of its ", all, " pipelines, the last to end"));
   }
-  out += "}";
+  out << "</ul>\n";
+}
+
+inline void require_drawable(std::span<const PlanView> views, std::span<const PageFigure> figures) {
+  require(!views.empty(), "0 plans to draw; expected at least one");
+  for (std::size_t i = 0; i < views.size(); ++i) {
+    require(views[i].plan != nullptr && views[i].timeline != nullptr && !views[i].timeline->stages.empty(),
+            "plan ", i, " to draw lacks its timeline");
+  }
+  for (const PageFigure& figure : figures) {
+    require(figure.values.size() == views.size(), "figure '", figure.name, "' has ", figure.values.size(),
+            " values; expected one for each of the ", views.size(), " plans");
+  }
 }
 
 }  // namespace detail
 
-/// Writes one self-contained page that compares plans: timelines on one axis (colour by pass or sample, zoom, hover),
-/// memory of each stage, distribution of pack durations, and a table of figures given as text.
-/// @throws InvalidInput if there is no plan, or a view lacks its timeline. O(tasks + slices).
-inline void write_html(std::ostream& out, std::span<const PlanView> views, std::string_view figures) {
-  require(!views.empty(), "0 plans to draw; expected at least one");
+/// Writes one self-contained page that compares plans: a table of figures, timelines on one axis (colour by
+/// pass or sample, zoom, contents of a pack under the pointer), memory of each stage, distribution of pack
+/// durations.
+/// @throws InvalidInput if there is no plan, a view lacks its timeline, or a figure a plan's value.
+/// Complexity: O(tasks + slices + packs log packs).
+inline void write_html(std::ostream& out, std::span<const PlanView> views,
+                       std::span<const PageFigure> figures, const PageOptions& options = {}) {
+  detail::require_drawable(views, figures);
   std::string data;
+  std::vector<std::vector<std::size_t>> drawn;
   detail::append_list(views.size(), data, [&](std::size_t i) {
-    require(views[i].plan != nullptr && views[i].timeline != nullptr && !views[i].timeline->stages.empty(),
-            "plan ", i, " to draw lacks its timeline");
-    detail::append_plan(views[i], data);
+    drawn.push_back(detail::drawn_pipelines(*views[i].timeline, options.most_tasks));
+    detail::append_plan(views[i], drawn.back(), data);
   });
   const Plan& first = *views.front().plan;
   const Tokens tokens = std::accumulate(first.tokens.begin(), first.tokens.end(), Tokens{0});
   out << "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>slimpack</title>\n"
          "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n<style>"
       << detail::html_style << "</style></head><body>\n<h1>One training step, " << views.size()
-      << (views.size() == 1 ? " plan" : " plans") << "</h1>\n<p class=\"note\">" << first.tokens.size()
-      << " samples, " << tokens << " tokens, " << detail::escaped(first.model.name) << " on "
-      << detail::escaped(first.device.name) << "</p>\n<pre>" << detail::escaped(figures)
-      << "</pre>\n<div class=\"bar\"><span id=\"pipelines\" class=\"bar\"></span>"
-         "<label>colour by <select id=\"colour\"><option value=\"pass\">pass</option><option "
-         "value=\"sample\">sample</option>"
-         "</select></label><span><i class=\"key\" style=\"background:var(--F)\"></i>forward</span><span><i "
-         "class=\"key\" "
-         "style=\"background:var(--B)\"></i>backward</span><span><i class=\"key\" "
-         "style=\"background:var(--idle);outline:1px "
-         "solid var(--line)\"></i>idle</span><button id=\"reset\">whole step</button><span>wheel: zoom, "
-         "drag: move</span></div>\n"
-         "<h2>Timelines</h2><canvas id=\"timeline\"></canvas>\n<h2 id=\"memory-title\">Memory of each "
-         "stage</h2>"
-         "<canvas id=\"memory\"></canvas>\n<h2>Pack durations, mean over the stages</h2><div "
-         "class=\"pair\"><div>forward"
-         "<canvas id=\"violin0\"></canvas></div><div>backward<canvas "
-         "id=\"violin1\"></canvas></div></div>\n<div id=\"tip\"></div>\n"
-         "<script>const DATA="
-      << data << ";" << detail::html_script << "</script></body></html>\n";
+      << (views.size() == 1 ? " plan" : " plans") << "</h1>\n<p class=\"note\">"
+      << detail::grouped(static_cast<Tokens>(first.tokens.size())) << " samples, " << detail::grouped(tokens)
+      << " tokens, " << detail::escaped(first.model.name) << " on " << detail::escaped(first.device.name)
+      << ". " << detail::escaped(options.note) << "</p>\n";
+  out << "<div class=\"figures\">\n";
+  if (!figures.empty()) detail::write_table(out, views, figures);
+  detail::write_table(out, views, detail::plan_figures(views));
+  out << "</div>\n";
+  detail::write_notes(out, views, drawn);
+  out << detail::html_body << "<script>const DATA=" << data << ";" << detail::html_script
+      << detail::html_charts << "</script></body></html>\n";
 }
 
 }  // namespace slimpack

@@ -1,0 +1,183 @@
+#pragma once
+
+#include <string_view>
+
+namespace slimpack::detail {
+
+/// The rest of the comparison page's script: memory curves, violin plots, zoom, and the first drawing.
+inline constexpr std::string_view html_charts = R"js(
+const each = 120;
+const stageColour = (s, n) => `hsl(${210 + 150 * s / Math.max(1, n - 1)} 65% 55%)`;
+function curvesOf(plan, i) {
+  plan.curves ??= [];
+  return plan.curves[i] ??= plan.memory[i].map(flat => {
+    const n = flat.length / 2, time = new Float64Array(n), held = new Float64Array(n);
+    for (let k = 0, t = 0, m = 0; k < n; ++k) {
+      time[k] = t += flat[2 * k];
+      held[k] = m += flat[2 * k + 1];
+    }
+    return { time, held };
+  });
+}
+const remembered = DATA.map((plan, i) => i).filter(i => DATA[i].memory);
+function memory() {
+  if (!remembered.length) return;
+  const [g, width] = fit($('memory'), remembered.length * (each + gap) + 20), scale = spread(width);
+  const larger = (a, b) => Math.max(a, b);
+  const peak = (most, i) => curvesOf(DATA[i], shown[i]).reduce((m, c) => c.held.reduce(larger, m), most);
+  const most = remembered.reduce(peak, 1), capacities = remembered.map(i => DATA[i].capacity);
+  const top = Math.max(most, ...capacities.filter(c => c < 2 * most)) * 1.04;
+  timeAxis(g, width, 4, remembered.length * (each + gap) + 4);
+  remembered.forEach((i, n) => {
+    const plan = DATA[i], base = 18 + n * (each + gap) + each, curves = curvesOf(plan, shown[i]);
+    const text = `${plan.title}: pipeline ${plan.pipelines[shown[i]]}`;
+    caption(g, text, width < 600 ? 8 : left, base - each - 5);
+    valueAxis(g, width, base, each, top / 1e3, t => t + ' GB');
+    g.save(); g.beginPath(); g.rect(left, base - each - 2, width - left - right, each + 4); g.clip();
+    if (plan.capacity > 0) {
+      const y = base - plan.capacity / top * each;
+      g.setLineDash([5, 4]); horizontal(g, theme.fg, y, left, width); g.setLineDash([]);
+      caption(g, 'device ' + (plan.capacity / 1e3).toFixed(1) + ' GB', width - right - 90, y + 13);
+    }
+    g.lineWidth = 1.2;
+    curves.forEach((curve, s) => {
+      g.strokeStyle = stageColour(s, curves.length); g.beginPath();
+      const from = Math.max(0, firstAfter(curve.time, view[0]) - 1);
+      for (let k = from; k < curve.time.length; ++k) {
+        const x = left + (curve.time[k] - view[0]) * scale;
+        if (k === from) g.moveTo(x, base - curve.held[k] / top * each);
+        else g.lineTo(x, base - curve.held[k - 1] / top * each);
+        g.lineTo(x, base - curve.held[k] / top * each);
+        if (curve.time[k] > view[1]) break;
+      }
+      g.stroke();
+    });
+    g.restore();
+  });
+}
+function describeMemory(x, y) {
+  const n = Math.floor((y - 14) / (each + gap)), width = $('memory').clientWidth;
+  const t = view[0] + (x - left) / spread(width);
+  if (n < 0 || n >= remembered.length || x < left || x > width - right) return '';
+  const plan = DATA[remembered[n]];
+  if (t > plan.end) return '';
+  return `${plan.title} at ${seconds(t)}\n` + curvesOf(plan, shown[remembered[n]]).map((curve, s) =>
+    `stage ${s}: ${((curve.held[firstAfter(curve.time, t) - 1] || 0) / 1e3).toFixed(1)} GB`).join('\n');
+}
+
+// Estimates a density with a Gaussian kernel, cut at the least and the largest value.
+function violin(canvas, pass, field) {
+  const [g, width] = fit(canvas, 240), base = 214, height = 196, bins = 140;
+  const sets = DATA.map(plan => plan.durations[pass][field]);
+  const top = Math.max(...sets.map(set => set.at(-1) || 0)) * 1.05 || 1, band = top / 90;
+  const unit = field === 'share' ? [1e3, ''] : top >= 1e6 ? [1e6, ' s'] : [1e3, ' ms'];
+  valueAxis(g, width, base, height, top / unit[0], t => +t.toPrecision(3) + unit[1]);
+  sets.forEach((set, i) => {
+    const room = (width - left - right) / sets.length, half = Math.min(80, room * .42);
+    const centre = left + room * (i + .5);
+    const y = v => base - v / top * height, outline = [];
+    const low = set[0] || 0, high = set.at(-1) || 0;
+    for (let b = 0; b <= bins; ++b) {
+      const v = low + (high - low) * b / bins;
+      outline.push([v, set.reduce((sum, d) => sum + Math.exp(-.5 * ((d - v) / band) ** 2), 0)]);
+    }
+    const most = outline.reduce((m, o) => Math.max(m, o[1]), 1e-9);
+    g.fillStyle = g.strokeStyle = theme[pass ? 'B' : 'F'];
+    g.lineWidth = 1.5; g.globalAlpha = .8; g.beginPath();
+    outline.forEach(([v, d]) => g.lineTo(centre + half * d / most, y(v)));
+    outline.reverse().forEach(([v, d]) => g.lineTo(centre - half * d / most, y(v)));
+    g.closePath(); g.fill(); g.stroke(); g.globalAlpha = 1; g.lineWidth = 1;
+    for (const q of [.25, .5, .75]) {
+      const at = y(set[Math.floor(q * (set.length - 1))] || 0);
+      g.setLineDash(q === .5 ? [] : [4, 3]);
+      horizontal(g, theme.fg, at, centre - half * .5, centre + half * .5);
+    }
+    g.setLineDash([]); g.fillStyle = theme.fg; g.textAlign = 'center';
+    g.fillText(DATA[i].title, centre, base + 15);
+  });
+}
+
+let queued = false, stale = true;
+function draw() {
+  queued = false;
+  timelines(); memory();
+  if (stale) for (let n = 0; n < 4; ++n) violin($('violin' + n), n % 2, n < 2 ? 'time' : 'share');
+  stale = false;
+}
+function redraw(all) {
+  stale ||= all === true;
+  if (!queued) requestAnimationFrame(draw);
+  queued = true;
+}
+function look(lo, span) {
+  span = Math.min(end, Math.max(Math.min(end, 50), span));
+  lo = Math.min(Math.max(0, lo), end - span);
+  if (lo === view[0] && lo + span === view[1]) return false;
+  view = [lo, lo + span];
+  redraw();
+  return true;
+}
+function timeAt(canvas, clientX) {
+  return view[0] + (clientX - canvas.getBoundingClientRect().left - left) / spread(canvas.clientWidth);
+}
+function zoom(factor, at = (view[0] + view[1]) / 2) {
+  const span = view[1] - view[0];
+  return look(at - (at - view[0]) * Math.min(factor, end / span), span * factor);
+}
+function listen(canvas, describeAt) {
+  let drag = null;
+  canvas.addEventListener('wheel', e => {
+    if (zoom(Math.exp(e.deltaY / 400), timeAt(canvas, e.clientX))) e.preventDefault();
+  }, { passive: false });
+  canvas.addEventListener('pointerdown', e => {
+    drag = [e.clientX, view[0]];
+    canvas.setPointerCapture(e.pointerId);
+  });
+  for (const over of ['pointerup', 'pointercancel']) canvas.addEventListener(over, () => { drag = null; });
+  canvas.addEventListener('pointermove', e => {
+    const box = canvas.getBoundingClientRect();
+    tip(e, drag ? '' : describeAt(e.clientX - box.left, e.clientY - box.top));
+    if (drag) look(drag[1] - (e.clientX - drag[0]) / spread(canvas.clientWidth), view[1] - view[0]);
+  });
+  canvas.addEventListener('pointerleave', e => tip(e, ''));
+}
+listen($('timeline'), describe);
+listen($('memory'), describeMemory);
+addEventListener('keydown', e => {
+  if (e.target.tagName === 'SELECT' || e.ctrlKey || e.metaKey || e.altKey) return;
+  const step = { ArrowLeft: -.2, ArrowRight: .2 }[e.key];
+  if (e.key === '+' || e.key === '=') zoom(.6);
+  else if (e.key === '-') zoom(1 / .6);
+  else if (e.key === '0') look(0, end);
+  else if (step) look(view[0] + step * (view[1] - view[0]), view[1] - view[0]);
+});
+$('in').onclick = () => zoom(.6);
+$('out').onclick = () => zoom(1 / .6);
+$('reset').onclick = () => look(0, end);
+$('colour').onchange = redraw;
+DATA.forEach((plan, i) => {
+  const choice = document.createElement('select'), label = document.createElement('label');
+  plan.pipelines.forEach((p, n) => choice.add(new Option('pipeline ' + p, n)));
+  choice.onchange = () => { shown[i] = +choice.value; redraw(); };
+  label.append(plan.title + ':', choice);
+  $('choices').append(label);
+});
+const depth = Math.max(0, ...remembered.map(i => DATA[i].memory[0].length));
+for (let s = 0; s < depth; ++s) {
+  const key = document.createElement('span');
+  key.textContent = 'stage ' + s;
+  key.style.color = stageColour(s, depth);
+  $('stages').append(key);
+}
+if (!remembered.length) $('memory-part').remove();
+addEventListener('resize', () => redraw(true));
+matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => { readTheme(); redraw(true); });
+for (const [key, value] of new URLSearchParams(location.hash.slice(1))) {
+  if (key === 'colour') $('colour').value = value;
+  if (key === 'view') view = value.split('-').map(v => +v * end);
+}
+readTheme();
+draw();
+)js";
+
+}  // namespace slimpack::detail

@@ -1,0 +1,65 @@
+#pragma once
+
+#include <string_view>
+
+namespace slimpack::detail {
+
+/// Style of the comparison page; light and dark.
+inline constexpr std::string_view html_style = R"css(
+:root{color-scheme:light dark;
+--bg:#fcfcfb;--fg:#1d2126;--dim:#5d6671;--line:#d9dde2;--card:#fff;--idle:#e4e7eb;
+--F:#3572c8;--B:#e8983a;--W:#4aa36b;--onF:#fff;--onB:#1d2126;--onW:#1d2126}
+@media (prefers-color-scheme:dark){:root{
+--bg:#15181c;--fg:#e6e8ea;--dim:#9aa4af;--line:#333a42;--card:#1c2025;
+--idle:#2d343c;--F:#5b9bf0;--B:#f0a545;--W:#62bd85;--onF:#10151a;--onB:#10151a;--onW:#10151a}}
+body{margin:0 auto;max-width:1500px;padding:16px;background:var(--bg);color:var(--fg);
+font:14px/1.45 system-ui,-apple-system,"Segoe UI",Roboto,"DejaVu Sans",sans-serif}
+h1{font-size:20px;margin:0 0 4px}h2{font-size:15px;margin:20px 0 6px}
+.bar{display:flex;flex-wrap:wrap;gap:8px 14px;align-items:center;color:var(--dim);margin:6px 0}
+.bar:empty{display:none}
+.bar label{display:inline-flex;gap:5px;align-items:center}
+.key{display:inline-block;width:11px;height:11px;border-radius:2px;margin-right:4px}
+canvas{display:block;width:100%;background:var(--card);border:1px solid var(--line);border-radius:6px;
+box-sizing:border-box;touch-action:pan-y}
+canvas:focus-visible{outline:1px solid var(--F)}
+.figures{display:flex;flex-wrap:wrap;gap:14px;align-items:flex-start;margin:10px 0}
+.scroll{overflow-x:auto;background:var(--card);border:1px solid var(--line);border-radius:6px;max-width:100%;
+box-sizing:border-box}
+table{border-collapse:collapse;font-variant-numeric:tabular-nums;margin:4px 0}
+td,th{padding:1px 14px;text-align:right;white-space:nowrap}
+tbody th{font-weight:normal;color:var(--dim);text-align:left}
+@media (max-width:600px){td,th{padding:1px 8px;white-space:normal}}
+.note{color:var(--dim);margin:2px 0}
+ul.note{padding-left:18px}
+select,button{font:inherit;color:inherit;background:var(--card);border:1px solid var(--line);
+border-radius:5px;padding:2px 8px}
+#tip{position:fixed;pointer-events:none;display:none;max-width:min(420px,90vw);
+background:var(--card);color:var(--fg);border:1px solid var(--line);border-radius:6px;
+padding:7px 10px;font-size:12.5px;box-shadow:0 3px 14px #0003;
+white-space:pre-line;z-index:9;font-variant-numeric:tabular-nums}
+.panels{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(300px,100%),1fr));gap:14px}
+)css";
+
+/// What stands between the table of figures and the script.
+inline constexpr std::string_view html_body = R"html(<h2>Timelines</h2>
+<div class="bar"><span id="choices" class="bar"></span><label>colour by
+<select id="colour"><option>pass</option><option>sample</option></select></label>
+<span><i class="key" style="background:var(--F)"></i>forward</span>
+<span><i class="key" style="background:var(--B)"></i>backward</span>
+<span><i class="key" style="background:var(--idle)"></i>idle</span>
+<span><button id="in" title="zoom in">+</button> <button id="out" title="zoom out">−</button>
+<button id="reset">whole step</button></span><span>wheel or + and −: zoom; drag or arrows: move</span></div>
+<canvas id="timeline" tabindex="0"></canvas>
+<p class="note">Tasks too narrow to tell apart: the height of a colour is its share of the time.</p>
+<div id="memory-part"><h2>Memory of each stage, per device</h2><div id="stages" class="bar"></div>
+<canvas id="memory"></canvas></div>
+<h2>Pack durations</h2>
+<div class="panels"><div>forward, mean over the stages<canvas id="violin0"></canvas></div>
+<div>backward, mean over the stages<canvas id="violin1"></canvas></div>
+<div>forward, 1 = mean pack of its pipeline<canvas id="violin2"></canvas></div>
+<div>backward, 1 = mean pack of its pipeline<canvas id="violin3"></canvas></div></div>
+<p class="note">Lines inside: quartiles.</p>
+<div id="tip"></div>
+)html";
+
+}  // namespace slimpack::detail
