@@ -10,6 +10,7 @@
 #include "options.hpp"
 #include "output.hpp"
 #include "planners.hpp"
+#include "progress.hpp"
 #include "slimpack/model/presets.hpp"
 #include "slimpack/plan/json.hpp"
 #include "slimpack/plan/timeline.hpp"
@@ -63,6 +64,8 @@ int plan(const std::vector<std::string>& arguments) {
   const JobOptions job = job_options(*values);
   const Lengths lengths = read_lengths_from(job.lengths);
   require_batches(job, lengths, 1);
+  Progress progress(1, job.quiet ? nullptr : &std::cerr);
+  progress.begin(planner.name);
   const Plan plan = planner.plan(batch(job, lengths, 0), job);
   validate(plan);
   write_output((*values)["output"].as<std::string>(), to_json(plan));
@@ -80,6 +83,7 @@ int check(const std::vector<std::string>& arguments) {
   std::cout << path << ": valid; " << plan.pipelines.size() << " pipelines, " << plan.forward.packs.size()
             << " forward and " << plan.backward.packs.size() << " backward packs, step " << plan.step.seconds
             << " s\n";
+  for (const std::string& note : plan.notes) std::cout << path << ": note: " << note << '\n';
   return 0;
 }
 
@@ -102,12 +106,15 @@ int presets(const std::vector<std::string>& arguments) {
     std::printf("%-12s %7d %7d %6d %9d %9d %6d %7d %10.1fB\n", m.name.c_str(), m.layers, m.hidden, m.heads,
                 m.kv_heads, m.head_dim, m.ffn, m.vocab, parameters(m) / 1e9);
   }
-  std::printf("\n%-8s %9s %6s %8s %8s %8s %9s %9s %9s\n", "device", "TFLOP/s", "GEMM", "attn F", "attn B",
-              "GB", "mem TB/s", "link GB/s", "net GB/s");
+  std::printf("\n%-8s %7s %5s %6s %6s %8s %8s %14s %14s %14s %6s\n", "device", "TFLOP/s", "GEMM", "attn F",
+              "attn B", "mem GB", "mem TB/s", "node GB/s + us", "net GB/s + us", "host GB/s + us", "pack us");
   for (const Device& d : device_presets()) {
-    std::printf("%-8s %9.0f %6.2f %8.2f %8.2f %8.1f %9.2f %9.0f %9.0f\n", d.name.c_str(), d.peak_flops / 1e12,
+    std::printf("%-8s %7.0f %5.2f %6.2f %6.2f %8.1f %8.2f", d.name.c_str(), d.peak_flops / 1e12,
                 d.gemm_efficiency, d.attention_forward, d.attention_backward, d.memory_bytes / 1e9,
-                d.memory_bandwidth / 1e12, d.intra_node.bandwidth / 1e9, d.inter_node.bandwidth / 1e9);
+                d.memory_bandwidth / 1e12);
+    for (const Link& link : {d.intra_node, d.inter_node, d.host})
+      std::printf(" %8.0f + %3.0f", link.bandwidth / 1e9, link.latency * 1e6);
+    std::printf(" %7.0f\n", d.pack_overhead * 1e6);
   }
   return 0;
 }

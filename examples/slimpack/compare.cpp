@@ -1,20 +1,17 @@
 #include <algorithm>
-#include <atomic>
 #include <chrono>
-#include <cstdio>
-#include <exception>
-#include <mutex>
+#include <iostream>
 #include <sstream>
 #include <string>
-#include <system_error>
-#include <thread>
 #include <vector>
 
 #include "arguments.hpp"
 #include "commands.hpp"
 #include "options.hpp"
 #include "output.hpp"
+#include "parallel.hpp"
 #include "planners.hpp"
+#include "progress.hpp"
 #include "slimpack/plan/html.hpp"
 #include "slimpack/plan/timeline.hpp"
 #include "table.hpp"
@@ -25,72 +22,17 @@ namespace po = boost::program_options;
 
 namespace {
 
-/// Says on standard error how far a long run is, once a second at most and not before the first second is over.
-class Progress {
- public:
-  Progress(std::size_t all, bool quiet) : all_(all), quiet_(quiet) {}
-
-  /// One more batch is planned. Any thread may call it.
-  void advance(const std::string& planner) {
-    const std::lock_guard lock(mutex_);
-    ++done_;
-    const auto now = std::chrono::steady_clock::now();
-    if (quiet_ || now - last_ < std::chrono::seconds(1)) return;
-    last_ = now;
-    std::fprintf(stderr, "slimpack: %zu of %zu plans (%s)\n", done_, all_, planner.c_str());
-  }
-
- private:
-  std::mutex mutex_;
-  std::size_t done_ = 0;
-  std::size_t all_;
-  bool quiet_;
-  std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
-};
-
 /// What a planner made of the successive batches.
 struct Planned {
   Row sums;
   Plan first;  ///< plan of the first batch; the others' figures are enough
 };
 
-/// Calls `work(i)` for every i < count on up to `threads` threads, this one included. The exception of the lowest i
-/// is thrown again: indices are handed out in order, so every one below a failed one has run.
-template <class Work>
-void for_each_index(std::size_t count, std::size_t threads, const Work& work) {
-  std::atomic<std::size_t> next{0};
-  std::atomic<bool> failed{false};
-  std::vector<std::exception_ptr> errors(count);
-  const auto take = [&] {
-    while (!failed) {
-      const std::size_t i = next++;
-      if (i >= count) return;
-      try {
-        work(i);
-      } catch (...) {
-        errors[i] = std::current_exception();
-        failed = true;
-      }
-    }
-  };
-  {
-    std::vector<std::jthread> helpers;
-    try {
-      while (helpers.size() + 1 < std::min(threads, count)) helpers.emplace_back(take);
-    } catch (const std::system_error&) {
-      // The system grants no more threads; those that run do the work.
-    }
-    take();
-  }
-  for (const std::exception_ptr& error : errors) {
-    if (error) std::rethrow_exception(error);
-  }
-}
-
 Planned plan_all(const Planner& planner, const JobOptions& options, const Lengths& lengths,
                  std::size_t iterations, std::size_t threads, Progress& progress) {
   Planned planned;
   std::vector<Row> rows(iterations);
+  progress.begin(planner.name);
   for_each_index(iterations, threads, [&](std::size_t i) {
     const std::vector<Tokens> tokens = batch(options, lengths, i);
     const auto start = std::chrono::steady_clock::now();
@@ -98,7 +40,7 @@ Planned plan_all(const Planner& planner, const JobOptions& options, const Length
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
     rows[i] = figures(plan, seconds.count(), static_cast<double>(options.job.layout.devices()));
     if (i == 0) planned.first = std::move(plan);
-    progress.advance(planner.name);
+    progress.advance();
   });
   planned.sums.planner = planner.name;
   for (const Row& row : rows) add(planned.sums, row);
@@ -171,7 +113,7 @@ int compare(const std::vector<std::string>& arguments) {
 
   std::vector<Row> rows;
   std::vector<Plan> first;
-  Progress progress(planners.size() * iterations, job.quiet);
+  Progress progress(planners.size() * iterations, job.quiet ? nullptr : &std::cerr);
   for (const Planner* planner : planners) {
     Planned planned = plan_all(*planner, job, lengths, iterations, threads, progress);
     rows.push_back(planned.sums);

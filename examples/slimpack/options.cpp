@@ -37,7 +37,13 @@ po::options_description job_description() {
       "attention-backward", number(), "fraction of the peak")("memory-bytes", number())(
       "memory-bandwidth", number(), "bytes/s")("pack-overhead", number(), "seconds")(
       "nvlink-bandwidth", number(), "bytes/s")("network-bandwidth", number(), "bytes/s")(
-      "host-bandwidth", number(), "bytes/s")("devices-per-node", size());
+      "host-bandwidth", number(), "bytes/s")("nvlink-latency", number(), "seconds")(
+      "network-latency", number(), "seconds")("host-latency", number(), "seconds")("devices-per-node",
+                                                                                   size());
+  po::options_description time("Time");
+  time.add_options()("exchange", po::value<std::string>()->value_name("WAY")->default_value("cheapest"),
+                     "of context parallelism: ring, ulysses, or cheapest for each slice")(
+      "sync-overlap", number(), "share of the gradient synchronisation hidden behind the backward pass");
   po::options_description memory("Memory");
   memory.add_options()("zero", size()->default_value(1), "ZeRO stage, 0 to 3")(
       "reserve-bytes", number(), "kept free")("offload", number(), "share of the activations in host memory");
@@ -50,7 +56,7 @@ po::options_description job_description() {
                                                                 "backward packs as the forward ones");
   po::options_description all;
   all.add_options()("quiet,q", "no progress on standard error");
-  all.add(batch).add(job).add(planner).add(memory).add(model).add(device);
+  all.add(batch).add(job).add(planner).add(time).add(memory).add(model).add(device);
   return all;
 }
 
@@ -77,6 +83,7 @@ Transformer model_from(const po::variables_map& values) {
 
 Device device_from(const po::variables_map& values) {
   Device d = device_preset(values["device"].as<std::string>());
+  const Device preset = d;
   override_with(values, "peak-flops", d.peak_flops);
   override_with(values, "gemm-efficiency", d.gemm_efficiency);
   override_with(values, "attention-forward", d.attention_forward);
@@ -87,8 +94,19 @@ Device device_from(const po::variables_map& values) {
   override_with(values, "nvlink-bandwidth", d.intra_node.bandwidth);
   override_with(values, "network-bandwidth", d.inter_node.bandwidth);
   override_with(values, "host-bandwidth", d.host.bandwidth);
+  override_with(values, "nvlink-latency", d.intra_node.latency);
+  override_with(values, "network-latency", d.inter_node.latency);
+  override_with(values, "host-latency", d.host.latency);
   override_with(values, "devices-per-node", d.devices_per_node);
+  if (d != preset) d.name += "-modified";
   return d;
+}
+
+ContextExchange exchange_from(const std::string& name) {
+  if (name == "ring") return ContextExchange::ring;
+  if (name == "ulysses") return ContextExchange::ulysses;
+  require(name == "cheapest", "--exchange is '", name, "'; expected ring, ulysses or cheapest");
+  return ContextExchange::cheapest;
 }
 
 std::size_t at_least(const po::variables_map& values, const char* name, std::int64_t least) {
@@ -121,6 +139,8 @@ JobOptions job_options(const po::variables_map& values) {
   override_with(values, "reserve-bytes", o.memory.reserve_bytes);
   override_with(values, "offload", o.memory.offload);
   o.cost.offload = o.memory.offload;
+  o.cost.exchange = exchange_from(values["exchange"].as<std::string>());
+  override_with(values, "sync-overlap", o.cost.sync_overlap);
   o.slimpack.tile = static_cast<Tokens>(at_least(values, "tile", 1));
   require(o.slimpack.tile <= most_tokens, "--tile is ", o.slimpack.tile, "; expected 1 to 2^40");
   if (values.count("packs") != 0) o.slimpack.packs = at_least(values, "packs", 1);

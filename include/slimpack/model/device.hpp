@@ -12,6 +12,7 @@ struct Link {
   double latency = 0.0;    ///< seconds
 
   [[nodiscard]] constexpr double seconds(double bytes) const { return latency + bytes / bandwidth; }
+  friend bool operator==(const Link&, const Link&) = default;
 };
 
 /// An accelerator and its surroundings: the constants that turn FLOPs and bytes into seconds. Peak rates are
@@ -29,6 +30,8 @@ struct Device {
   Link inter_node;                  ///< network interface, per device
   Link host;                        ///< PCIe, for offloading
   int devices_per_node = 8;
+
+  friend bool operator==(const Device&, const Device&) = default;
 };
 
 /// @throws InvalidInput naming the first constant that no device can have.
