@@ -13,8 +13,8 @@ int main() {
                           .layout = {.dp = 2, .tp = 4, .pp = 4}};
   const slimpack::Plan plan = slimpack::plan_slimpack(lengths, job);
 
-  std::printf("step %.3f s, at most %.1f %% above the best possible\n", plan.step.seconds,
-              100.0 * plan.step.gap());
+  std::printf("step %.3f s; no plan on these pipelines takes less than %.3f s\n", plan.step.seconds,
+              plan.step.lower_bound_seconds);
   const slimpack::PipelinePlan& pipeline = plan.pipelines.front();
   for (const slimpack::Task task : pipeline.order.front()) {
     std::printf("%s:", to_string(task).c_str());

@@ -15,8 +15,8 @@
 using namespace slimpack;
 
 TEST_CASE("every index is worked on once, on any number of threads", "[threads]") {
-  for (const std::size_t threads : {1, 2, 3, 8}) {
-    for (const std::size_t count : {0, 1, 2, 7, 100}) {
+  for (const std::size_t threads : {1u, 2u, 3u, 8u}) {
+    for (const std::size_t count : {0u, 1u, 2u, 7u, 100u}) {
       std::vector<int> done(count, 0);
       command::for_each_index(count, threads, [&](std::size_t i) { done[i] += static_cast<int>(i) + 1; });
       for (std::size_t i = 0; i < count; ++i) CHECK(done[i] == static_cast<int>(i) + 1);
