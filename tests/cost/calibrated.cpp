@@ -124,8 +124,30 @@ TEST_CASE("memory counts weights, gradients, optimiser and activations") {
         memory.workspace_bytes(3, Pass::forward, 1000, 0));
   CHECK(memory.workspace_bytes(3, Pass::backward, 1000, 1) >
         memory.workspace_bytes(3, Pass::backward, 1000, 0));
-  CHECK(TransformerMemory(one, {.offload = 0.5}).activation_bytes(3, 0) < memory.activation_bytes(3, 0));
   CHECK_THROWS_WITH(TransformerMemory(one, {.zero_stage = 4}), Catch::Contains("zero_stage is 4"));
+}
+
+TEST_CASE("memory counts working sets, chunks of logits and buffers for host transfers") {
+  Job one = job();
+  one.layout = {.dp = 4, .tp = 2, .cp = 3, .pp = 8};
+  const double ranks = 6, layer = (2.0 * (4 * 5120 + 2 * 128 * 80 + 3 * 13824) + 4 * 40) / ranks;
+  const double working = (2.0 * 2 * 5120 + 2.0 * 2 * 13824) / ranks;
+  const TransformerMemory plain(one, {.head_chunk_tokens = 250, .kv_gradient_element_bytes = 4});
+  CHECK(plain.workspace_bytes(3, Pass::forward, 900, 0) == Approx(900 * working));
+  CHECK(plain.workspace_bytes(3, Pass::forward, 900, 2) == Approx(900 * working));
+  CHECK(plain.workspace_bytes(3, Pass::backward, 900, 0) == Approx(900 * working));
+  CHECK(plain.workspace_bytes(3, Pass::backward, 900, 2) == Approx(900 * (working + layer)));
+  CHECK(plain.workspace_bytes(7, Pass::forward, 900, 0) == Approx(900 * working + 250 * 6.0 * 32000 / 2));
+  CHECK(plain.workspace_bytes(7, Pass::forward, 300, 0) == Approx(300 * working + 100 * 6.0 * 32000 / 2));
+  CHECK(plain.kv_gradient_bytes(3) == Approx(5 * 4.0 * 2 * 5120 / ranks));
+
+  const TransformerMemory offloaded(one, {.offload = 0.75});
+  CHECK(offloaded.activation_bytes(3, 0) == Approx(5 * layer * 0.25));
+  CHECK(offloaded.workspace_bytes(3, Pass::forward, 900, 0) == Approx(900 * (working + 2 * 0.75 * layer)));
+  CHECK(offloaded.static_bytes(3) == TransformerMemory(one).static_bytes(3));
+  CHECK_THROWS_WITH(TransformerMemory(one, {.offload = 1.5}), Catch::Contains("offload is 1.5"));
+  CHECK_THROWS_WITH(TransformerMemory(one, {.head_chunk_tokens = 0}),
+                    Catch::Contains("head_chunk_tokens is 0"));
 }
 
 TEST_CASE("pack times are sums over slices plus a constant, for any kind of model") {
