@@ -36,11 +36,14 @@ int run(const std::vector<std::string>& arguments) {
   if (name == "check") return check(rest);
   if (name == "trace") return trace(rest);
   if (name == "presets") return presets(rest);
-  if (name == "--help" || name == "-h") {
+  const bool help = name == "--help" || name == "-h";
+  slimpack::require(help || name == "--version", "unknown command '", name, "'; ", commands);
+  slimpack::require(rest.empty(), "unexpected argument '", rest.empty() ? "" : rest.front(), "' behind ",
+                    name);
+  if (help) {
     std::cout << usage;
     return 0;
   }
-  slimpack::require(name == "--version", "unknown command '", name, "'; ", commands);
   std::cout << "slimpack " << slimpack::version_major << '.' << slimpack::version_minor << '.'
             << slimpack::version_patch << '\n';
   return 0;

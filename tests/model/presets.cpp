@@ -35,6 +35,12 @@ TEST_CASE("impossible jobs name the value") {
   CHECK_THROWS_WITH(validate(job), Catch::Contains("dp is 0"));
   job.layout = {.tp = 3};
   CHECK_THROWS_WITH(validate(job), Catch::Contains("tp is 3"));
+  job.layout = {.dp = 4, .tp = 4, .cp = 2147483647, .pp = 8};
+  CHECK_THROWS_WITH(validate(job), Catch::Contains("cp 2147483647") && Catch::Contains("at most"));
+  job.layout = {.dp = 1 << 20, .cp = 1 << 10, .pp = 1};
+  CHECK_NOTHROW(validate(job));
+  job.layout.pp = 2;
+  CHECK_THROWS_WITH(validate(job), Catch::Contains("more than 2147483647 devices"));
   job.layout = {};
   job.device.gemm_efficiency = 1.5;
   CHECK_THROWS_WITH(validate(job), Catch::Contains("gemm_efficiency is 1.5"));

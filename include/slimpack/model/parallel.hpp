@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 #include "slimpack/core/error.hpp"
@@ -56,6 +57,13 @@ inline void validate(const Job& job) {
   positive("tp", job.layout.tp);
   positive("cp", job.layout.cp);
   positive("pp", job.layout.pp);
+  std::int64_t devices = 1;
+  for (const std::int32_t size : {job.layout.dp, job.layout.tp, job.layout.cp, job.layout.pp}) {
+    devices *= size;
+    require(devices <= std::numeric_limits<std::int32_t>::max(), "dp ", job.layout.dp, ", tp ", job.layout.tp,
+            ", cp ", job.layout.cp, ", pp ", job.layout.pp, " ask for more than ",
+            std::numeric_limits<std::int32_t>::max(), " devices; expected at most that many");
+  }
   require(job.layout.pp <= job.model.layers, "pp is ", job.layout.pp, "; expected at most the ",
           job.model.layers, " layers of model '", job.model.name, "'");
   require(job.model.heads % job.layout.tp == 0, "tp is ", job.layout.tp, "; expected a divisor of the ",
