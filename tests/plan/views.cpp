@@ -37,12 +37,19 @@ nlohmann::json page_data(const std::string& page) {
 
 /// A page's tasks, decoded, are those of the timeline to a microsecond.
 void check_stages(const nlohmann::json& data, const Plan& plan, const Timeline& timeline) {
+  std::size_t on_path = 0;
   for (std::size_t i = 0; i < data["pipelines"].size(); ++i) {
     const std::size_t p = data["pipelines"][i];
     for (std::size_t s = 0; s < plan.pipelines[p].stages(); ++s) {
       const std::vector<std::int64_t> flat = data["stages"][i][s];
       const auto& order = plan.pipelines[p].order[s];
       REQUIRE(flat.size() == 3 * order.size());
+      const std::vector<std::uint32_t> critical = data["critical"][i][s];
+      on_path += critical.size();
+      for (const std::uint32_t key : critical) {
+        const Task task{static_cast<Pass>(key % 3), key / 3};
+        CHECK(std::find(order.begin(), order.end(), task) != order.end());
+      }
       std::int64_t now = 0;
       for (std::size_t k = 0; k < order.size(); ++k) {
         CHECK(flat[3 * k] / 3 == order[k].pack);
@@ -53,6 +60,7 @@ void check_stages(const nlohmann::json& data, const Plan& plan, const Timeline& 
       }
     }
   }
+  CHECK(on_path >= timeline.critical_path.size());
 }
 
 }  // namespace

@@ -58,28 +58,27 @@ inline std::string grouped(Tokens value) {
   return digits;
 }
 
-inline std::string percent(double part, double whole) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.1f%%", whole > 0 ? 100.0 * part / whole : 0.0);
+inline std::string formatted(const char* format, double value) {
+  char text[64];
+  std::snprintf(text, sizeof text, format, value);
   return text;
 }
 
 /// What the page knows of a plan without being told: how it shares the devices, and why stages are idle.
 inline std::vector<PageFigure> plan_figures(std::span<const PlanView> views) {
-  std::vector<PageFigure> figures{{"layout", {}},
-                                  {"idle in warm-up", {}},
-                                  {"idle by dependency", {}},
-                                  {"idle by imbalance", {}},
-                                  {"idle in cool-down", {}}};
+  std::vector<PageFigure> figures{{"dp × tp × cp × pp", {}}, {"busiest stage, busiest replica / mean", {}},
+                                  {"idle in warm-up", {}},   {"idle by dependency", {}},
+                                  {"idle by imbalance", {}}, {"idle in cool-down", {}}};
   for (const PlanView& view : views) {
     const PipelinePlan& pipeline = view.plan->pipelines.front();
-    figures[0].values.push_back(concat("dp ", view.plan->pipelines.size(), ", tp ", pipeline.tp, ", cp ",
-                                       pipeline.cp, ", pp ", pipeline.stages()));
+    figures[0].values.push_back(concat(view.plan->pipelines.size(), " × ", pipeline.tp, " × ", pipeline.cp,
+                                       " × ", pipeline.stages()));
+    figures[1].values.push_back(formatted("%.3f", plan_metrics(*view.plan).busiest_stage_imbalance));
     const BubbleSplit<>& time = view.timeline->bubble_sum;
     const double causes[] = {time.warm_up, time.dependency, time.imbalance, time.cool_down};
     const double all = std::accumulate(std::begin(causes), std::end(causes), time.busy);
     for (std::size_t i = 0; i < std::size(causes); ++i) {
-      figures[i + 1].values.push_back(percent(causes[i], all));
+      figures[i + 2].values.push_back(formatted("%.1f%%", all > 0 ? 100.0 * causes[i] / all : 0.0));
     }
   }
   return figures;

@@ -67,7 +67,7 @@ function describeMemory(x, y) {
 
 // Estimates a density with a Gaussian kernel, cut at the least and the largest value.
 function violin(canvas, pass, field) {
-  const [g, width] = fit(canvas, 240), base = 214, height = 196, bins = 140;
+  const [g, width] = fit(canvas, 244), base = 214, height = 196, bins = 140;
   const sets = DATA.map(plan => plan.durations[pass][field]);
   const top = Math.max(...sets.map(set => set.at(-1) || 0)) * 1.05 || 1, band = top / 90;
   const unit = field === 'share' ? [1e3, ''] : top >= 1e6 ? [1e6, ' s'] : [1e3, ' ms'];
@@ -93,7 +93,8 @@ function violin(canvas, pass, field) {
       horizontal(g, theme.fg, at, centre - half * .5, centre + half * .5);
     }
     g.setLineDash([]); g.fillStyle = theme.fg; g.textAlign = 'center';
-    g.fillText(DATA[i].title, centre, base + 15);
+    const crowded = g.measureText(DATA[i].title).width > room - 12;
+    g.fillText(DATA[i].title, centre, base + (crowded && i % 2 ? 26 : 14));
   });
 }
 
@@ -154,7 +155,7 @@ addEventListener('keydown', e => {
 $('in').onclick = () => zoom(.6);
 $('out').onclick = () => zoom(1 / .6);
 $('reset').onclick = () => look(0, end);
-$('colour').onchange = redraw;
+$('colour').onchange = $('critical').onchange = () => redraw();
 DATA.forEach((plan, i) => {
   const choice = document.createElement('select'), label = document.createElement('label');
   plan.pipelines.forEach((p, n) => choice.add(new Option('pipeline ' + p, n)));
@@ -174,6 +175,7 @@ addEventListener('resize', () => redraw(true));
 matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => { readTheme(); redraw(true); });
 for (const [key, value] of new URLSearchParams(location.hash.slice(1))) {
   if (key === 'colour') $('colour').value = value;
+  if (key === 'critical') $('critical').checked = value === 'on';
   if (key === 'view') view = value.split('-').map(v => +v * end);
 }
 readTheme();

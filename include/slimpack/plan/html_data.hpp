@@ -83,17 +83,32 @@ inline std::vector<std::size_t> drawn_pipelines(const Timeline& timeline, std::s
   return order;
 }
 
-/// A stage's tasks as one list, three numbers each: 3 * pack + pass, microseconds since the task before,
-/// duration.
+/// A task as one number.
+inline std::uint64_t task_key(Task task) {
+  return 3 * std::uint64_t{task.pack} + static_cast<std::uint64_t>(task.pass);
+}
+
+/// A stage's tasks as one list, three numbers each: key, microseconds since the task before, duration.
 inline void append_tasks(const std::vector<Task>& order, const std::vector<TaskTime>& times,
                          std::string& out) {
   std::int64_t now = 0;
   append_list(order.size(), out, [&](std::size_t i) {
     const std::int64_t start = microseconds(times[i].start), finish = microseconds(times[i].finish);
-    out += concat(3 * std::uint64_t{order[i].pack} + static_cast<unsigned>(order[i].pass), ',', start - now,
-                  ',', finish - start);
+    out += concat(task_key(order[i]), ',', start - now, ',', finish - start);
     now = finish;
   });
+}
+
+/// Keys of the tasks on the critical path, [pipeline][stage]; those of a merged pack on all members.
+inline std::vector<std::vector<std::vector<std::uint64_t>>> critical_keys(const Plan& plan,
+                                                                          const Timeline& timeline) {
+  std::vector<std::vector<std::vector<std::uint64_t>>> keys;
+  for (const auto& pipeline : timeline.stages) keys.emplace_back(pipeline.size());
+  for (const PlanGraph::Node& node : timeline.critical_path) {
+    for (const PipelineId p : plan.of(node.task.pass).pipelines[node.task.pack])
+      keys[p][node.stage].push_back(task_key(node.task));
+  }
+  return keys;
 }
 
 /// Points of a curve as one list: microseconds and megabytes in turn, each since the point before.
@@ -173,6 +188,11 @@ inline void append_plan(const PlanView& view, std::span<const std::size_t> pipel
   out += ",\n\"stages\":";
   append_stages(view.timeline->stages, [&](std::size_t p, std::size_t s) {
     append_tasks(plan.pipelines[p].order[s], view.timeline->stages[p][s], out);
+  });
+  out += ",\n\"critical\":";
+  const auto keys = critical_keys(plan, *view.timeline);
+  append_stages(keys, [&](std::size_t p, std::size_t s) {
+    append_list(keys[p][s].size(), out, [&](std::size_t i) { out += concat(keys[p][s][i]); });
   });
   if (view.memory != nullptr) {
     out += ",\n\"memory\":";

@@ -39,7 +39,7 @@ const spread = width => (width - left - right) / (view[1] - view[0]);
 // The plan's drawn pipeline, each stage's tasks as arrays by place in its order.
 function tasksOf(plan, i) {
   plan.decoded ??= [];
-  return plan.decoded[i] ??= plan.stages[i].map(flat => {
+  return plan.decoded[i] ??= plan.stages[i].map((flat, s) => {
     const n = flat.length / 3, key = new Int32Array(n);
     const start = new Float64Array(n), finish = new Float64Array(n);
     for (let k = 0, now = 0; k < n; ++k) {
@@ -47,7 +47,7 @@ function tasksOf(plan, i) {
       start[k] = now + flat[3 * k + 1];
       now = finish[k] = start[k] + flat[3 * k + 2];
     }
-    return { key, start, finish };
+    return { key, start, finish, critical: new Set(plan.critical[i][s]) };
   });
 }
 function firstAfter(list, value) {
@@ -123,9 +123,10 @@ function drawStage(g, plan, tasks, top, width) {
     }
     parts = [];
   };
-  const wide = [];
+  const wide = [], critical = [];
   for (let k = firstAfter(tasks.finish, view[0]); k < tasks.key.length && tasks.start[k] < view[1]; ++k) {
     const a = Math.max(left, at(tasks.start[k])), b = Math.min(width - right, at(tasks.finish[k]));
+    if (tasks.critical.has(tasks.key[k])) critical.push([a, Math.max(1, b - a)]);
     if (b - a >= 2) { wide.push([k, a, b]); continue; }
     const colour = paint(plan, tasks.key[k]);
     for (let c = Math.floor(a / step); c * step < b; ++c) {
@@ -146,6 +147,9 @@ function drawStage(g, plan, tasks, top, width) {
     g.fillStyle = bySample ? '#10151a' : theme['on' + letter]; g.textAlign = 'center';
     g.fillText(letter + Math.floor(tasks.key[k] / 3), (a + b) / 2, top + 11.5);
   }
+  if (!$('critical').checked) return;
+  g.fillStyle = theme.fg;
+  for (const [a, length] of critical) g.fillRect(a, top - 1, length, 2);
 }
 let rows = [];
 function timelines() {
@@ -180,12 +184,14 @@ function sliceLines(slices) {
   if (slices.length > 24) lines.push(`and ${slices.length / 3 - 8} more`);
   return lines.join('\n');
 }
-function describeTask(plan, key, start, finish) {
+function describeTask(plan, tasks, k) {
+  const key = tasks.key[k], start = tasks.start[k], finish = tasks.finish[k];
   const pack = packOf(plan, key), slices = pack[1];
   let tokens = 0;
-  for (let k = 0; k < slices.length; k += 3) tokens += slices[k + 2] - slices[k + 1];
+  for (let i = 0; i < slices.length; i += 3) tokens += slices[i + 2] - slices[i + 1];
   return `${['forward pack', 'backward pack', 'weight gradient of pack'][key % 3]} ${Math.floor(key / 3)}` +
-    `${pack[0] > 1 ? `, merged over ${pack[0]} pipelines` : ''}\n` +
+    `${pack[0] > 1 ? `, merged over ${pack[0]} pipelines` : ''}` +
+    `${tasks.critical.has(key) ? ', on the critical path' : ''}\n` +
     `${seconds(start)} to ${seconds(finish)}, takes ${seconds(finish - start)}\n` +
     `${tokens.toLocaleString('en')} tokens in ${slices.length / 3} slice${slices.length === 3 ? '' : 's'}\n` +
     sliceLines(slices);
@@ -199,7 +205,7 @@ function describe(x, y) {
   const where = `${plan.title}, pipeline ${plan.pipelines[shown[i]]}, stage ${s}\n`;
   const k = firstAfter(tasks.finish, t);
   if (k < tasks.key.length && tasks.start[k] <= t)
-    return where + describeTask(plan, tasks.key[k], tasks.start[k], tasks.finish[k]);
+    return where + describeTask(plan, tasks, k);
   const from = k > 0 ? tasks.finish[k - 1] : 0, to = k < tasks.key.length ? tasks.start[k] : plan.end;
   return where + `idle from ${seconds(from)} to ${seconds(to)}, for ${seconds(to - from)}`;
 }

@@ -47,10 +47,12 @@ inline constexpr std::string_view html_body = R"html(<h2>Timelines</h2>
 <span><i class="key" style="background:var(--F)"></i>forward</span>
 <span><i class="key" style="background:var(--B)"></i>backward</span>
 <span><i class="key" style="background:var(--idle)"></i>idle</span>
+<label><input type="checkbox" id="critical" checked>critical path (line above)</label>
 <span><button id="in" title="zoom in">+</button> <button id="out" title="zoom out">−</button>
-<button id="reset">whole step</button></span><span>wheel or + and −: zoom; drag or arrows: move</span></div>
+<button id="reset">whole step</button></span></div>
 <canvas id="timeline" tabindex="0"></canvas>
-<p class="note">Tasks too narrow to tell apart: the height of a colour is its share of the time.</p>
+<p class="note">Wheel or + and −: zoom; drag or arrows: move. Where tasks are too narrow to tell apart, the height of a
+colour is its share of the time.</p>
 <div id="memory-part"><h2>Memory of each stage, per device</h2><div id="stages" class="bar"></div>
 <canvas id="memory"></canvas></div>
 <h2>Pack durations</h2>
