@@ -98,7 +98,8 @@ std::string to_text(std::span<const Row> rows) {
   std::string text = padded("planner", -static_cast<int>(longest));
   for (const Column& column : columns) text += padded(column.heading, column.width);
   for (const Row& row : rows) {
-    text += "\n" + padded(row.planner, -static_cast<int>(longest));
+    text += '\n';
+    text += padded(row.planner, -static_cast<int>(longest));
     for (const Column& column : columns) text += padded(value(column, row), column.width);
   }
   return text + "\n";

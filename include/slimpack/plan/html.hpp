@@ -54,7 +54,8 @@ inline std::string escaped(std::string_view text) {
 /// An integer with its thousands apart.
 inline std::string grouped(Tokens value) {
   std::string digits = concat(value);
-  for (std::size_t at = digits.size(); at > 3 && digits[at - 4] != '-'; at -= 3) digits.insert(at - 3, ",");
+  for (std::size_t at = digits.size(); at > 3 && digits[at - 4] != '-'; at -= 3)
+    digits.insert(at - 3, 1, ',');
   return digits;
 }
 
