@@ -24,6 +24,12 @@ struct Edge {
   friend bool operator==(const Edge&, const Edge&) = default;
 };
 
+class Graph;
+
+namespace detail {
+bool store_sorted(std::size_t tasks, std::span<const Edge> edges, Graph& graph);
+}
+
 /// A directed graph of tasks, stored by successors (CSR). It holds no weights: those stand beside it, by
 /// task or by edge, so that durations change without rebuilding.
 class Graph {
@@ -47,15 +53,25 @@ class Graph {
 
   /// Successors of all tasks, by slot.
   [[nodiscard]] std::span<const TaskId> targets() const { return targets_; }
+  /// First slots of all tasks, and the number of edges: for loops that can't afford a call per task.
+  [[nodiscard]] std::span<const std::uint32_t> offsets() const { return offsets_; }
+
+  /// How many tasks each task waits for, repetitions counted, in a byte each; empty if one waits for more
+  /// than 255.
+  [[nodiscard]] std::span<const std::uint8_t> few_predecessors() const { return few_predecessors_; }
+  /// Whether every edge goes to a higher number: then the numbers are a topological order, without cycles.
+  [[nodiscard]] bool upward() const { return upward_; }
 
  private:
   template <class EachEdge>
   friend void build_graph_by(std::size_t tasks, EachEdge&& each_edge, Graph& graph);
-  friend void build_graph(std::size_t tasks, std::span<const Edge> edges, Graph& graph);
+  friend bool detail::store_sorted(std::size_t tasks, std::span<const Edge> edges, Graph& graph);
 
-  std::vector<std::uint32_t> offsets_{0};  // [task + 1]
-  std::vector<TaskId> targets_;            // [slot]
-  std::vector<EdgeId> given_;              // [slot], empty where edges came sorted by `from`
+  std::vector<std::uint32_t> offsets_{0};       // [task + 1]
+  std::vector<TaskId> targets_;                 // [slot]
+  std::vector<EdgeId> given_;                   // [slot], empty where edges came sorted by `from`
+  std::vector<std::uint8_t> few_predecessors_;  // [task], empty if one has more than 255
+  bool upward_ = true;
 };
 
 namespace detail {
@@ -63,6 +79,33 @@ namespace detail {
 inline void require_tasks(const Edge& edge, std::size_t number, std::size_t tasks) {
   require(edge.from < tasks && edge.to < tasks, "edge ", number, " goes from task ", edge.from, " to task ",
           edge.to, "; expected tasks below ", tasks);
+}
+
+/// One pass over edges that come sorted by `from`. @returns whether they do; else `graph` is undefined.
+inline bool store_sorted(std::size_t tasks, std::span<const Edge> edges, Graph& graph) {
+  graph.offsets_.resize(tasks + 1);
+  graph.targets_.resize(edges.size());
+  graph.given_.clear();
+  graph.few_predecessors_.assign(tasks, 0);
+  std::uint32_t* const offsets = graph.offsets_.data();
+  TaskId* const targets = graph.targets_.data();
+  std::uint8_t* const predecessors = graph.few_predecessors_.data();
+  bool upward = true, few = true;
+  TaskId task = 0;  // those up to it have their first slot
+  offsets[0] = 0;
+  for (std::size_t e = 0; e < edges.size(); ++e) {
+    const auto [from, to] = edges[e];
+    if (from < task) return false;
+    require_tasks(edges[e], e, tasks);
+    while (task < from) offsets[++task] = static_cast<std::uint32_t>(e);
+    targets[e] = to;
+    few &= ++predecessors[to] != 0;
+    upward &= from < to;
+  }
+  while (task < tasks) offsets[++task] = static_cast<std::uint32_t>(edges.size());
+  graph.upward_ = upward;
+  if (!few) graph.few_predecessors_.clear();
+  return true;
 }
 
 }  // namespace detail
@@ -79,16 +122,21 @@ void build_graph_by(std::size_t tasks, EachEdge&& each_edge, Graph& graph) {
   require(tasks < 0xffffffffu, tasks, " tasks; expected fewer than 4294967295");
   std::vector<std::uint32_t>& offsets = graph.offsets_;
   offsets.assign(tasks + 1, 0);
+  graph.few_predecessors_.assign(tasks, 0);
   std::size_t edges = 0;
   TaskId previous = 0;
-  bool sorted = true;
+  bool sorted = true, upward = true, few = true;
   each_edge([&](TaskId from, TaskId to) {
     detail::require_tasks({from, to}, edges, tasks);
     ++offsets[from + 1];
+    few = few && ++graph.few_predecessors_[to] != 0;
     ++edges;
     sorted = sorted && from >= previous;
+    upward = upward && from < to;
     previous = from;
   });
+  graph.upward_ = upward;
+  if (!few) graph.few_predecessors_.clear();
   require(edges < 0xffffffffu, edges, " edges; expected fewer than 4294967295");
   for (std::size_t t = 0; t < tasks; ++t) offsets[t + 1] += offsets[t];
   graph.targets_.resize(edges);
@@ -113,22 +161,7 @@ void build_graph_by(std::size_t tasks, EachEdge&& each_edge, Graph& graph) {
 inline void build_graph(std::size_t tasks, std::span<const Edge> edges, Graph& graph) {
   require(tasks < 0xffffffffu && edges.size() < 0xffffffffu, tasks, " tasks and ", edges.size(),
           " edges; expected fewer than 4294967295");
-  graph.offsets_.assign(tasks + 1, 0);
-  graph.targets_.resize(edges.size());
-  graph.given_.clear();
-  std::uint32_t* const ends = graph.offsets_.data() + 1;
-  std::size_t e = 0;
-  for (TaskId previous = 0; e < edges.size() && edges[e].from >= previous; ++e) {
-    detail::require_tasks(edges[e], e, tasks);
-    previous = edges[e].from;
-    graph.targets_[e] = edges[e].to;
-    ends[previous] = static_cast<std::uint32_t>(e + 1);
-  }
-  if (e == edges.size()) {
-    for (std::size_t t = 0; t < tasks; ++t)
-      graph.offsets_[t + 1] = std::max(graph.offsets_[t + 1], graph.offsets_[t]);
-    return;
-  }
+  if (detail::store_sorted(tasks, edges, graph)) return;
   build_graph_by(
       tasks,
       [edges](auto&& visit) {

@@ -44,7 +44,8 @@ inline void count_predecessors(const Graph& graph, std::vector<std::uint32_t>& c
 
 /// The tasks on one cycle, each before the one that waits for it. Every task that still waits has a
 /// predecessor that still waits; walking back must meet a task again.
-inline std::vector<TaskId> find_cycle(const Graph& graph, const std::vector<std::uint32_t>& waiting) {
+template <class Count>
+std::vector<TaskId> find_cycle(const Graph& graph, const std::vector<Count>& waiting) {
   constexpr TaskId none = ~TaskId{0};
   std::vector<TaskId> before(graph.size(), none);
   TaskId at = none;
@@ -63,8 +64,8 @@ inline std::vector<TaskId> find_cycle(const Graph& graph, const std::vector<std:
   return members;
 }
 
-template <class Name>
-[[noreturn]] void throw_cycle(const Graph& graph, const std::vector<std::uint32_t>& waiting, Name&& name) {
+template <class Count, class Name>
+[[noreturn]] void throw_cycle(const Graph& graph, const std::vector<Count>& waiting, Name&& name) {
   const std::vector<TaskId> members = find_cycle(graph, waiting);
   constexpr std::size_t most = 32;  // a line stays readable
   std::string text = "tasks wait for each other: ";

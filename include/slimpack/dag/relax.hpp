@@ -28,30 +28,15 @@ class Relaxation {
   Time operator()(const Graph& graph, std::span<const Time> weights, Name&& name) {
     const std::size_t n = graph.size();
     require(weights.size() == n, weights.size(), " weights for ", n, " tasks; expected one for each");
-    tasks_.assign(n, {});
-    for (const TaskId to : graph.targets()) ++tasks_[to].waiting;
-    order_.resize(n);
-    std::size_t ready = 0;
-    for (std::size_t t = 0; t < n; ++t) {
-      if (tasks_[t].waiting == 0) order_[ready++] = static_cast<TaskId>(t);
+    start_.assign(n, Time{});
+    if (graph.upward()) return relax_upward(graph, weights);
+    const auto few = graph.few_predecessors();
+    if (few.size() == n) {
+      few_.assign(few.begin(), few.end());
+      return relax_when_ready(graph, weights, few_, name);
     }
-    Time total{};
-    for (std::size_t next = 0; next < ready; ++next) {
-      const TaskId task = order_[next];
-      // A schedule's stages are as many streams through memory, more than a processor follows on its own.
-      __builtin_prefetch(weights.data() + task + 16);
-      __builtin_prefetch(graph.targets().data() + graph.first_slot(task) + 32);
-      const Time finish = tasks_[task].start + weights[task];
-      total = std::max(total, finish);
-      for (const TaskId to : graph.successors(task)) {
-        State& after = tasks_[to];
-        __builtin_prefetch(&after + 8);
-        after.start = std::max(after.start, finish);
-        if (--after.waiting == 0) order_[ready++] = to;
-      }
-    }
-    if (ready < n) throw_cycle(graph, name);
-    return total;
+    detail::count_predecessors(graph, many_);
+    return relax_when_ready(graph, weights, many_, name);
   }
 
   /// The same; a cycle is named by numbers.
@@ -60,25 +45,69 @@ class Relaxation {
   }
 
   /// Start of a task in the graph of the latest call.
-  [[nodiscard]] Time start(TaskId task) const { return tasks_[task].start; }
-  /// Tasks of the latest call's graph in the topological order that was used.
-  [[nodiscard]] std::span<const TaskId> order() const { return order_; }
+  [[nodiscard]] Time start(TaskId task) const { return start_[task]; }
 
  private:
-  struct State {  // side by side: a task's successors lie anywhere
-    Time start{};
-    std::uint32_t waiting = 0;
-  };
-
-  template <class Name>
-  [[noreturn]] void throw_cycle(const Graph& graph, Name&& name) const {
-    std::vector<std::uint32_t> waiting;
-    for (const State& task : tasks_) waiting.push_back(task.waiting);
-    detail::throw_cycle(graph, waiting, name);
+  /// Tasks in the order of their numbers.
+  Time relax_upward(const Graph& graph, std::span<const Time> weights) {
+    Time total{};
+    for (TaskId task = 0; task < weights.size(); ++task) {
+      const Time finish = start_[task] + weights[task];
+      total = std::max(total, finish);
+      for (const TaskId to : graph.successors(task)) start_[to] = std::max(start_[to], finish);
+    }
+    return total;
   }
 
-  std::vector<State> tasks_;  // [task]
-  std::vector<TaskId> order_;
+  /// Kahn's algorithm. Whether a successor is ready is as good as random to a branch predictor: it is
+  /// always written behind the queue, which grows by 0 or 1.
+  /// @param[in,out] counts predecessors that aren't done, by task.
+  template <class Count, class Name>
+  Time relax_when_ready(const Graph& graph, std::span<const Time> weights, std::vector<Count>& counts,
+                        Name&& name) {
+    queue_.resize(weights.size() + 1);
+    std::size_t ready = put_sources(counts);
+    TaskId* const queue = queue_.data();  // bytes may alias anything: pointers stay in registers
+    Time* const start = start_.data();
+    Count* const waiting = counts.data();
+    const std::uint32_t* const offsets = graph.offsets().data();
+    const TaskId* const targets = graph.targets().data();
+    Time total{};
+    for (std::size_t done = 0; done < ready; ++done) {
+      const TaskId task = queue[done];
+      const std::uint32_t begin = offsets[task], end = offsets[task + 1];
+      // A schedule's stages are as many streams through memory, more than a processor follows on its own.
+      __builtin_prefetch(offsets + task + 32);
+      __builtin_prefetch(targets + begin + 32);
+      __builtin_prefetch(weights.data() + task + 16);
+      __builtin_prefetch(start + task + 16, 1);
+      const Time finish = start[task] + weights[task];
+      total = std::max(total, finish);
+      for (std::uint32_t slot = begin; slot < end; ++slot) {
+        const TaskId to = targets[slot];
+        start[to] = std::max(start[to], finish);
+        queue[ready] = to;
+        ready += --waiting[to] == 0 ? 1 : 0;
+      }
+    }
+    if (ready < weights.size()) detail::throw_cycle(graph, counts, name);
+    return total;
+  }
+
+  /// Puts the tasks that wait for none into the queue. @returns how many.
+  template <class Count>
+  std::size_t put_sources(const std::vector<Count>& counts) {
+    std::size_t found = 0;
+    const auto next = [&](auto from) { return std::find(from, counts.end(), Count{0}); };
+    for (auto source = next(counts.begin()); source != counts.end(); source = next(source + 1))
+      queue_[found++] = static_cast<TaskId>(source - counts.begin());
+    return found;
+  }
+
+  std::vector<Time> start_;          // [task]
+  std::vector<std::uint8_t> few_;    // [task] predecessors that aren't done, where bytes can count them
+  std::vector<std::uint32_t> many_;  // [task] the same for other graphs
+  std::vector<TaskId> queue_;        // tasks that became ready, and one place behind the last
 };
 
 }  // namespace slimpack
