@@ -16,6 +16,7 @@
 #include "slimpack/model/presets.hpp"
 #include "slimpack/plan/metrics.hpp"
 #include "slimpack/plan/validate.hpp"
+#include "slimpack/slicing/formation.hpp"
 
 using namespace slimpack;
 

@@ -7,6 +7,7 @@
 
 #include "slimpack/cost/calibrated.hpp"
 #include "slimpack/model/presets.hpp"
+#include "slimpack/slicing/formation.hpp"
 
 using namespace slimpack;
 
@@ -104,6 +105,83 @@ TEST_CASE("MicroPacks are equal within 2 % where a pack holds many tiles") {
     }
   }
   CHECK(cases > 100);
+}
+
+TEST_CASE("the last pack is no larger than the others where slices cost more than their samples") {
+  for (const std::int32_t cp : {3, 5, 11}) {
+    for (const Tokens longest : {60000, 131072, 400000}) {
+      INFO("cp " << cp << ", longest " << longest);
+      const CalibratedCost cost = cost_of(cp);
+      REQUIRE_FALSE(cost.is_quadratic());
+      const std::vector<Tokens> lengths{longest, longest / 2, longest / 3, longest / 5};
+      for (const Pass pass : {Pass::forward, Pass::backward}) {
+        const auto samples = stream(lengths, cost, pass);
+        Packs packs;
+        const double total = MicroPackCutter().cut({.samples = samples}, 24, cost, pass, {}, packs);
+        check_cut(packs, lengths, pass, 128);
+        REQUIRE(packs.size() <= 24);
+        const auto count = static_cast<double>(packs.size());
+        double sum = 0.0, last = 0.0, tile = 0.0;
+        for (std::size_t k = 0; k < packs.size(); ++k) {
+          last = 0.0;
+          for (const Slice& slice : packs[k]) {
+            last += cost.pipeline_seconds(slice.begin, slice.end, pass);
+            tile = std::max(tile, cost.pipeline_seconds(slice.end - std::min<Tokens>(128, slice.size()),
+                                                        slice.end, pass));
+          }
+          sum += last;
+        }
+        CHECK(total == Approx(sum));
+        CHECK(last <= 1.02 * sum / count + tile);
+        CHECK(max_over_mean(packs, cost, pass) <= 1.02 + count * tile / sum);
+      }
+    }
+  }
+}
+
+TEST_CASE("parts around a budget are those that a search over all boundaries finds") {
+  for (unsigned seed = 1; seed <= 400; ++seed) {
+    INFO("seed " << seed);
+    std::mt19937 random(seed);
+    const auto pick = [&](Tokens lo, Tokens hi) {
+      return std::uniform_int_distribution<Tokens>(lo, hi)(random);
+    };
+    const CalibratedCost cost = cost_of(seed % 2 == 0 ? 1 : 3);
+    const Pass pass = seed % 3 == 0 ? Pass::forward : Pass::backward;
+    const Tokens tile = pick(1, 300);
+    const SampleParts<CalibratedCost> parts(cost, pass, tile);
+    const Tokens length = pick(1, 50000);
+    BegunSample sample{.length = length};
+    sample.taken = pass == Pass::forward
+                       ? pick(0, (length - 1) / tile) * tile
+                       : length - std::min(length, pick(1, (length + tile - 1) / tile) * tile);
+    const auto seconds = [&](Tokens n) {
+      const Slice slice = parts.slice(sample, n);
+      return cost.pipeline_seconds(slice.begin, slice.end, pass);
+    };
+    sample.seconds = seconds(sample.rest());
+    const double budget = sample.seconds * std::uniform_real_distribution<double>(0.0, 0.999)(random);
+    std::vector<Tokens> boundaries{0};
+    for (Tokens n = 1; n < sample.rest(); ++n) {
+      const Tokens boundary = pass == Pass::forward ? sample.taken + n : sample.rest() - n;
+      if (boundary % tile == 0) boundaries.push_back(n);
+    }
+    boundaries.push_back(sample.rest());
+    std::size_t i = 0;
+    while (seconds(boundaries[i + 1]) <= budget) ++i;
+    const auto [low, high] = parts.around(sample, budget, pick(0, length));
+    // Within a rounding of the budget, either side of a boundary will do.
+    if (std::abs(seconds(boundaries[i + 1]) - budget) > 1e-9 * budget &&
+        budget - seconds(boundaries[i]) > 1e-9 * budget) {
+      CHECK(low.tokens == boundaries[i]);
+      CHECK(high.tokens == boundaries[i + 1]);
+    }
+    CHECK(low.seconds == Approx(low.tokens == 0 ? 0.0 : seconds(low.tokens)));
+    CHECK(high.seconds == Approx(seconds(high.tokens)));
+    CHECK(parts.seconds_behind(sample, high) ==
+          Approx(high.tokens == sample.rest() ? 0.0 : seconds(sample.rest()) - high.seconds)
+              .margin(sample.seconds));
+  }
 }
 
 TEST_CASE("one long sample is cut as well as exact cuts at tiles allow") {

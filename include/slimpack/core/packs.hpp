@@ -42,6 +42,14 @@ class Packs {
   /// Ends the open pack (possibly empty) and opens the next one.
   void close() { offsets_.push_back(slices_.size()); }
 
+  /// Appends all packs of `other`. No pack is open.
+  void append(const Packs& other) {
+    assert(offsets_.back() == slices_.size());
+    const std::size_t before = slices_.size();
+    slices_.insert(slices_.end(), other.slices_.begin(), other.slices_.end());
+    for (std::size_t k = 1; k < other.offsets_.size(); ++k) offsets_.push_back(before + other.offsets_[k]);
+  }
+
   void reserve(std::size_t packs, std::size_t slices) {
     offsets_.reserve(packs + 1);
     slices_.reserve(slices);

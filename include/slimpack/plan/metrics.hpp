@@ -67,8 +67,9 @@ inline std::vector<double> busiest_stage_seconds(const Plan& plan) {
     for (std::size_t k = 0; k < pass->packs.size(); ++k) {
       const std::span<const double> seconds = pass->seconds[k];
       for (const PipelineId p : pass->pipelines[k]) {
-        stages[p].resize(std::max(stages[p].size(), seconds.size()), 0.0);
-        for (std::size_t s = 0; s < seconds.size(); ++s) stages[p][s] += seconds[s];
+        auto& sum = stages[p];
+        if (sum.size() < seconds.size()) sum.resize(seconds.size(), 0.0);
+        for (std::size_t s = 0; s < seconds.size(); ++s) sum[s] += seconds[s];
       }
     }
   }

@@ -41,9 +41,25 @@ class Ragged {
     close();
     return (*this)[size() - 1];
   }
+  /// Appends `rows` rows of the same width, whose values stand one after another.
+  void add_rows(std::size_t rows, std::span<const T> values) {
+    values_.insert(values_.end(), values.begin(), values.end());
+    close_equal(rows);
+  }
+  /// Appends the same row several times.
+  void repeat_row(std::size_t times, std::span<const T> row) {
+    for (std::size_t i = 0; i < times; ++i) values_.insert(values_.end(), row.begin(), row.end());
+    close_equal(times);
+  }
   friend bool operator==(const Ragged&, const Ragged&) = default;
 
  private:
+  /// Ends `rows` rows of equal width behind the last one.
+  void close_equal(std::size_t rows) {
+    const std::size_t begin = offsets_.back();
+    for (std::size_t i = 1; i <= rows; ++i) offsets_.push_back(begin + (values_.size() - begin) / rows * i);
+  }
+
   std::vector<T> values_;
   std::vector<std::size_t> offsets_{0};
 };

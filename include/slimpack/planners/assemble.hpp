@@ -58,21 +58,14 @@ inline void append_packs(const Packs& packs, std::span<const PipelineId> pipelin
                          std::span<const std::int32_t> recompute, PassPlan& out) {
   const std::size_t stages = recompute.size();
   const bool context_parallel = pipelines.size() > 1 || job.layout.cp > 1;
-  for (std::size_t k = 0; k < packs.size(); ++k) {
-    for (const Slice& slice : packs[k]) out.packs.add(slice);
-    out.packs.close();
-    for (const PipelineId p : pipelines) out.pipelines.add(p);
-    out.pipelines.close();
-    out.flops.push_back(pack_flops(job.model, packs[k], pass));
-    for (std::size_t s = 0; s < stages; ++s) out.seconds.add(seconds[k * stages + s]);
-    out.seconds.close();
-    out.transfer_seconds.push_back(transfer[k]);
-    out.sharding.push_back(context_parallel ? Sharding::per_document : Sharding::none);
-    if (pass == Pass::backward) {
-      for (const std::int32_t layers : recompute) out.recompute_layers.add(layers);
-      out.recompute_layers.close();
-    }
-  }
+  out.packs.append(packs);
+  for (std::size_t k = 0; k < packs.size(); ++k) out.flops.push_back(pack_flops(job.model, packs[k], pass));
+  out.seconds.add_rows(packs.size(), seconds.first(packs.size() * stages));
+  out.pipelines.repeat_row(packs.size(), pipelines);
+  if (pass == Pass::backward) out.recompute_layers.repeat_row(packs.size(), recompute);
+  out.transfer_seconds.insert(out.transfer_seconds.end(), transfer.begin(),
+                              transfer.begin() + static_cast<std::ptrdiff_t>(packs.size()));
+  out.sharding.resize(out.packs.size(), context_parallel ? Sharding::per_document : Sharding::none);
 }
 
 /// Number of a pack in the plan: merged packs of the group first, then the member's own.

@@ -52,10 +52,18 @@ class ScheduleSearch {
         evaluate_(lengths, cost, memory, recompute_limit, options_.micropack, options_.asymmetric,
                   options_.equal_packs) {}
 
-  /// Schedules the groups not looked at so far, until one makes the step longer than `limit` or, if asked for, is held
-  /// back by memory. @returns whether all groups were looked at.
-  bool look(Candidate& candidate, double limit, bool until_memory_bound = false) {
+  /// When to stop looking at a candidate.
+  struct Patience {
+    double seconds = std::numeric_limits<double>::infinity();  ///< a group takes longer than this
+    double ratio = std::numeric_limits<double>::infinity();    ///< or this many times as long as another
+    bool memory_bound = true;                                  ///< false: memory holds a group back
+    bool any_count = true;  ///< false: a group doesn't fit into memory with the number of packs to begin with
+  };
+
+  /// Schedules the groups not looked at so far, as long as they deserve it. @returns whether all were looked at.
+  bool look(Candidate& candidate, const Patience& patience) {
     candidate.schedules.resize(candidate.groups.size());
+    double fastest = infinite;
     while (candidate.looked_at() < candidate.groups.size()) {
       const std::size_t g = candidate.looked_at();
       if (g == 1) calibrate(candidate.groups.back());
@@ -64,9 +72,15 @@ class ScheduleSearch {
       evaluate_(candidate.groups[g],
                 {.packs = options_.counts[first_], .members = members, .enough = candidate.seconds},
                 schedule);
-      if (schedule.seconds == infinite && !options_.equal_packs) search(candidate, g, members, 0.0);
+      if (schedule.seconds == infinite && !options_.equal_packs) {
+        if (!patience.any_count) return false;
+        search(candidate, g, members, 0.0);
+      }
       candidate.seconds = std::max(candidate.seconds, schedule.seconds);
-      if (candidate.seconds > limit || (until_memory_bound && schedule.memory_bound)) return false;
+      fastest = std::min(fastest, schedule.seconds);
+      if (candidate.seconds > std::min(patience.seconds, patience.ratio * fastest) ||
+          (!patience.memory_bound && schedule.memory_bound))
+        return false;
     }
     return true;
   }
@@ -79,10 +93,11 @@ class ScheduleSearch {
     }
     while (true) {
       const std::size_t g = slowest(candidate);
+      const double others = slowest_but(candidate, g);
       if (candidate.progress[g].searched || candidate.seconds <= searched_seconds(candidate) * worth_a_search)
         break;
-      search(candidate, g, members, searched_seconds(candidate));
-      candidate.seconds = candidate.schedules[slowest(candidate)].seconds;
+      search(candidate, g, members, others);
+      candidate.seconds = std::max(others, candidate.schedules[g].seconds);
     }
   }
 
@@ -104,13 +119,21 @@ class ScheduleSearch {
   /// Members of a merged group that stand for all of them.
   static constexpr std::size_t members = 2;
   /// A group has to be slower than those that were searched by this factor to be searched, too.
-  static constexpr double worth_a_search = 1.001;
+  static constexpr double worth_a_search = 1.004;
 
   [[nodiscard]] static std::size_t slowest(const Candidate& candidate) {
     const auto faster = [](const GroupSchedule& a, const GroupSchedule& b) { return a.seconds < b.seconds; };
     return static_cast<std::size_t>(
         std::max_element(candidate.schedules.begin(), candidate.schedules.end(), faster) -
         candidate.schedules.begin());
+  }
+
+  [[nodiscard]] static double slowest_but(const Candidate& candidate, std::size_t group) {
+    double most = 0.0;
+    for (std::size_t g = 0; g < candidate.schedules.size(); ++g) {
+      if (g != group) most = std::max(most, candidate.schedules[g].seconds);
+    }
+    return most;
   }
 
   [[nodiscard]] static double searched_seconds(const Candidate& candidate) {
@@ -126,7 +149,7 @@ class ScheduleSearch {
     if (calibrated_ || options_.equal_packs) return;
     calibrated_ = true;
     Candidate alone{.groups = {group}};
-    look(alone, infinite);
+    look(alone, {});
     search(alone, 0, members, infinite);
     first_ = alone.progress[0].count;
   }
@@ -138,6 +161,7 @@ class ScheduleSearch {
     candidate.progress[g].searched = true;
     GroupSchedule& best = candidate.schedules[g];
     const std::size_t from = candidate.progress[g].count;
+    const int patience = best.seconds < infinite && enough < infinite ? 1 : 0;
     const auto try_count = [&](std::size_t i) {
       evaluate_(candidate.groups[g],
                 {.packs = options_.counts[i], .members = looked_at_members, .enough = enough}, trial_);
@@ -146,11 +170,14 @@ class ScheduleSearch {
       candidate.progress[g].count = i;
       return true;
     };
-    if (latest_ != from && latest_ < options_.counts.size() && try_count(latest_)) return;
+    const auto done = [&] { return enough < infinite && best.seconds <= enough * worth_a_search; };
+    if (latest_ != from && latest_ < options_.counts.size() && try_count(latest_) && done()) return;
     for (const bool up : {true, false}) {
-      for (std::size_t i = from; up ? i + 1 < options_.counts.size() : i > 0;) {
+      int failures = 0;
+      for (std::size_t i = from; (up ? i + 1 < options_.counts.size() : i > 0) && !done();) {
         i += up ? 1 : std::size_t(-1);
-        if (i != latest_ && !try_count(i) && best.seconds < infinite) break;
+        if (i == latest_ || try_count(i) || best.seconds == infinite) continue;
+        if (++failures > patience) break;
       }
     }
     latest_ = candidate.progress[g].count;

@@ -89,35 +89,55 @@ inline std::vector<double> pipeline_overheads(const Candidate& candidate) {
 /// Limits to what a member holds of one sample, as shares of the tokens that a stage holds without recomputation.
 inline constexpr double token_limits[] = {0.55, 0.35};
 
+/// A group that takes this many times as long as another marks its distribution as a bad one.
+inline constexpr double most_lag = 1.15;
+
 /// Other numbers of packs can be expected to make a candidate faster by this factor.
 inline constexpr double worth_improving = 1.02;
+
+/// The best of the distributions that merge samples too long for a pipeline's memory over more pipelines than their
+/// work asks for. Those of which some group lags far behind, or does not fit with the usual number of packs, are looked
+/// at only if there is no other.
+template <CostModel C, MemoryModel M>
+[[nodiscard]] Candidate search_spread(Distributor<C, M>& distribute, ScheduleSearch<C, M>& search,
+                                      const M& memory) {
+  constexpr double unlimited = std::numeric_limits<double>::infinity();
+  const double room = memory.capacity_bytes() - memory.static_bytes(0);
+  const double whole = room / (memory.activation_bytes(0, 0) + memory.kv_gradient_bytes(0));
+  Candidate best;
+  best.seconds = unlimited;
+  for (const bool thorough : {false, true}) {
+    for (const double share : token_limits) {
+      if (share * whole >= static_cast<double>(distribute.longest())) continue;
+      Candidate spread{.most_tokens = share * whole, .groups = distribute(share * whole)};
+      if (!search.look(spread, {.seconds = best.seconds * worth_improving,
+                                .ratio = thorough ? unlimited : most_lag,
+                                .any_count = thorough})) {
+        continue;
+      }
+      search.improve(spread);
+      if (spread.seconds < best.seconds) best = std::move(spread);
+      if (best.seconds < unlimited && !held_back(best) && !is_unbalanced(best)) return best;
+    }
+    if (best.seconds < unlimited) break;
+  }
+  return best;
+}
 
 /// Merges as little as the capacity asks for. Where memory holds the pipelines of the longest samples back, looks
 /// also at distributions that spread long samples further, so that their activations fit as they are.
 template <CostModel C, MemoryModel M>
 [[nodiscard]] Candidate search_distributions(Distributor<C, M>& distribute, ScheduleSearch<C, M>& search,
                                              const M& memory, const SlimPackOptions& options) {
-  constexpr double unlimited = std::numeric_limits<double>::infinity();
   Candidate least_merged{.groups = distribute()}, best;
-  best.seconds = unlimited;
-  if (!search.look(least_merged, unlimited, options.merge)) {
-    const double room = memory.capacity_bytes() - memory.static_bytes(0);
-    const double whole = room / (memory.activation_bytes(0, 0) + memory.kv_gradient_bytes(0));
-    for (const double share : token_limits) {
-      if (share * whole >= static_cast<double>(distribute.longest())) continue;
-      Candidate spread{.most_tokens = share * whole, .groups = distribute(share * whole)};
-      if (!search.look(spread, best.seconds * worth_improving)) continue;
-      search.improve(spread);
-      if (spread.seconds < best.seconds) best = std::move(spread);
-      if (best.seconds < unlimited && !held_back(best)) break;
-    }
+  best.seconds = std::numeric_limits<double>::infinity();
+  if (!search.look(least_merged, {.memory_bound = !options.merge})) {
+    best = search_spread(distribute, search, memory);
+    if (!search.look(least_merged, {.seconds = best.seconds * worth_improving})) return best;
   }
-  if (least_merged.seconds < best.seconds * worth_improving &&
-      search.look(least_merged, best.seconds * worth_improving)) {
-    search.improve(least_merged);
-    if (least_merged.seconds < best.seconds) best = std::move(least_merged);
-  }
-  return best;
+  if (least_merged.seconds > best.seconds * worth_improving) return best;
+  search.improve(least_merged);
+  return least_merged.seconds < best.seconds ? std::move(least_merged) : std::move(best);
 }
 
 /// Feeds the simulated overhead of pipelines back to Phase 1. Returns whether that made the step shorter.
@@ -127,7 +147,7 @@ bool rebalance(Distributor<C, M>& distribute, ScheduleSearch<C, M>& search, int 
   for (int round = 0; round < rounds && is_unbalanced(best); ++round) {
     Candidate other{.most_tokens = best.most_tokens,
                     .groups = distribute(best.most_tokens, pipeline_overheads(best))};
-    if (!search.look(other, best.seconds * worth_improving)) break;
+    if (!search.look(other, {.seconds = best.seconds * worth_improving})) break;
     search.improve(other);
     if (other.seconds >= best.seconds) break;
     best = std::move(other);
