@@ -9,18 +9,9 @@
 #include <vector>
 
 #include "slimpack/core/error.hpp"
+#include "slimpack/partition/assignment.hpp"
 
 namespace slimpack {
-
-/// Items in bins: the bin of each item, and what each bin holds.
-struct Assignment {
-  std::vector<std::uint32_t> bin;
-  std::vector<double> load;
-
-  [[nodiscard]] double makespan() const {
-    return load.empty() ? 0.0 : *std::max_element(load.begin(), load.end());
-  }
-};
 
 /// Longest processing time first: items by falling weight, each to the bin that holds least. Ties go to the lower
 /// bin. Keeps its memory between calls.
