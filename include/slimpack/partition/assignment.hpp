@@ -8,6 +8,7 @@
 #include <limits>
 #include <ranges>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "slimpack/core/error.hpp"
@@ -74,20 +75,27 @@ inline void check_counts(std::size_t items, std::size_t bins) {
   require(items <= most && bins <= most, items, " items and ", bins, " bins; expected at most ", most);
 }
 
+/// Sum of what items take of a capacity; `what` names it. @throws InvalidInput if one fits into no bin, or the sum is
+/// above 2^63 - 1.
+inline std::int64_t checked_sizes(std::string_view what, std::span<const std::int64_t> sizes,
+                                  std::int64_t capacity) {
+  std::int64_t sum = 0;
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    require(sizes[i] >= 0 && sizes[i] <= capacity, what, " of item ", i, " is ", sizes[i],
+            "; expected 0 to the capacity of ", capacity);
+    require(sizes[i] <= std::numeric_limits<std::int64_t>::max() - sum, what, " of item ", i,
+            " brings the sum above 2^63 - 1");
+    sum += sizes[i];
+  }
+  return sum;
+}
+
 /// @throws InvalidInput if there are sizes, but not one per item, or one that fits into no bin.
-inline void check_sizes(const SizeLimit& limit, std::size_t items) {
+inline void check_limit(const SizeLimit& limit, std::size_t items) {
   if (limit.sizes.empty()) return;
   require(limit.sizes.size() == items, limit.sizes.size(), " sizes of ", items,
           " items; expected one per item, or none at all");
-  std::int64_t sum = 0;
-  for (std::size_t i = 0; i < items; ++i) {
-    const std::int64_t size = limit.sizes[i];
-    require(size >= 0 && size <= limit.capacity, "size of item ", i, " is ", size,
-            "; expected 0 to the capacity of ", limit.capacity);
-    require(size <= std::numeric_limits<std::int64_t>::max() - sum, "the sizes up to item ", i,
-            " sum to more than ", std::numeric_limits<std::int64_t>::max());
-    sum += size;
-  }
+  static_cast<void>(checked_sizes("size", limit.sizes, limit.capacity));
 }
 
 template <ItemWeight W>
