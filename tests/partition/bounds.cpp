@@ -11,8 +11,8 @@ using namespace slimpack;
 
 namespace {
 
-/// Martello and Toth's L2 by its definition, for every a.
-std::size_t naive_l2(const std::vector<std::int64_t>& weights, std::int64_t capacity) {
+/// Martello and Toth's L2 by its definition, for every a, and items counted by weight.
+std::size_t naive_bound(const std::vector<std::int64_t>& weights, std::int64_t capacity) {
   std::int64_t bound = weights.empty() ? 0 : 1;
   for (std::int64_t a = 0; 2 * a <= capacity; ++a) {
     std::int64_t heavy = 0, room = 0, light = 0;
@@ -23,6 +23,11 @@ std::size_t naive_l2(const std::vector<std::int64_t>& weights, std::int64_t capa
       } else if (w >= a) {
         light += w;
       }
+    }
+    if (a > 0) {
+      const auto count =
+          std::count_if(weights.begin(), weights.end(), [&](std::int64_t w) { return w >= a; });
+      if (count > 0) bound = std::max(bound, (count - 1) / (capacity / a) + 1);
     }
     bound = std::max(bound, heavy + std::max<std::int64_t>(0, (light - room + capacity - 1) / capacity));
   }
@@ -91,7 +96,7 @@ TEST_CASE("the lower bound on bins is its definition's, and below the optimum") 
     for (auto& w : weights)
       w = std::uniform_int_distribution<std::int64_t>(seed % 3 == 0 ? capacity / 4 : 0, capacity)(random);
     const std::size_t bound = packing_lower_bound(weights, capacity);
-    CHECK(bound == naive_l2(weights, capacity));
+    CHECK(bound == naive_bound(weights, capacity));
     const std::size_t least = fewest_bins(weights, capacity);
     CHECK(bound <= least);
     CHECK(3 * bound >= 2 * least);
@@ -106,6 +111,7 @@ TEST_CASE("the lower bound on bins at the edges") {
   CHECK(packing_lower_bound(std::vector<std::int64_t>{0, 0}, 10) == 1);
   CHECK(packing_lower_bound(std::vector<std::int64_t>{6, 6, 6}, 10) == 3);
   CHECK(packing_lower_bound(std::vector<std::int64_t>{7, 7, 7, 4}, 10) == 4);  // the sum needs 3
+  CHECK(packing_lower_bound(std::vector<std::int64_t>(7, 3), 10) == 3);
   CHECK(packing_lower_bound(std::vector<std::int64_t>{most / 2, most / 2}, most) == 1);
   CHECK(packing_lower_bound(std::vector<std::int64_t>{most}, most) == 1);
   CHECK_THROWS_WITH(packing_lower_bound(std::vector<std::int64_t>{most, 1}, most), Catch::Contains("item 1"));

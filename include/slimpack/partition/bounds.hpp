@@ -54,7 +54,8 @@ template <WeightRange R>
 
 /// What any packing needs at least, by Martello and Toth's L2 (1990, section 8.3). Items above half the capacity need
 /// a bin each. For every a up to half the capacity, those above capacity - a share theirs with nothing of a or more;
-/// what the items from a to half the capacity exceed the room beside the others needs further bins.
+/// what the items from a to half the capacity exceed the room beside the others needs further bins. Besides, of items
+/// of weight w or more a bin holds at most capacity / w.
 /// @param weights of the items, 0 <= weight <= capacity, with a sum below 2^63.
 /// @return never less than the sum over the capacity, rounded up (L1); 1 if all items weigh nothing.
 /// @throws InvalidInput naming the first item that no bin can hold.
@@ -73,6 +74,10 @@ template <WeightRange R>
       std::partition_point(sorted.begin(), sorted.end(), [&](std::int64_t w) { return w > half; });
   const auto heavy = static_cast<std::size_t>(light - sorted.begin());
   bound = std::max({bound, heavy, std::size_t{weights.empty() ? 0U : 1U}});
+  for (std::size_t i = heavy; i < sorted.size() && sorted[i] > 0; ++i) {
+    const auto most = static_cast<std::size_t>(capacity / sorted[i]);
+    bound = std::max(bound, (i + most) / most);
+  }
   // As a falls from item to item, the heavy items that can share their bin become more.
   std::size_t alone = heavy;
   std::int64_t room = 0, light_sum = 0;

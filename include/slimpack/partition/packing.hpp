@@ -179,8 +179,7 @@ Packing pack_decreasing(std::span<const std::int64_t> weights, std::int64_t capa
 /// 2007).
 [[nodiscard]] inline Packing first_fit_decreasing(std::span<const std::int64_t> weights,
                                                   std::int64_t capacity) {
-  require(capacity > 0 && capacity <= std::int64_t{1} << 62, "capacity is ", capacity,
-          "; expected 1 to 2^62");
+  require(capacity > 0, "capacity is ", capacity, "; expected at least 1");
   return detail::pack_decreasing<detail::LowestFirst>(weights, capacity);
 }
 
