@@ -192,6 +192,14 @@ void chunks_by_differencing(benchmark::State& state) {
     return solver.solve(work, ranks, {.equal_counts = true}).bin;
   });
 }
+void chunks_by_differencing_and_swaps(benchmark::State& state) {
+  KarmarkarKarpSolver<double> solver;
+  balance_chunks(state, [&](const auto& work, std::size_t ranks) {
+    auto answer = solver.solve(work, ranks, {.equal_counts = true});
+    improve_assignment(work, answer, {.keep_counts = true});
+    return answer.bin;
+  });
+}
 void chunks_magiattention(benchmark::State& state) { balance_chunks(state, least_loaded); }
 
 void chunks(benchmark::internal::Benchmark* b) {
@@ -199,6 +207,7 @@ void chunks(benchmark::internal::Benchmark* b) {
   b->Unit(benchmark::kMicrosecond);
 }
 BENCHMARK(chunks_by_differencing)->Apply(chunks);
+BENCHMARK(chunks_by_differencing_and_swaps)->Apply(chunks);
 BENCHMARK(chunks_magiattention)->Apply(chunks);
 
 // ---- Slices of documents over ranks ----
@@ -372,6 +381,9 @@ class DistcaPlanner {
 void slices_distca(benchmark::State& state) {
   balance_slices(state, [](const auto& l, std::size_t k) { return DistcaPlanner(l, k).run(0.02); });
 }
+void slices_distca_strict(benchmark::State& state) {
+  balance_slices(state, [](const auto& l, std::size_t k) { return DistcaPlanner(l, k).run(0.002); });
+}
 
 void over_ranks(benchmark::internal::Benchmark* b) {
   for (const std::int64_t source : {0, 1}) b->Args({2048, 32, source});
@@ -381,6 +393,7 @@ BENCHMARK(slices)->Apply(over_ranks)->Args({65536, 512, 0});
 BENCHMARK(slices_seq1f1b)->Apply(over_ranks);
 BENCHMARK(slices_attention_alone)->Apply(over_ranks);
 BENCHMARK(slices_distca)->Apply(over_ranks);
+BENCHMARK(slices_distca_strict)->Apply(over_ranks);
 
 // ---- Lengths into bins of a capacity ----
 

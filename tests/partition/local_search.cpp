@@ -43,14 +43,14 @@ bool relieves(const Instance& in, const BasicAssignment<std::int64_t>& a, std::s
   return std::max(load[from], load[bin]) < a.load[from];
 }
 
-/// Whether any move or swap relieves any fullest bin. All of them are tried.
-bool can_improve(const Instance& in, const BasicAssignment<std::int64_t>& a) {
+/// Whether any move or swap relieves the fullest bin. All of them are tried.
+bool can_improve(const Instance& in, const BasicAssignment<std::int64_t>& a, bool keep_counts = false) {
   std::size_t last = 0;  // of equally full bins the search looks at the last one
   for (std::size_t b = 0; b < a.load.size(); ++b) last = a.load[b] >= a.load[last] ? b : last;
   for (std::size_t item = 0; item < a.bin.size(); ++item) {
     if (a.bin[item] != last) continue;
     for (std::uint32_t bin = 0; bin < a.load.size(); ++bin) {
-      if (bin != last && relieves(in, a, item, bin, a.bin.size())) return true;
+      if (!keep_counts && bin != last && relieves(in, a, item, bin, a.bin.size())) return true;
     }
     for (std::size_t back = 0; back < a.bin.size(); ++back) {
       if (a.bin[back] != last && relieves(in, a, item, a.bin[back], back)) return true;
@@ -108,6 +108,26 @@ TEST_CASE("local search keeps the size limit") {
     improved += result.after < result.before ? 1 : 0;
   }
   CHECK(improved > 200);
+}
+
+TEST_CASE("local search keeps the bins' numbers of items if told to") {
+  std::size_t improved = 0;
+  for (unsigned seed = 0; seed < 400; ++seed) {
+    const std::size_t bins = 1 + seed % 4, count = seed % 14;
+    const auto weights = test::random_weights<std::int64_t>(seed, count);
+    INFO("seed " << seed << ", " << bins << " bins: " << test::print(weights));
+    auto assignment = karmarkar_karp(weights, bins, {.equal_counts = true});
+    const std::vector<std::int64_t> ones(count, 1);
+    const auto counts = test::loads_of(ones, assignment.bin, bins);
+    const auto result = improve_assignment(weights, assignment, {.keep_counts = true});
+    CHECK(result.moves == 0);
+    CHECK(test::loads_of(ones, assignment.bin, bins) == counts);
+    CHECK(assignment.load == test::loads_of(weights, assignment.bin, bins));
+    CHECK(result.local_optimum);
+    CHECK_FALSE(can_improve({weights}, assignment, true));
+    improved += result.after < result.before ? 1 : 0;
+  }
+  CHECK(improved > 20);
 }
 
 TEST_CASE("local search more than halves the distance of LPT from the bound") {

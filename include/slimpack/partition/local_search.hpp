@@ -16,6 +16,7 @@ namespace slimpack {
 
 struct LocalSearchOptions {
   std::size_t max_rounds = 10000;  ///< one move or swap each
+  bool keep_counts = false;        ///< swaps alone: every bin keeps its number of items
   SizeLimit limit = {};            ///< kept, if the assignment keeps it to begin with
 };
 
@@ -26,8 +27,8 @@ struct LocalSearchResult {
   W after;                ///< makespan, not above `before`
   std::size_t moves = 0;  ///< of one item into another bin
   std::size_t swaps = 0;  ///< of two items
-  bool local_optimum =
-      false;  ///< no move or swap relieves the fullest bin any further; false if the rounds ran out
+  /// No move or swap relieves the fullest bin any further. False if the rounds ran out.
+  bool local_optimum = false;
 };
 
 namespace detail {
@@ -35,13 +36,17 @@ namespace detail {
 template <ItemWeight W>
 class LocalSearch {
  public:
-  LocalSearch(std::span<const W> weights, BasicAssignment<W>& assignment, const SizeLimit& limit)
-      : limit_(limit), assignment_(assignment), members_(assignment.load.size()), size_(members_.size(), 0) {
+  LocalSearch(std::span<const W> weights, BasicAssignment<W>& assignment, const LocalSearchOptions& options)
+      : options_(options),
+        assignment_(assignment),
+        members_(assignment.load.size()),
+        size_(members_.size(), 0) {
     for (std::size_t i = 0; i < weights.size(); ++i) {
       members_[assignment.bin[i]].push_back({weights[i], static_cast<std::uint32_t>(i)});
       size_[assignment.bin[i]] += size_of(static_cast<std::uint32_t>(i));
     }
     for (auto& members : members_) std::sort(members.begin(), members.end(), lighter);
+    const SizeLimit& limit = options.limit;
     for (std::size_t b = 0; b < size_.size() && !limit.sizes.empty(); ++b) {
       require(size_[b] <= limit.capacity, "bin ", b, " holds ", size_[b],
               "; expected at most the capacity of ", limit.capacity);
@@ -51,12 +56,12 @@ class LocalSearch {
     std::sort(order_.begin(), order_.end(), [&](auto a, auto b) { return emptier(a, b); });
   }
 
-  LocalSearchResult<W> run(std::size_t max_rounds) {
+  LocalSearchResult<W> run() {
     LocalSearchResult<W> result{.before = assignment_.makespan(), .after = {}};
     for (std::size_t round = 0;; ++round) {
       const Exchange best = best_exchange();
       result.local_optimum = best.from == none;
-      if (result.local_optimum || round == max_rounds) break;
+      if (result.local_optimum || round == options_.max_rounds) break;
       ++(best.back == none ? result.moves : result.swaps);
       apply(best);
     }
@@ -82,7 +87,7 @@ class LocalSearch {
   }
   [[nodiscard]] W& load(std::uint32_t bin) const { return assignment_.load[bin]; }
   [[nodiscard]] std::int64_t size_of(std::uint32_t item) const {
-    return limit_.sizes.empty() || item == none ? 0 : limit_.sizes[item];
+    return options_.limit.sizes.empty() || item == none ? 0 : options_.limit.sizes[item];
   }
 
   /// What lowers the fullest bin most without filling another as much. `from` is none if nothing does.
@@ -96,7 +101,7 @@ class LocalSearch {
       const auto& members = members_[from];
       for (std::size_t i = members.size(); i-- > 0;) {
         const bool repeated = i + 1 < members.size() && members[i + 1].weight == members[i].weight;
-        if (!repeated || !limit_.sizes.empty()) look_for_partner(from, to, members[i], best);
+        if (!repeated || !options_.limit.sizes.empty()) look_for_partner(from, to, members[i], best);
       }
     }
     return best;
@@ -119,7 +124,8 @@ class LocalSearch {
       if (take(from, to, item, *other, best)) return;
     }
     const Item nothing{W{}, none};
-    if (item.weight > W{} && improves(from, to, item, nothing, best)) take(from, to, item, nothing, best);
+    if (!options_.keep_counts && item.weight > W{} && improves(from, to, item, nothing, best))
+      take(from, to, item, nothing, best);
   }
 
   [[nodiscard]] W worse_load(std::uint32_t from, std::uint32_t to, const Item& item, const Item& back) const {
@@ -134,8 +140,8 @@ class LocalSearch {
   /// Makes an exchange the best one, if the sizes allow it.
   bool take(std::uint32_t from, std::uint32_t to, const Item& item, const Item& back, Exchange& best) const {
     const std::int64_t shift = size_of(item.item) - size_of(back.item);
-    if (!limit_.sizes.empty() &&
-        (size_[from] - shift > limit_.capacity || size_[to] + shift > limit_.capacity)) {
+    if (!options_.limit.sizes.empty() &&
+        (size_[from] - shift > options_.limit.capacity || size_[to] + shift > options_.limit.capacity)) {
       return false;
     }
     best = {worse_load(from, to, item, back), from, to, item.item, back.item};
@@ -170,7 +176,7 @@ class LocalSearch {
     assignment_.bin[item] = to;
   }
 
-  SizeLimit limit_;
+  LocalSearchOptions options_;
   BasicAssignment<W>& assignment_;
   std::vector<std::vector<Item>> members_;  // [bin] by rising weight
   std::vector<std::int64_t> size_;          // [bin]
@@ -199,7 +205,7 @@ LocalSearchResult<W> improve_assignment(const R& weights, BasicAssignment<W>& as
     require(assignment.bin[i] < assignment.load.size(), "bin of item ", i, " is ", assignment.bin[i],
             "; expected less than the ", assignment.load.size(), " bins");
   }
-  return detail::LocalSearch<W>(span, assignment, options.limit).run(options.max_rounds);
+  return detail::LocalSearch<W>(span, assignment, options).run();
 }
 
 }  // namespace slimpack
