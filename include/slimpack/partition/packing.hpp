@@ -62,20 +62,34 @@ class RoomSet {
   std::vector<std::vector<std::uint64_t>> levels_;
 };
 
-/// Indices of the items by falling weight, equal weights in order. Counting sort where weights are small.
+/// Sorts items by one digit of their key, `key(item)` < `keys`; equal digits stay in order.
+template <class Key>
+void sort_by_digit(std::span<const std::uint32_t> items, std::size_t keys, Key&& key,
+                   std::span<std::uint32_t> sorted) {
+  std::vector<std::uint32_t> first(keys + 1, 0);
+  for (const std::uint32_t item : items) ++first[key(item) + 1];
+  std::partial_sum(first.begin(), first.end(), first.begin());
+  for (const std::uint32_t item : items) sorted[first[key(item)]++] = item;
+}
+
+/// Indices of the items by falling weight, equal weights in order. By one counting sort where weights are small, else
+/// by 11 bits at a time.
 inline std::vector<std::uint32_t> falling_order(std::span<const std::int64_t> weights,
                                                 std::int64_t capacity) {
-  std::vector<std::uint32_t> order(weights.size());
-  if (static_cast<std::uint64_t>(capacity) > 16 * weights.size() + 4096) {
-    std::iota(order.begin(), order.end(), std::uint32_t{0});
-    std::stable_sort(order.begin(), order.end(), [&](auto a, auto b) { return weights[a] > weights[b]; });
-    return order;
+  std::vector<std::uint32_t> order(weights.size()), sorted(weights.size());
+  std::iota(order.begin(), order.end(), std::uint32_t{0});
+  const auto key = [&](std::uint32_t item) { return static_cast<std::size_t>(capacity - weights[item]); };
+  const std::size_t keys = static_cast<std::size_t>(capacity) + 1;
+  if (keys <= 16 * weights.size() + 4096) {
+    sort_by_digit(order, keys, key, sorted);
+    return sorted;
   }
-  std::vector<std::uint32_t> first(static_cast<std::size_t>(capacity) + 2, 0);
-  const auto key = [&](std::size_t i) { return static_cast<std::size_t>(capacity - weights[i]); };
-  for (std::size_t i = 0; i < weights.size(); ++i) ++first[key(i) + 1];
-  std::partial_sum(first.begin(), first.end(), first.begin());
-  for (std::size_t i = 0; i < weights.size(); ++i) order[first[key(i)]++] = static_cast<std::uint32_t>(i);
+  constexpr std::size_t bits = 11, digits = std::size_t{1} << bits;
+  for (std::size_t shift = 0; shift < static_cast<std::size_t>(std::bit_width(keys - 1)); shift += bits) {
+    sort_by_digit(
+        order, digits, [&](std::uint32_t i) { return (key(i) >> shift) % digits; }, sorted);
+    order.swap(sorted);
+  }
   return order;
 }
 
