@@ -546,4 +546,35 @@ BENCHMARK(even_items_differencing)->Apply(even_items);
 BENCHMARK(even_items_local_search)->Apply(even_items);
 BENCHMARK(even_items_branch_and_bound)->Apply(even_items);
 
+/// 20 packings of items uniform up to 100. Arguments: items, least item, capacity.
+void packings_branch_and_bound(benchmark::State& state) {
+  std::vector<std::vector<std::int64_t>> instances(20);
+  for (std::size_t seed = 0; seed < instances.size(); ++seed) {
+    std::mt19937_64 random(seed);
+    instances[seed].resize(static_cast<std::size_t>(state.range(0)));
+    for (auto& w : instances[seed])
+      w = std::uniform_int_distribution<std::int64_t>(state.range(1), 100)(random);
+  }
+  std::size_t proven = 0, bins = 0, bound = 0, first_fit_bins = 0;
+  for (auto _ : state) {
+    proven = bins = bound = 0;
+    for (const auto& weights : instances) {
+      const ExactPacking answer = exact_packing(weights, state.range(2), {.max_steps = 20000000});
+      proven += answer.status == SolveStatus::optimal ? 1 : 0;
+      bins += answer.packing.load.size();
+      bound += answer.bound;
+    }
+  }
+  for (const auto& weights : instances)
+    first_fit_bins += first_fit_decreasing(weights, state.range(2)).load.size();
+  state.SetItemsProcessed(state.iterations() * 20);
+  state.counters["proven"] = static_cast<double>(proven);
+  state.counters["bins"] = static_cast<double>(bins);
+  state.counters["bound"] = static_cast<double>(bound);
+  state.counters["first_fit_bins"] = static_cast<double>(first_fit_bins);
+}
+BENCHMARK(packings_branch_and_bound)
+    ->ArgsProduct({{20, 50, 200}, {1, 20}, {100, 150}})
+    ->Unit(benchmark::kMillisecond);
+
 }  // namespace
