@@ -17,6 +17,7 @@
 #include "slimpack/partition/exact.hpp"
 #include "slimpack/partition/greedy.hpp"
 #include "slimpack/partition/karmarkar_karp.hpp"
+#include "slimpack/partition/least_slack.hpp"
 #include "slimpack/partition/local_search.hpp"
 #include "slimpack/partition/packing.hpp"
 #include "slimpack/slicing/micropack.hpp"
@@ -555,7 +556,7 @@ void packings_branch_and_bound(benchmark::State& state) {
     for (auto& w : instances[seed])
       w = std::uniform_int_distribution<std::int64_t>(state.range(1), 100)(random);
   }
-  std::size_t proven = 0, bins = 0, bound = 0, first_fit_bins = 0;
+  std::size_t proven = 0, bins = 0, bound = 0, first_fit_bins = 0, least_slack_bins = 0;
   for (auto _ : state) {
     proven = bins = bound = 0;
     for (const auto& weights : instances) {
@@ -565,12 +566,15 @@ void packings_branch_and_bound(benchmark::State& state) {
       bound += answer.bound;
     }
   }
-  for (const auto& weights : instances)
+  for (const auto& weights : instances) {
     first_fit_bins += first_fit_decreasing(weights, state.range(2)).load.size();
+    least_slack_bins += least_slack_packing(weights, state.range(2)).load.size();
+  }
   state.SetItemsProcessed(state.iterations() * 20);
   state.counters["proven"] = static_cast<double>(proven);
   state.counters["bins"] = static_cast<double>(bins);
   state.counters["bound"] = static_cast<double>(bound);
+  state.counters["least_slack_bins"] = static_cast<double>(least_slack_bins);
   state.counters["first_fit_bins"] = static_cast<double>(first_fit_bins);
 }
 BENCHMARK(packings_branch_and_bound)

@@ -16,6 +16,7 @@
 #include "slimpack/partition/bounds.hpp"
 #include "slimpack/partition/branch_and_bound.hpp"
 #include "slimpack/partition/karmarkar_karp.hpp"
+#include "slimpack/partition/least_slack.hpp"
 #include "slimpack/partition/local_search.hpp"
 #include "slimpack/partition/packing.hpp"
 
@@ -127,13 +128,19 @@ template <WeightRange R, ItemWeight W = std::ranges::range_value_t<R>>
 
 /// The packing with the fewest bins, by branch and bound for every number of bins from the lower bound on.
 /// @param weights of the items, 0 <= weight <= capacity, with a sum below 2^63. @param capacity of every bin.
-/// @return `optimal`, or what is best when the steps run out: `feasible`, never worse than first-fit decreasing.
+/// @return `optimal`, or what is best when the steps run out: `feasible`, never worse than first-fit decreasing, nor than
+/// `least_slack_packing` where items times bins are within the steps.
 /// @throws InvalidInput naming the first item that no bin can hold.
 /// Complexity: exponential without the limit on steps, a few nanoseconds each. The same input gives the same answer.
 [[nodiscard]] inline ExactPacking exact_packing(std::span<const std::int64_t> weights, std::int64_t capacity,
                                                 const ExactPackingOptions& options = {}) {
   ExactPacking result{.bound = packing_lower_bound(weights, capacity)};
   result.packing = first_fit_decreasing(weights, capacity);
+  const bool quick = weights.size() * result.packing.load.size() <= options.max_steps;
+  if (result.bound < result.packing.load.size() && quick) {
+    Packing other = least_slack_packing(weights, capacity);
+    if (other.load.size() < result.packing.load.size()) result.packing = std::move(other);
+  }
   const std::size_t most = result.packing.load.size();
   const auto into = [&](std::size_t bins, std::vector<std::uint32_t> bin) {
     auto packed = detail::assignment_of(weights, std::move(bin), bins);
