@@ -30,6 +30,9 @@ TEST_CASE("the exact assignment has the least makespan of all") {
     CHECK(answer.assignment.load == test::loads_of(weights, answer.assignment.bin, bins));
     CHECK(answer.assignment.makespan() == test::Exhaustive<std::int64_t>{weights, bins}.solve());
     CHECK(answer.bound == answer.assignment.makespan());
+    const auto hurried = exact_assignment(weights, bins, {.max_steps = seed % 100});
+    CHECK(hurried.bound <= answer.bound);
+    CHECK(hurried.assignment.makespan() >= answer.bound);
     searched += answer.steps > 0 ? 1 : 0;
     const auto real = test::random_weights<double>(seed, count);
     const auto real_answer = exact_assignment(real, bins);
@@ -63,6 +66,42 @@ TEST_CASE("the search alone finds the least makespan in both orders of bins, fro
       }
     }
   }
+}
+
+TEST_CASE("the search alone finds the least makespan under a size limit") {
+  std::size_t infeasible = 0;
+  for (unsigned seed = 0; seed < 3000; ++seed) {
+    std::mt19937_64 random(seed);
+    const std::size_t bins = 2 + seed % 3;
+    std::vector<std::int64_t> weights(4 + random() % 5), sizes(weights.size());
+    for (auto& w : weights) w = static_cast<std::int64_t>(random() % 6);
+    for (auto& s : sizes) s = static_cast<std::int64_t>(random() % 6);
+    const std::int64_t capacity =
+        std::max<std::int64_t>(5, test::loads_of(sizes, std::vector<std::uint32_t>(sizes.size(), 0), 1)[0] /
+                                          static_cast<std::int64_t>(bins) +
+                                      static_cast<std::int64_t>(random() % 2));
+    INFO("seed " << seed << ", " << bins << " bins of " << capacity << ": " << test::print(weights)
+                 << "sizes " << test::print(sizes));
+    const std::int64_t least = test::Exhaustive<std::int64_t>{weights, bins, sizes, capacity}.solve();
+    detail::BranchAndBound<std::int64_t> search(weights, {sizes, capacity});
+    for (const bool fullest_first : {false, true}) {
+      for (const std::int64_t allowed : {least, least + 1, std::int64_t{1000}}) {
+        CHECK(search.run({.bins = bins,
+                          .allowed = allowed,
+                          .enough = -1,
+                          .fullest_first = fullest_first,
+                          .max_steps = 1000000}));
+        REQUIRE(search.found() == (least >= 0 && allowed >= least));
+        if (!search.found()) continue;
+        const auto load = test::loads_of(weights, search.bins(), bins);
+        CHECK(*std::max_element(load.begin(), load.end()) == least);
+        for (const std::int64_t size : test::loads_of(sizes, search.bins(), bins)) CHECK(size <= capacity);
+      }
+    }
+    infeasible += least < 0 ? 1 : 0;
+  }
+  CHECK(infeasible > 100);
+  CHECK(infeasible < 2000);
 }
 
 TEST_CASE("the exact assignment keeps the size limit, or says that none does") {
@@ -112,7 +151,12 @@ TEST_CASE("the exact packing has the fewest bins of all") {
     INFO("seed " << seed << ", capacity " << capacity << ": " << test::print(weights));
     const auto answer = exact_packing(weights, capacity);
     REQUIRE(answer.status == SolveStatus::optimal);
-    CHECK(answer.packing.load.size() == fewest_bins(weights, capacity));
+    const std::size_t fewest = fewest_bins(weights, capacity);
+    CHECK(answer.packing.load.size() == fewest);
+    const auto hurried = exact_packing(weights, capacity, {.max_steps = seed % 40});
+    CHECK(hurried.bound <= fewest);
+    CHECK(hurried.packing.load.size() >= fewest);
+    CHECK((hurried.status == SolveStatus::optimal) == (hurried.bound == hurried.packing.load.size()));
     CHECK(answer.bound == answer.packing.load.size());
     CHECK(answer.packing.load == test::loads_of(weights, answer.packing.bin, answer.packing.load.size()));
     for (const std::int64_t load : answer.packing.load) CHECK(load <= capacity);
@@ -149,6 +193,26 @@ TEST_CASE("a search that gives up hands back its best answer and a bound") {
   // Size 5 + 5 and 4 + 3 + 3 fit into two bins of 10; first-fit decreasing needs three.
   const std::vector<std::int64_t> sizes{6, 5, 5, 4, 4, 3, 3}, weights(7, 1);
   CHECK(exact_assignment(weights, 3, {.max_steps = 1, .limit = {sizes, 10}}).status == SolveStatus::optimal);
+}
+
+TEST_CASE("a search that gives up claims no bound above a packing that exists") {
+  std::size_t feasible = 0;
+  for (unsigned seed = 1; seed <= 40; ++seed) {
+    INFO("seed " << seed);
+    std::mt19937_64 random(seed);
+    std::vector<std::int64_t> weights;
+    for (int bin = 0; bin < 20; ++bin) {  // full ones, cut into three
+      const auto first = static_cast<std::int64_t>(150 + random() % 300);
+      const auto second = static_cast<std::int64_t>(150 + random() % 300);
+      weights.insert(weights.end(), {first, second, 1000 - first - second});
+    }
+    const auto packing = exact_packing(weights, 1000, {.max_steps = 5000});
+    CHECK(packing.bound == 20);
+    feasible += packing.status == SolveStatus::feasible ? 1 : 0;
+    const auto assignment = exact_assignment(weights, 20, {.max_steps = 5000});
+    CHECK(assignment.bound == 1000);
+  }
+  CHECK(feasible > 0);
 }
 
 TEST_CASE("exact answers at the edges") {
