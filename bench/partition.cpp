@@ -1,6 +1,6 @@
-// Numbers into bins, beside what the field's own code does, written again here from its description: one binary, the
-// same input. SLIMPACK_DOCUMENTS and SLIMPACK_WIKIPEDIA name files of lengths, repeated where they end; the last
-// argument of a line says which of the two (0 or 1).
+// Numbers into bins, beside what the field's own code does, written again here from its description: one
+// binary, the same input. SLIMPACK_DOCUMENTS and SLIMPACK_WIKIPEDIA name files of lengths, repeated where
+// they end; the last argument of a line says which of the two (0 or 1).
 #include <benchmark/benchmark.h>
 
 #include <cstdint>
@@ -229,7 +229,8 @@ struct SquareWork {
   }
 };
 
-/// Times `slice(lengths, ranks, work)`, which returns the work of each rank. Arguments: documents, ranks, source.
+/// Times `slice(lengths, ranks, work)`, which returns the work of each rank. Arguments: documents, ranks,
+/// source.
 template <class Slicing>
 void balance_slices(benchmark::State& state, Slicing&& slice) {
   const auto lengths = documents(static_cast<std::size_t>(state.range(0)), state.range(2));
@@ -271,8 +272,8 @@ void slices_attention_alone(benchmark::State& state) {
       state, [&](const auto& l, std::size_t k) { return equal_slices(l, k, {.per_token = 1.0}, cutter); });
 }
 
-/// As Seq1F1B does it: every document into as many slices of equal work as there are ranks, from its end; each rounded
-/// down, the first one gets the rest. In closed form instead of by a computer algebra system.
+/// As Seq1F1B does it: every document into as many slices of equal work as there are ranks, from its end;
+/// each rounded down, the first one gets the rest. In closed form instead of by a computer algebra system.
 std::vector<double> seq1f1b_slices(const std::vector<Tokens>& lengths, std::size_t ranks) {
   const SquareWork work;
   std::vector<double> loads(ranks, 0.0);
@@ -291,8 +292,8 @@ std::vector<double> seq1f1b_slices(const std::vector<Tokens>& lengths, std::size
 }
 void slices_seq1f1b(benchmark::State& state) { balance_slices(state, seq1f1b_slices); }
 
-/// DistCA's planner, which moves attention alone. An item is tokens from the front of a document and as many from its
-/// back, so that each pair costs length + 1.
+/// DistCA's planner, which moves attention alone. An item is tokens from the front of a document and as many
+/// from its back, so that each pair costs length + 1.
 class DistcaPlanner {
  public:
   DistcaPlanner(const std::vector<Tokens>& lengths, std::size_t ranks) : surplus_(ranks, 0.0) {
@@ -416,7 +417,8 @@ std::size_t multiset_best_fit(std::vector<std::int64_t> weights, std::int64_t ca
   return bins;
 }
 
-/// As axolotl does it: first fit in the order of arrival, in groups of 100,000, at most 200 a bin, bins one by one.
+/// As axolotl does it: first fit in the order of arrival, in groups of 100,000, at most 200 a bin, bins one
+/// by one.
 std::size_t axolotl_first_fit(const std::vector<std::int64_t>& weights, std::int64_t capacity) {
   constexpr std::size_t group = 100000, most = 200;
   std::size_t bins = 0;

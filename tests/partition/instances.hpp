@@ -11,7 +11,8 @@
 
 namespace test {
 
-/// Weights of one of eight kinds, by seed: heavy and light tails, few different ones, all equal, zeros, one giant.
+/// Weights of one of eight kinds, by seed: heavy and light tails, few different ones, all equal, zeros, one
+/// giant.
 template <class W>
 std::vector<W> random_weights(unsigned seed, std::size_t count) {
   std::mt19937_64 random(seed);

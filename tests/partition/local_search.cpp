@@ -28,7 +28,8 @@ struct Instance {
   std::int64_t capacity = 0;
 };
 
-/// Whether moving `item` to `bin`, in exchange for `back` if there is one, keeps both bins below the fullest one.
+/// Whether moving `item` to `bin`, in exchange for `back` if there is one, keeps both bins below the fullest
+/// one.
 bool relieves(const Instance& in, const BasicAssignment<std::int64_t>& a, std::size_t item, std::uint32_t bin,
               std::size_t back) {
   auto moved = a.bin;

@@ -38,8 +38,8 @@ struct BasicAssignment {
 
 using Assignment = BasicAssignment<double>;
 
-/// A second weight of every item and what any bin may hold of it: tokens, say, beside work. Without sizes there is no
-/// such limit.
+/// A second weight of every item and what any bin may hold of it: tokens, say, beside work. Without sizes
+/// there is no such limit.
 struct SizeLimit {
   std::span<const std::int64_t> sizes = {};  ///< of the items, not negative
   std::int64_t capacity = 0;                 ///< of every bin
@@ -47,7 +47,8 @@ struct SizeLimit {
 
 namespace detail {
 
-/// Sum of the weights. @throws InvalidInput if one is negative or not finite, or the sum does not fit its type.
+/// Sum of the weights. @throws InvalidInput if one is negative or not finite, or the sum does not fit its
+/// type.
 template <ItemWeight W>
 W checked_sum(std::span<const W> weights) {
   W sum{};
@@ -75,8 +76,8 @@ inline void check_counts(std::size_t items, std::size_t bins) {
   require(items <= most && bins <= most, items, " items and ", bins, " bins; expected at most ", most);
 }
 
-/// Sum of what items take of a capacity; `what` names it. @throws InvalidInput if one fits into no bin, or the sum is
-/// above 2^63 - 1.
+/// Sum of what items take of a capacity; `what` names it. @throws InvalidInput if one fits into no bin, or
+/// the sum is above 2^63 - 1.
 inline std::int64_t checked_sizes(std::string_view what, std::span<const std::int64_t> sizes,
                                   std::int64_t capacity) {
   std::int64_t sum = 0;

@@ -17,8 +17,9 @@
 
 namespace slimpack {
 
-/// What the largest load of any assignment is at least: the mean load (rounded up for integers), the heaviest item, and
-/// for each c the c + 1 lightest of the c * bins + 1 heaviest items, as some bin holds c + 1 of those.
+/// What the largest load of any assignment is at least: the mean load (rounded up for integers), the heaviest
+/// item, and for each c the c + 1 lightest of the c * bins + 1 heaviest items, as some bin holds c + 1 of
+/// those.
 /// @param weights of the items, not negative. @param bins at least 1.
 /// @throws InvalidInput if there is no bin, a weight is negative or not finite, or their sum overflows.
 /// Complexity: O(n log n). A floating-point bound holds up to the rounding of its sum.
@@ -52,10 +53,10 @@ template <WeightRange R>
   return std::max(bound, std::accumulate(begin, end, W{}));
 }
 
-/// What any packing needs at least, by Martello and Toth's L2 (1990, section 8.3). Items above half the capacity need
-/// a bin each. For every a up to half the capacity, those above capacity - a share theirs with nothing of a or more;
-/// what the items from a to half the capacity exceed the room beside the others needs further bins. Besides, of items
-/// of weight w or more a bin holds at most capacity / w.
+/// What any packing needs at least, by Martello and Toth's L2 (1990, section 8.3). Items above half the
+/// capacity need a bin each. For every a up to half the capacity, those above capacity - a share theirs with
+/// nothing of a or more; what the items from a to half the capacity exceed the room beside the others needs
+/// further bins. Besides, of items of weight w or more a bin holds at most capacity / w.
 /// @param weights of the items, 0 <= weight <= capacity, with a sum below 2^63.
 /// @return never less than the sum over the capacity, rounded up (L1); 1 if all items weigh nothing.
 /// @throws InvalidInput naming the first item that no bin can hold.

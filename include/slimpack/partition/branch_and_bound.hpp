@@ -13,7 +13,8 @@
 
 namespace slimpack::detail {
 
-/// The largest makespan that counts as an improvement: for floating point a few units in the last place below.
+/// The largest makespan that counts as an improvement: for floating point a few units in the last place
+/// below.
 template <ItemWeight W>
 [[nodiscard]] W next_below(W makespan) {
   if constexpr (std::floating_point<W>) {
@@ -23,8 +24,8 @@ template <ItemWeight W>
   }
 }
 
-/// Depth-first search for assignments into identical bins: items by falling weight, every item tried in every bin, one
-/// of those that hold the same. Of items that are alike a later one never takes an earlier bin.
+/// Depth-first search for assignments into identical bins: items by falling weight, every item tried in every
+/// bin, one of those that hold the same. Of items that are alike a later one never takes an earlier bin.
 template <ItemWeight W>
 class BranchAndBound {
  public:
@@ -55,7 +56,8 @@ class BranchAndBound {
   }
 
   /// Looks for an assignment with the makespan allowed, then for ever lower ones.
-  /// @return whether the search came to its end, so that nothing below what was found exists, unless it was enough.
+  /// @return whether the search came to its end, so that nothing below what was found exists, unless it was
+  /// enough.
   bool run(const Settings& settings) {
     settings_ = settings;
     // More bins than items would only be alike.
@@ -115,7 +117,8 @@ class BranchAndBound {
     frame.filled = false;
     frame.first = 0;
     if (depth == 0 || depth == items_.size() || !alike(depth, depth - 1)) return;
-    // Where the item before filled its bin, other bins are left out for it, lower ones too; so they stay open.
+    // Where the item before filled its bin, other bins are left out for it, lower ones too; so they stay
+    // open.
     const Frame& last = frames_[depth - 1];
     frame.first = last.filled ? last.first : last.bin;
   }

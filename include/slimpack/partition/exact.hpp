@@ -59,7 +59,8 @@ BasicAssignment<W> assignment_of(std::span<const W> weights, std::vector<std::ui
   return assignment;
 }
 
-/// A good assignment, made in no time: the bin of each item, or nothing if none was found that keeps the limit.
+/// A good assignment, made in no time: the bin of each item, or nothing if none was found that keeps the
+/// limit.
 template <ItemWeight W>
 std::vector<std::uint32_t> first_answer(std::span<const W> weights, std::size_t bins,
                                         const SizeLimit& limit) {
@@ -79,12 +80,13 @@ std::vector<std::uint32_t> first_answer(std::span<const W> weights, std::size_t 
 
 /// The assignment of least makespan, by branch and bound from an improved heuristic answer.
 /// @param weights of the items, not negative. @param bins at least 1.
-/// @return `optimal`, or what is best when the steps run out: `feasible`, never worse than Karmarkar-Karp's answer with
-/// local search if there is no size limit. `infeasible` if no assignment keeps the limit. Floating-point makespans
-/// that differ by a few units in the last place count as equal.
-/// @throws InvalidInput if there is no bin, a weight is negative or not finite, their sum overflows, or the sizes do
-/// not fit the items or the capacity.
-/// Complexity: exponential without the limit on steps, a few nanoseconds each. The same input gives the same answer.
+/// @return `optimal`, or what is best when the steps run out: `feasible`, never worse than Karmarkar-Karp's
+/// answer with local search if there is no size limit. `infeasible` if no assignment keeps the limit.
+/// Floating-point makespans that differ by a few units in the last place count as equal.
+/// @throws InvalidInput if there is no bin, a weight is negative or not finite, their sum overflows, or the
+/// sizes do not fit the items or the capacity.
+/// Complexity: exponential without the limit on steps, a few nanoseconds each. The same input gives the same
+/// answer.
 template <WeightRange R, ItemWeight W = std::ranges::range_value_t<R>>
 [[nodiscard]] ExactAssignment<W> exact_assignment(const R& weights, std::size_t bins,
                                                   const ExactAssignmentOptions& options = {}) {
@@ -128,10 +130,11 @@ template <WeightRange R, ItemWeight W = std::ranges::range_value_t<R>>
 
 /// The packing with the fewest bins, by branch and bound for every number of bins from the lower bound on.
 /// @param weights of the items, 0 <= weight <= capacity, with a sum below 2^63. @param capacity of every bin.
-/// @return `optimal`, or what is best when the steps run out: `feasible`, never worse than first-fit decreasing, nor than
-/// `least_slack_packing` where items times bins are within the steps.
+/// @return `optimal`, or what is best when the steps run out: `feasible`, never worse than first-fit
+/// decreasing, nor than `least_slack_packing` where items times bins are within the steps.
 /// @throws InvalidInput naming the first item that no bin can hold.
-/// Complexity: exponential without the limit on steps, a few nanoseconds each. The same input gives the same answer.
+/// Complexity: exponential without the limit on steps, a few nanoseconds each. The same input gives the same
+/// answer.
 [[nodiscard]] inline ExactPacking exact_packing(std::span<const std::int64_t> weights, std::int64_t capacity,
                                                 const ExactPackingOptions& options = {}) {
   ExactPacking result{.bound = packing_lower_bound(weights, capacity)};

@@ -13,15 +13,15 @@
 
 namespace slimpack {
 
-/// Longest processing time first: items by falling weight, each to the bin that holds least. Ties go to the lower
-/// bin. Keeps its memory between calls.
+/// Longest processing time first: items by falling weight, each to the bin that holds least. Ties go to the
+/// lower bin. Keeps its memory between calls.
 class LptSolver {
  public:
-  /// @param weights of the items, not negative. @param initial_loads what the bins hold already; their number is the
-  /// number of bins.
+  /// @param weights of the items, not negative. @param initial_loads what the bins hold already; their number
+  /// is the number of bins.
   /// @throws InvalidInput if there is no bin, or a weight is negative or not finite.
-  /// Complexity: O(n log n + n log bins). At most 4/3 - 1/(3 bins) times the least makespan (Graham 1969) from empty
-  /// bins.
+  /// Complexity: O(n log n + n log bins). At most 4/3 - 1/(3 bins) times the least makespan (Graham 1969)
+  /// from empty bins.
   [[nodiscard]] Assignment solve(std::span<const double> weights, std::span<const double> initial_loads) {
     require(!initial_loads.empty(), "0 bins; expected at least 1");
     for (std::size_t i = 0; i < weights.size(); ++i) {

@@ -20,21 +20,23 @@ struct KarmarkarKarpOptions {
   bool equal_counts = false;
 };
 
-/// Karmarkar and Karp's largest differencing method (1982) into any number of bins. A partial solution is a tuple of
-/// loads; the two tuples with the largest spread (largest load minus smallest) are joined, the largest load of one with
-/// the smallest of the other, until one tuple is left. Keeps its memory between calls.
+/// Karmarkar and Karp's largest differencing method (1982) into any number of bins. A partial solution is a
+/// tuple of loads; the two tuples with the largest spread (largest load minus smallest) are joined, the
+/// largest load of one with the smallest of the other, until one tuple is left. Keeps its memory between
+/// calls.
 ///
-/// A tuple that is made of two single items leads all others until each of its bins holds something, so single items
-/// never need more than their place in the sorted order, and the heap holds full tuples alone, at most items / bins.
-/// Loads are never reduced by the smallest one: spreads stay what they are, and sums of integers stay exact.
+/// A tuple that is made of two single items leads all others until each of its bins holds something, so
+/// single items never need more than their place in the sorted order, and the heap holds full tuples alone,
+/// at most items / bins. Loads are never reduced by the smallest one: spreads stay what they are, and sums of
+/// integers stay exact.
 template <ItemWeight W>
 class KarmarkarKarpSolver {
  public:
   /// @param weights of the items, not negative. @param bins at least 1.
   /// @return the bins by falling load. Equal spreads: tuples before items, later tuples before earlier ones.
   /// @throws InvalidInput if there is no bin, a weight is negative or not finite, or their sum overflows.
-  /// At most 4/3 - 1/(3 (bins - 1)) times the least makespan for bins > 2 (Michiels, Korst and Aarts 2003), 7/6 times
-  /// for 2 (Fischetti and Martello 1987); both without equal counts.
+  /// At most 4/3 - 1/(3 (bins - 1)) times the least makespan for bins > 2 (Michiels, Korst and Aarts 2003),
+  /// 7/6 times for 2 (Fischetti and Martello 1987); both without equal counts.
   /// Complexity: O(n log n + n bins) at worst, O(n log n) for most inputs; memory O(n + bins).
   [[nodiscard]] BasicAssignment<W> solve(std::span<const W> weights, std::size_t bins,
                                          const KarmarkarKarpOptions& options = {}) {

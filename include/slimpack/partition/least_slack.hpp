@@ -30,7 +30,8 @@ class SlackFiller {
   }
   [[nodiscard]] bool done() const { return left_.empty(); }
 
-  /// Opens a bin with the heaviest item and tries others beside it, heavy ones first, for the least room left.
+  /// Opens a bin with the heaviest item and tries others beside it, heavy ones first, for the least room
+  /// left.
   void fill_bin(std::uint32_t bin, std::uint64_t max_steps, Packing& packing) {
     sum_from_.assign(left_.size() + 1, 0);
     for (std::size_t i = left_.size(); i-- > 0;) sum_from_[i] = sum_from_[i + 1] + weight_[i];
@@ -93,8 +94,8 @@ class SlackFiller {
 
 }  // namespace detail
 
-/// Minimum bin slack: bins one by one, each with the heaviest item left and those others that leave the least room.
-/// Finds packings that best fit misses where few items share a bin.
+/// Minimum bin slack: bins one by one, each with the heaviest item left and those others that leave the least
+/// room. Finds packings that best fit misses where few items share a bin.
 /// @param weights of the items, 0 <= weight <= capacity, with a sum below 2^63. @param capacity of every bin.
 /// @throws InvalidInput naming the first item that no bin can hold.
 /// Complexity: O(n + max_steps_per_bin log n) a bin; memory O(n).

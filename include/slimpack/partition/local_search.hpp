@@ -185,13 +185,14 @@ class LocalSearch {
 
 }  // namespace detail
 
-/// Lowers the makespan of an assignment by moves of one item out of the fullest bin and swaps of two, each time the one
-/// after which the larger load of the two bins is least, until none lowers the fullest bin. Loads may include what bins
-/// held before; they are carried along.
+/// Lowers the makespan of an assignment by moves of one item out of the fullest bin and swaps of two, each
+/// time the one after which the larger load of the two bins is least, until none lowers the fullest bin.
+/// Loads may include what bins held before; they are carried along.
 /// @param weights of the items. @param assignment with a bin for each; improved in place.
 /// @throws InvalidInput if the assignment does not fit the weights, or does not keep the size limit.
-/// Complexity: O(n log n) first, then for a round O(m log n) per bin that may take part (without sizes; most often one),
-/// m being the number of items in the fullest bin. Floating-point gains of a few units in the last place are left.
+/// Complexity: O(n log n) first, then for a round O(m log n) per bin that may take part (without sizes; most
+/// often one), m being the number of items in the fullest bin. Floating-point gains of a few units in the
+/// last place are left.
 template <WeightRange R, ItemWeight W = std::ranges::range_value_t<R>>
 LocalSearchResult<W> improve_assignment(const R& weights, BasicAssignment<W>& assignment,
                                         const LocalSearchOptions& options = {}) {

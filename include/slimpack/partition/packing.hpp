@@ -72,8 +72,8 @@ void sort_by_digit(std::span<const std::uint32_t> items, std::size_t keys, Key&&
   for (const std::uint32_t item : items) sorted[first[key(item)]++] = item;
 }
 
-/// Indices of the items by falling weight, equal weights in order. By one counting sort where weights are small, else
-/// by 11 bits at a time.
+/// Indices of the items by falling weight, equal weights in order. By one counting sort where weights are
+/// small, else by 11 bits at a time.
 inline std::vector<std::uint32_t> falling_order(std::span<const std::int64_t> weights,
                                                 std::int64_t capacity) {
   std::vector<std::uint32_t> order(weights.size()), sorted(weights.size());
@@ -130,7 +130,8 @@ class FullestFirst {
   std::vector<std::uint32_t> below_;  // [bin] bin under it in its stack
 };
 
-/// Bins in order, from which the first one with enough room is taken: a tree of the largest room below each node.
+/// Bins in order, from which the first one with enough room is taken: a tree of the largest room below each
+/// node.
 class LowestFirst {
  public:
   LowestFirst(std::size_t items, std::int64_t sum, std::int64_t capacity) {
@@ -175,7 +176,8 @@ Packing pack_decreasing(std::span<const std::int64_t> weights, std::int64_t capa
 
 }  // namespace detail
 
-/// Best-fit decreasing: items by falling weight, each into the fullest bin that still has room, a new one if none has.
+/// Best-fit decreasing: items by falling weight, each into the fullest bin that still has room, a new one if
+/// none has.
 /// @param weights of the items, 0 <= weight <= capacity. @param capacity of every bin, at most 2^32.
 /// @throws InvalidInput naming the first item that no bin can hold.
 /// Complexity: O(n log_64 capacity) beside the sort; memory O(n + capacity). At most 11/9 OPT + 6/9 bins.
@@ -186,11 +188,12 @@ Packing pack_decreasing(std::span<const std::int64_t> weights, std::int64_t capa
   return detail::pack_decreasing<detail::FullestFirst>(weights, capacity);
 }
 
-/// First-fit decreasing: items by falling weight, each into the first bin that still has room, a new one if none has.
+/// First-fit decreasing: items by falling weight, each into the first bin that still has room, a new one if
+/// none has.
 /// @param weights of the items, 0 <= weight <= capacity, with a sum below 2^63. @param capacity of every bin.
 /// @throws InvalidInput naming the first item that no bin can hold.
-/// Complexity: O(n log bins) beside the sort; memory O(n), whatever the capacity. At most 11/9 OPT + 6/9 bins (Dosa
-/// 2007).
+/// Complexity: O(n log bins) beside the sort; memory O(n), whatever the capacity. At most 11/9 OPT + 6/9 bins
+/// (Dosa 2007).
 [[nodiscard]] inline Packing first_fit_decreasing(std::span<const std::int64_t> weights,
                                                   std::int64_t capacity) {
   require(capacity > 0, "capacity is ", capacity, "; expected at least 1");
