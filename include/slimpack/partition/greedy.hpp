@@ -9,28 +9,19 @@
 #include <vector>
 
 #include "slimpack/core/error.hpp"
+#include "slimpack/partition/assignment.hpp"
 
 namespace slimpack {
 
-/// Items in bins: the bin of each item, and what each bin holds.
-struct Assignment {
-  std::vector<std::uint32_t> bin;
-  std::vector<double> load;
-
-  [[nodiscard]] double makespan() const {
-    return load.empty() ? 0.0 : *std::max_element(load.begin(), load.end());
-  }
-};
-
-/// Longest processing time first: items by falling weight, each to the bin that holds least. Ties go to the lower
-/// bin. Keeps its memory between calls.
+/// Longest processing time first: items by falling weight, each to the bin that holds least. Ties go to the
+/// lower bin. Keeps its memory between calls.
 class LptSolver {
  public:
-  /// @param weights of the items, not negative. @param initial_loads what the bins hold already; their number is the
-  /// number of bins.
+  /// @param weights of the items, not negative. @param initial_loads what the bins hold already; their number
+  /// is the number of bins.
   /// @throws InvalidInput if there is no bin, or a weight is negative or not finite.
-  /// Complexity: O(n log n + n log bins). At most 4/3 - 1/(3 bins) times the least makespan (Graham 1969) from empty
-  /// bins.
+  /// Complexity: O(n log n + n log bins). At most 4/3 - 1/(3 bins) times the least makespan (Graham 1969)
+  /// from empty bins.
   [[nodiscard]] Assignment solve(std::span<const double> weights, std::span<const double> initial_loads) {
     require(!initial_loads.empty(), "0 bins; expected at least 1");
     for (std::size_t i = 0; i < weights.size(); ++i) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "slimpack/core/error.hpp"
+#include "slimpack/partition/assignment.hpp"
 
 namespace slimpack {
 
@@ -61,67 +62,142 @@ class RoomSet {
   std::vector<std::vector<std::uint64_t>> levels_;
 };
 
-/// Indices of the items by falling weight, equal weights in order. Counting sort where weights are small.
+/// Sorts items by one digit of their key, `key(item)` < `keys`; equal digits stay in order.
+template <class Key>
+void sort_by_digit(std::span<const std::uint32_t> items, std::size_t keys, Key&& key,
+                   std::span<std::uint32_t> sorted) {
+  std::vector<std::uint32_t> first(keys + 1, 0);
+  for (const std::uint32_t item : items) ++first[key(item) + 1];
+  std::partial_sum(first.begin(), first.end(), first.begin());
+  for (const std::uint32_t item : items) sorted[first[key(item)]++] = item;
+}
+
+/// Indices of the items by falling weight, equal weights in order. By one counting sort where weights are
+/// small, else by 11 bits at a time.
 inline std::vector<std::uint32_t> falling_order(std::span<const std::int64_t> weights,
                                                 std::int64_t capacity) {
-  std::vector<std::uint32_t> order(weights.size());
-  if (static_cast<std::uint64_t>(capacity) > 16 * weights.size() + 4096) {
-    std::iota(order.begin(), order.end(), std::uint32_t{0});
-    std::stable_sort(order.begin(), order.end(), [&](auto a, auto b) { return weights[a] > weights[b]; });
-    return order;
+  std::vector<std::uint32_t> order(weights.size()), sorted(weights.size());
+  std::iota(order.begin(), order.end(), std::uint32_t{0});
+  const auto key = [&](std::uint32_t item) { return static_cast<std::size_t>(capacity - weights[item]); };
+  const std::size_t keys = static_cast<std::size_t>(capacity) + 1;
+  if (keys <= 16 * weights.size() + 4096) {
+    sort_by_digit(order, keys, key, sorted);
+    return sorted;
   }
-  std::vector<std::uint32_t> first(static_cast<std::size_t>(capacity) + 2, 0);
-  const auto key = [&](std::size_t i) { return static_cast<std::size_t>(capacity - weights[i]); };
-  for (std::size_t i = 0; i < weights.size(); ++i) ++first[key(i) + 1];
-  std::partial_sum(first.begin(), first.end(), first.begin());
-  for (std::size_t i = 0; i < weights.size(); ++i) order[first[key(i)]++] = static_cast<std::uint32_t>(i);
+  constexpr std::size_t bits = 11, digits = std::size_t{1} << bits;
+  for (std::size_t shift = 0; shift < static_cast<std::size_t>(std::bit_width(keys - 1)); shift += bits) {
+    sort_by_digit(
+        order, digits, [&](std::uint32_t i) { return (key(i) >> shift) % digits; }, sorted);
+    order.swap(sorted);
+  }
   return order;
+}
+
+/// Open bins, from which the fullest one with enough room is taken; of several, the one that changed last.
+class FullestFirst {
+ public:
+  FullestFirst(std::size_t, std::int64_t, std::int64_t capacity)
+      : capacity_(capacity), open_(rooms()), top_(rooms(), none) {}
+
+  /// The bin that takes an item of this weight.
+  std::uint32_t place(std::int64_t weight) {
+    std::int64_t room = open_.at_least(static_cast<std::size_t>(weight));
+    std::uint32_t bin = none;
+    if (room < 0) {
+      bin = static_cast<std::uint32_t>(below_.size());
+      below_.push_back(none);
+      room = capacity_;
+    } else {
+      const auto r = static_cast<std::size_t>(room);
+      bin = top_[r];
+      top_[r] = below_[bin];
+      if (top_[r] == none) open_.erase(r);
+    }
+    const auto left = static_cast<std::size_t>(room - weight);
+    below_[bin] = top_[left];
+    if (top_[left] == none) open_.insert(left);
+    top_[left] = bin;
+    return bin;
+  }
+
+ private:
+  static constexpr std::uint32_t none = ~std::uint32_t{0};
+  [[nodiscard]] std::size_t rooms() const { return static_cast<std::size_t>(capacity_) + 1; }
+
+  std::int64_t capacity_;
+  RoomSet open_;
+  std::vector<std::uint32_t> top_;    // [room] bin on top of the stack of bins with that room
+  std::vector<std::uint32_t> below_;  // [bin] bin under it in its stack
+};
+
+/// Bins in order, from which the first one with enough room is taken: a tree of the largest room below each
+/// node.
+class LowestFirst {
+ public:
+  LowestFirst(std::size_t items, std::int64_t sum, std::int64_t capacity) {
+    // Any two bins hold more than one capacity together, so more bins than these are never opened.
+    const auto full = static_cast<std::size_t>(sum / capacity);
+    leaves_ = std::bit_ceil(std::clamp<std::size_t>(items, 1, 2 * full + 2));
+    room_.assign(2 * leaves_, capacity);
+  }
+
+  std::uint32_t place(std::int64_t weight) {
+    std::size_t node = 1;
+    while (node < leaves_) node = 2 * node + (room_[2 * node] < weight ? 1 : 0);
+    const auto bin = static_cast<std::uint32_t>(node - leaves_);
+    room_[node] -= weight;
+    while ((node /= 2) > 0) {
+      const std::int64_t most = std::max(room_[2 * node], room_[2 * node + 1]);
+      if (room_[node] == most) break;
+      room_[node] = most;
+    }
+    return bin;
+  }
+
+ private:
+  std::size_t leaves_;
+  std::vector<std::int64_t> room_;  // [node] children of i are 2i and 2i + 1
+};
+
+/// Places the items by falling weight.
+template <class OpenBins>
+Packing pack_decreasing(std::span<const std::int64_t> weights, std::int64_t capacity) {
+  OpenBins open(weights.size(), checked_sizes("weight", weights, capacity), capacity);
+  Packing packing;
+  packing.bin.resize(weights.size());
+  for (const std::uint32_t item : falling_order(weights, capacity)) {
+    const std::uint32_t bin = open.place(weights[item]);
+    if (bin == packing.load.size()) packing.load.push_back(0);
+    packing.bin[item] = bin;
+    packing.load[bin] += weights[item];
+  }
+  return packing;
 }
 
 }  // namespace detail
 
-/// Best-fit decreasing: items by falling weight, each into the fullest bin that still has room, a new one if none has.
-/// @param weights of the items, 0 <= weight <= capacity. @param capacity of every bin.
+/// Best-fit decreasing: items by falling weight, each into the fullest bin that still has room, a new one if
+/// none has.
+/// @param weights of the items, 0 <= weight <= capacity. @param capacity of every bin, at most 2^32.
 /// @throws InvalidInput naming the first item that no bin can hold.
 /// Complexity: O(n log_64 capacity) beside the sort; memory O(n + capacity). At most 11/9 OPT + 6/9 bins.
 [[nodiscard]] inline Packing best_fit_decreasing(std::span<const std::int64_t> weights,
                                                  std::int64_t capacity) {
   require(capacity > 0 && capacity <= std::int64_t{1} << 32, "capacity is ", capacity,
           "; expected 1 to 2^32");
-  for (std::size_t i = 0; i < weights.size(); ++i) {
-    require(weights[i] >= 0 && weights[i] <= capacity, "weight of item ", i, " is ", weights[i],
-            "; expected 0 to the capacity of ", capacity);
-  }
-  constexpr std::uint32_t none = ~std::uint32_t{0};
-  const auto rooms = static_cast<std::size_t>(capacity) + 1;
-  detail::RoomSet open(rooms);
-  std::vector<std::uint32_t> top(rooms, none);  // [room] bin on top of the stack of bins with that room
-  std::vector<std::uint32_t> below;             // [bin] bin under it in its stack
-  Packing packing;
-  packing.bin.resize(weights.size());
-  for (const std::uint32_t item : detail::falling_order(weights, capacity)) {
-    const std::int64_t weight = weights[item];
-    std::int64_t room = open.at_least(static_cast<std::size_t>(weight));
-    std::uint32_t bin = none;
-    if (room < 0) {
-      bin = static_cast<std::uint32_t>(packing.load.size());
-      packing.load.push_back(0);
-      below.push_back(none);
-      room = capacity;
-    } else {
-      const auto r = static_cast<std::size_t>(room);
-      bin = top[r];
-      top[r] = below[bin];
-      if (top[r] == none) open.erase(r);
-    }
-    const auto left = static_cast<std::size_t>(room - weight);
-    packing.bin[item] = bin;
-    packing.load[bin] += weight;
-    below[bin] = top[left];
-    if (top[left] == none) open.insert(left);
-    top[left] = bin;
-  }
-  return packing;
+  return detail::pack_decreasing<detail::FullestFirst>(weights, capacity);
+}
+
+/// First-fit decreasing: items by falling weight, each into the first bin that still has room, a new one if
+/// none has.
+/// @param weights of the items, 0 <= weight <= capacity, with a sum below 2^63. @param capacity of every bin.
+/// @throws InvalidInput naming the first item that no bin can hold.
+/// Complexity: O(n log bins) beside the sort; memory O(n), whatever the capacity. At most 11/9 OPT + 6/9 bins
+/// (Dosa 2007).
+[[nodiscard]] inline Packing first_fit_decreasing(std::span<const std::int64_t> weights,
+                                                  std::int64_t capacity) {
+  require(capacity > 0, "capacity is ", capacity, "; expected at least 1");
+  return detail::pack_decreasing<detail::LowestFirst>(weights, capacity);
 }
 
 }  // namespace slimpack
