@@ -39,7 +39,7 @@ std::vector<std::string> answers(const std::vector<std::uint64_t>& own, std::siz
 
 }  // namespace
 
-TEST_CASE("ranks that hold the same plan agree") {
+TEST_CASE("ranks that hold the same plan agree", "[threads]") {
   const Plan plan = testing::sample_plan();
   const std::size_t ranks = rank_count(plan);
   REQUIRE(ranks == 6);
@@ -47,14 +47,14 @@ TEST_CASE("ranks that hold the same plan agree") {
   CHECK(answers(hashes, ranks) == std::vector<std::string>(ranks));
 }
 
-TEST_CASE("a rank with another plan is named on every rank") {
+TEST_CASE("a rank with another plan is named on every rank", "[threads]") {
   CHECK(answers({5, 5, 0xabc, 5}, 4) ==
         std::vector<std::string>(4,
                                  "ranks do not agree on the plan: rank 2 has plan 0000000000000abc; expected "
                                  "plan 0000000000000005 as on the other 3 of 4 ranks"));
 }
 
-TEST_CASE("a rank without a plan is named on every rank") {
+TEST_CASE("a rank without a plan is named on every rank", "[threads]") {
   CHECK(answers({0, 5}, 2) ==
         std::vector<std::string>(2,
                                  "ranks do not agree on the plan: rank 0 has no plan; expected plan "
@@ -80,7 +80,7 @@ TEST_CASE("many ranks that differ are counted, not listed") {
                                                         Catch::EndsWith("as on the other 60 of 100 ranks"));
 }
 
-TEST_CASE("a wrong number of ranks is an error on every rank") {
+TEST_CASE("a wrong number of ranks is an error on every rank", "[threads]") {
   CHECK(answers({5, 5}, 6) ==
         std::vector<std::string>(2, "there are 2 ranks; expected the 6 that the plan is for"));
   CHECK_THROWS_WITH(require_agreement({}, 6), "no rank has shown a plan; expected 6 ranks");

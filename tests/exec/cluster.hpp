@@ -1,6 +1,5 @@
 #pragma once
 
-#include <chrono>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
@@ -21,7 +20,7 @@ namespace slimpack::testing {
 
 enum class Channel {
   buffered,    ///< a send is complete at once
-  rendezvous,  ///< a send is complete when its receive is posted; data moves then
+  rendezvous,  ///< a send is complete when it has been received
 };
 
 /// What moves between two stages: for each row its sample and token, and how far it has come.
@@ -32,12 +31,11 @@ struct Message {
   friend bool operator==(const Message&, const Message&) = default;
 };
 
-/// Mailboxes of all ranks. A wait that takes longer than the watchdog allows ends the run of all ranks, with
-/// a report of what each of them waited for.
+/// Mailboxes of all ranks. Ranks that all wait for each other are seen as soon as the last of them begins to
+/// wait, without a clock: the run of all ends with a report of what each of them waited for.
 class Mailboxes {
  public:
-  Mailboxes(Channel channel, std::size_t ranks, std::chrono::milliseconds watchdog)
-      : channel_(channel), watchdog_(watchdog), waits_for_(ranks) {}
+  Mailboxes(Channel channel, std::size_t ranks) : channel_(channel), ranks_(ranks) {}
 
   void send(std::size_t from, std::size_t to, std::uint64_t tag, Message message) {
     const std::lock_guard lock(mutex_);
@@ -61,6 +59,8 @@ class Mailboxes {
     Box& box = boxes_[{from, to, tag}];
     if (!box.posted) throw std::logic_error("received without being posted");
     wait(lock, to, what, [&] { return box.sent; });
+    box.received = true;
+    changed_.notify_all();
     return std::move(box.message);
   }
 
@@ -69,7 +69,7 @@ class Mailboxes {
     std::unique_lock lock(mutex_);
     wait(lock, rank, "its sends", [&] {
       for (const auto& [key, box] : boxes_) {
-        if (std::get<0>(key) == rank && channel_ == Channel::rendezvous && box.sent && !box.posted)
+        if (std::get<0>(key) == rank && channel_ == Channel::rendezvous && box.sent && !box.received)
           return false;
       }
       return true;
@@ -85,46 +85,59 @@ class Mailboxes {
     wait(lock, rank, "members of " + where, [&] { return here == members; });
   }
 
-  /// Ends all waits.
-  void fail() {
+  /// A rank waits no more, and sends nothing more. @param failed which ends the run of all others.
+  void leave(std::size_t rank, bool failed) {
     const std::lock_guard lock(mutex_);
-    failed_ = true;
-    changed_.notify_all();
+    ranks_[rank].left = true;
+    if (failed) fail("another rank failed");
+    look_for_deadlock();
   }
 
  private:
   struct Box {
-    bool sent = false, posted = false;
+    bool sent = false, posted = false, received = false;
     Message message;
+  };
+
+  struct Rank {
+    bool left = false;
+    std::string waits_for;
+    std::function<bool()> ready;
   };
 
   template <class F>
   void wait(std::unique_lock<std::mutex>& lock, std::size_t rank, const std::string& what, F&& ready) {
-    waits_for_[rank] = what;
-    const bool in_time = changed_.wait_for(lock, watchdog_, [&] { return failed_ || ready(); });
-    if (in_time && !failed_) {
-      waits_for_[rank].clear();
-      return;
-    }
-    failed_ = true;
+    ranks_[rank].waits_for = what;
+    ranks_[rank].ready = ready;
+    look_for_deadlock();
+    changed_.wait(lock, [&] { return !failure_.empty() || ready(); });
+    ranks_[rank].ready = {};
+    if (!failure_.empty()) throw std::runtime_error(failure_);
+  }
+
+  void fail(const std::string& why) {
+    if (failure_.empty()) failure_ = why;
     changed_.notify_all();
-    if (in_time) throw std::runtime_error("another rank failed");
-    std::string report = "stuck:";
-    for (std::size_t r = 0; r < waits_for_.size(); ++r) {
-      if (!waits_for_[r].empty())
-        report += " rank " + std::to_string(r) + " waits for " + waits_for_[r] + ";";
+  }
+
+  void look_for_deadlock() {
+    std::string report;
+    for (std::size_t r = 0; r < ranks_.size(); ++r) {
+      const Rank& rank = ranks_[r];
+      if (rank.left) continue;
+      if (!rank.ready || rank.ready()) return;
+      report += " rank " + std::to_string(r) + " waits for " + rank.waits_for + ";";
     }
-    throw std::runtime_error(report);
+    if (!report.empty()) fail("stuck:" + report);
   }
 
   Channel channel_;
-  std::chrono::milliseconds watchdog_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::map<std::tuple<std::size_t, std::size_t, std::uint64_t>, Box> boxes_;
   std::map<std::string, std::size_t> meetings_;
-  std::vector<std::string> waits_for_;
-  bool failed_ = false;
+  std::vector<Rank> ranks_;
+  std::string failure_;
 };
 
 /// A trainer that computes nothing but checks what reaches it. Throws on a wrong message.
@@ -191,10 +204,9 @@ class CheckingTrainer {
 /// Runs all ranks. @returns what went wrong, by rank; empty where nothing did.
 inline std::vector<std::string> run_ranks(
     const Plan& plan, Channel channel, const LoopOptions& options = {},
-    std::chrono::milliseconds watchdog = std::chrono::seconds(30),
     const std::function<void(std::size_t, const StageTask&)>& before_task = {}) {
   const std::size_t stages = stages_per_pipeline(plan), ranks = rank_count(plan);
-  Mailboxes mail(channel, ranks, watchdog);
+  Mailboxes mail(channel, ranks);
   std::vector<std::string> errors(ranks);
   const auto run = [&](std::size_t rank) {
     try {
@@ -206,8 +218,8 @@ inline std::vector<std::string> run_ranks(
       if (trainer.done != program.tasks().size()) throw std::logic_error("not all tasks are done");
     } catch (const std::exception& error) {
       errors[rank] = error.what();
-      mail.fail();
     }
+    mail.leave(rank, !errors[rank].empty());
   };
   std::vector<std::thread> threads;
   for (std::size_t rank = 0; rank < ranks; ++rank) threads.emplace_back(run, rank);

@@ -179,7 +179,7 @@ TEST_CASE("a salt tells settings apart") {
 }
 
 TEST_CASE("the hash is the same everywhere") {
-  // The first was calculated apart from this code; the second pins it for plans with content.
+  // Both were calculated apart from this code, in another language.
   CHECK(plan_hash(Plan{}) == 0xd6d7a23f47a88026u);
-  CHECK(plan_hash(testing::equal_plan(2, 3, 1.0, 2.0)) == 0xf067976d6c11f984u);
+  CHECK(plan_hash(testing::equal_plan(2, 3, 1.0, 2.0)) == 0x4c589a18b31887a9u);
 }

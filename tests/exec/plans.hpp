@@ -34,7 +34,7 @@ inline constexpr PlanKind plan_kinds[] = {PlanKind::slimpack, PlanKind::equal_pa
   options.samples = 1 + seed % 9;
   options.deferred = seed % 3;
   options.pipelines = 1 + seed % 3;
-  options.stages = 1 + seed % 4;
+  options.stages = 1 + seed % 8;
   options.merged = seed % 2 == 0 ? 3 : 0;
   options.split_weights = seed % 3 == 0;
   options.max_tokens = 40;
@@ -58,6 +58,8 @@ inline constexpr PlanKind plan_kinds[] = {PlanKind::slimpack, PlanKind::equal_pa
   const auto lengths =
       oracle::random_lengths(random, static_cast<std::size_t>(dp + pick(0, 30)), merge ? 2 : pick(0, 3), 600);
   Job job = oracle::random_job(random, dp, 1e9);
+  job.layout.pp = pick(1, 8);
+  job.model.layers = job.layout.pp * pick(1, 3);
   const MemoryOptions options{.reserve_bytes = 0.0};
   const TransformerMemory roomy(job, options);
   double fixed = 0.0;

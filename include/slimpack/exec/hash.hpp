@@ -73,8 +73,7 @@ inline void add_pipeline(const PipelinePlan& pipeline, WordHash& hash) {
   hash.add(pipeline.order.size());
   for (const auto& order : pipeline.order) {
     hash.add_all(std::span(order), [&](Task task) {
-      hash.add(static_cast<std::uint8_t>(task.pass));
-      hash.add(task.pack);
+      hash.add(4 * std::uint64_t{task.pack} + static_cast<std::uint64_t>(task.pass));
     });
   }
 }
