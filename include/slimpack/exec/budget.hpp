@@ -1,0 +1,133 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <limits>
+
+#include "slimpack/core/error.hpp"
+#include "slimpack/exec/program.hpp"
+#include "slimpack/plan/memory.hpp"
+
+namespace slimpack {
+
+/// Bytes in use and the most that ever were, of one stage.
+class HighWater {
+ public:
+  explicit HighWater(double limit_bytes = std::numeric_limits<double>::infinity()) : limit_(limit_bytes) {}
+
+  /// Call before memory is taken. @param where text and numbers for the message, such as " of stage ", 3.
+  /// @throws InvalidInput if more than the limit would be in use.
+  template <class... Where>
+  void take(double bytes, const Where&... where) {
+    require(in_use_ + bytes <= limit_, "memory in use", where..., " would be ", in_use_ + bytes,
+            " bytes; expected at most ", limit_);
+    in_use_ += bytes;
+    peak_ = std::max(peak_, in_use_);
+  }
+
+  void give_back(double bytes) { in_use_ -= bytes; }
+
+  [[nodiscard]] double in_use() const { return in_use_; }
+  [[nodiscard]] double peak() const { return peak_; }
+
+ private:
+  double limit_;
+  double in_use_ = 0.0, peak_ = 0.0;
+};
+
+/// Counts what a stage holds while it runs, by a memory model's bytes per token:
+/// - static bytes, always;
+/// - from the start of a forward task, the activations of the tokens that this member holds, by the layers
+///   that their backward packs recompute;
+/// - from the start of a sample's first backward task, the KV gradients of all its tokens that this member
+///   holds;
+/// - both of a token until the task that releases its activations ends;
+/// - workspace while a task runs.
+///
+/// That is what `memory_over_time` simulates, except where the simulator rounds: it gives each member of a
+/// merged pack an equal share, and lets weight tasks need nothing. Compared with bytes that a trainer
+/// measures, it tells how true the memory model is; walked ahead of a step, whether the stage will fit.
+template <MemoryModel M>
+class TokenBudget {
+ public:
+  /// The program and the model have to outlive the budget. @param limit_bytes most that the stage may use.
+  /// @throws InvalidInput if static bytes alone exceed it.
+  TokenBudget(const StageProgram& program, const M& memory,
+              double limit_bytes = std::numeric_limits<double>::infinity())
+      : program_(program), memory_(memory), bytes_(limit_bytes) {
+    bytes_.take(memory.static_bytes(program.stage()), " of stage ", program.stage(), " of pipeline ",
+                program.pipeline(), " before its first task");
+  }
+
+  /// Call when a task starts. @throws InvalidInput naming stage and task if the limit would be exceeded.
+  void start(const StageTask& task) {
+    if (task.pass == Pass::weight) return;
+    const double held = task.pass == Pass::forward ? activations(task) : begun_gradients(task);
+    bytes_.take(held + workspace(task), " of stage ", program_.stage(), " of pipeline ", program_.pipeline(),
+                " at ", pass_letter(task.pass), task.pack);
+  }
+
+  /// Call when a task and its releases are done.
+  void finish(const StageTask& task) {
+    double bytes = task.pass == Pass::weight ? 0.0 : workspace(task);
+    for (const Release& release : task.releases) {
+      if (!release.holds(Store::activations)) continue;
+      const Tokens tokens = owned(task, {release.sample, release.begin, release.end});
+      bytes += static_cast<double>(tokens) *
+               (memory_.activation_bytes(program_.stage(), task.recompute_layers) + gradient_bytes());
+    }
+    bytes_.give_back(bytes);
+  }
+
+  [[nodiscard]] double in_use() const { return bytes_.in_use(); }
+  [[nodiscard]] double peak() const { return bytes_.peak(); }
+
+ private:
+  [[nodiscard]] Tokens owned(const StageTask& task, const Slice& tokens) const {
+    return owned_tokens(tokens, task.members.size(), task.member, program_.block());
+  }
+
+  [[nodiscard]] double gradient_bytes() const { return memory_.kv_gradient_bytes(program_.stage()); }
+
+  [[nodiscard]] double activations(const StageTask& task) const {
+    double bytes = 0.0;
+    for (const RecomputeRange& range : task.recompute) {
+      bytes += static_cast<double>(owned(task, {range.sample, range.begin, range.end})) *
+               memory_.activation_bytes(program_.stage(), range.layers);
+    }
+    return bytes;
+  }
+
+  /// KV gradients of the samples that a backward task begins: a sample's last token comes first.
+  [[nodiscard]] double begun_gradients(const StageTask& task) const {
+    Tokens tokens = 0;
+    for (const Slice& slice : task.slices) {
+      const Tokens length = program_.plan().tokens[slice.sample];
+      if (slice.end == length) tokens += owned(task, {slice.sample, 0, length});
+    }
+    return static_cast<double>(tokens) * gradient_bytes();
+  }
+
+  [[nodiscard]] double workspace(const StageTask& task) const {
+    return memory_.workspace_bytes(program_.stage(), task.pass, task.owned_tokens, task.recompute_layers);
+  }
+
+  const StageProgram& program_;
+  const M& memory_;
+  HighWater bytes_;
+};
+
+/// Most bytes that a stage will hold in a step, by the model. @throws InvalidInput naming the first task that
+/// exceeds the limit. Complexity: O(tasks + slices of the stage).
+template <MemoryModel M>
+[[nodiscard]] double predicted_high_water(const StageProgram& program, const M& memory,
+                                          double limit_bytes = std::numeric_limits<double>::infinity()) {
+  TokenBudget<M> budget(program, memory, limit_bytes);
+  for (const StageTask& task : program.tasks()) {
+    budget.start(task);
+    budget.finish(task);
+  }
+  return budget.peak();
+}
+
+}  // namespace slimpack

@@ -1,0 +1,106 @@
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "slimpack/plan/plan.hpp"
+
+namespace slimpack {
+
+/// What a rank without a plan shows in place of a hash; no plan has it.
+inline constexpr std::uint64_t no_plan_hash = 0;
+
+namespace detail {
+
+/// Folds 64-bit words into one. Each step is a bijection of the state for a given word and of the word for a
+/// given state, so sequences that differ in one word never meet. The mixing is MurmurHash3's 64-bit finaliser
+/// (public domain, Austin Appleby).
+class WordHash {
+ public:
+  template <std::integral T>
+  void add(T value) {
+    state_ = mixed(state_ ^ static_cast<std::uint64_t>(value));
+  }
+
+  /// The length first, so that what ends one list can't begin the next.
+  template <class T, class F>
+  void add_all(std::span<const T> values, F&& add_one) {
+    add(values.size());
+    for (const T& value : values) add_one(value);
+  }
+
+  template <std::integral T>
+  void add_all(std::span<const T> values) {
+    add_all(values, [&](T value) { add(value); });
+  }
+
+  [[nodiscard]] std::uint64_t value() const { return state_ == no_plan_hash ? 1 : state_; }
+
+ private:
+  static constexpr std::uint64_t mixed(std::uint64_t x) {
+    x += 0x9e3779b97f4a7c15u;
+    x = (x ^ (x >> 33)) * 0xff51afd7ed558ccdu;
+    x = (x ^ (x >> 33)) * 0xc4ceb9fe1a85ec53u;
+    return x ^ (x >> 33);
+  }
+
+  std::uint64_t state_ = 0;
+};
+
+inline void add_pass(const PassPlan& pass, WordHash& hash) {
+  hash.add(pass.packs.size());
+  for (std::size_t k = 0; k < pass.packs.size(); ++k) {
+    hash.add_all(pass.packs[k], [&](const Slice& slice) {
+      hash.add(slice.sample);
+      hash.add(slice.begin);
+      hash.add(slice.end);
+    });
+  }
+  hash.add(pass.pipelines.size());
+  for (std::size_t k = 0; k < pass.pipelines.size(); ++k) hash.add_all(pass.pipelines[k]);
+  hash.add_all(std::span(pass.sharding), [&](Sharding s) { hash.add(static_cast<std::uint8_t>(s)); });
+  hash.add(pass.recompute_layers.size());
+  for (std::size_t k = 0; k < pass.recompute_layers.size(); ++k) hash.add_all(pass.recompute_layers[k]);
+}
+
+inline void add_pipeline(const PipelinePlan& pipeline, WordHash& hash) {
+  hash.add(pipeline.id);
+  hash.add(pipeline.tp);
+  hash.add(pipeline.cp);
+  hash.add_all(std::span(pipeline.layers));
+  hash.add(pipeline.order.size());
+  for (const auto& order : pipeline.order) {
+    hash.add_all(std::span(order), [&](Task task) {
+      hash.add(4 * std::uint64_t{task.pack} + static_cast<std::uint64_t>(task.pass));
+    });
+  }
+}
+
+}  // namespace detail
+
+/// Hash of all that decides what ranks compute and exchange: lengths and deferred samples, packs with their
+/// slices, pipelines, sharding and recomputed layers, the stages' layers and orders, the model's sizes. Not of
+/// what only describes: planner, names, device, durations, FLOPs, notes, the step's figures. The same on every
+/// platform. Two plans of the same shape that differ in one number have different hashes; any others are equal
+/// by chance, one in 2^64. Never `no_plan_hash`.
+/// @param salt whatever else ranks have to agree on, such as a hash of the trainer's settings.
+/// Complexity: O(tasks + slices).
+[[nodiscard]] inline std::uint64_t plan_hash(const Plan& plan, std::uint64_t salt = 0) {
+  detail::WordHash hash;
+  hash.add(salt);
+  const Transformer& m = plan.model;
+  for (const std::int32_t size : {m.layers, m.hidden, m.heads, m.kv_heads, m.head_dim, m.ffn, m.vocab}) {
+    hash.add(size);
+  }
+  hash.add_all(std::span(plan.tokens));
+  hash.add_all(std::span(plan.deferred));
+  hash.add(plan.pipelines.size());
+  for (const PipelinePlan& pipeline : plan.pipelines) detail::add_pipeline(pipeline, hash);
+  detail::add_pass(plan.forward, hash);
+  detail::add_pass(plan.backward, hash);
+  return hash.value();
+}
+
+}  // namespace slimpack

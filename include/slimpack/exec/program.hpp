@@ -1,0 +1,296 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "slimpack/core/error.hpp"
+#include "slimpack/core/packs.hpp"
+#include "slimpack/exec/lifetime.hpp"
+#include "slimpack/exec/ownership.hpp"
+#include "slimpack/plan/graph.hpp"
+#include "slimpack/plan/plan.hpp"
+#include "slimpack/schedule/task.hpp"
+
+namespace slimpack {
+
+/// One task of a stage with all that a trainer needs to run it. The lists belong to the plan and the program
+/// that the task comes from.
+struct StageTask {
+  Pass pass = Pass::forward;
+  PackId pack = 0;
+  std::span<const Slice> slices;        ///< of the pack; all members together
+  std::span<const PipelineId> members;  ///< that run the pack in lockstep; more than one = DP-Merge
+  std::size_t member = 0;               ///< place of this pipeline among them
+  std::int32_t recompute_layers = 0;    ///< layers of this stage computed again; backward only
+  Tokens tokens = 0;                    ///< of the slices
+  std::span<const Slice> owned;         ///< what this member holds of the slices, in their order
+  Tokens owned_tokens = 0;
+  std::span<const RecomputeRange> recompute;  ///< forward: the slices, by the layers that backward recomputes
+  std::span<const Release> releases;          ///< what may be freed behind the task, on all members
+
+  [[nodiscard]] bool merged() const { return members.size() > 1; }
+};
+
+/// The task's name in the plan, such as `F12`.
+[[nodiscard]] inline std::string to_string(const StageTask& task) {
+  return to_string(Task{task.pass, task.pack});
+}
+
+/// Which pipeline and stage a rank runs.
+struct RankPlace {
+  PipelineId pipeline = 0;
+  std::size_t stage = 0;
+
+  friend bool operator==(const RankPlace&, const RankPlace&) = default;
+};
+
+/// Stages of each pipeline of a plan that an executor can run.
+/// @throws InvalidInput if there is no pipeline, or pipelines have different numbers of stages.
+[[nodiscard]] inline std::size_t stages_per_pipeline(const Plan& plan) {
+  require(!plan.pipelines.empty(), "the plan has no pipelines; expected at least one");
+  const std::size_t stages = plan.pipelines.front().stages();
+  for (std::size_t p = 0; p < plan.pipelines.size(); ++p) {
+    const PipelinePlan& pipeline = plan.pipelines[p];
+    require(pipeline.id == p, "pipelines[", p, "] has id ", pipeline.id, "; expected its place");
+    require(pipeline.stages() == stages && stages > 0, "pipeline ", p, " has ", pipeline.stages(),
+            " stages and pipeline 0 ", stages, "; expected equally many to run the plan");
+  }
+  return stages;
+}
+
+/// Ranks that run a plan: one for each stage of each pipeline. @throws InvalidInput as `stages_per_pipeline`.
+[[nodiscard]] inline std::size_t rank_count(const Plan& plan) {
+  return stages_per_pipeline(plan) * plan.pipelines.size();
+}
+
+/// Rank of a stage: pipelines one after another, each from its first stage to its last.
+[[nodiscard]] constexpr std::size_t rank_of(RankPlace place, std::size_t stages) {
+  return place.pipeline * stages + place.stage;
+}
+
+/// The inverse of `rank_of`.
+[[nodiscard]] constexpr RankPlace place_of(std::size_t rank, std::size_t stages) {
+  return {static_cast<PipelineId>(rank / stages), rank % stages};
+}
+
+/// Number that tells the transfers between two ranks apart: a pack moves once between two stages. Receivers
+/// have to match it: stages may run packs in different orders, so messages need not be used in the order in
+/// which they were sent.
+[[nodiscard]] constexpr std::uint64_t message_tag(Pass pass, PackId pack) {
+  return 2 * std::uint64_t{pack} + (pass == Pass::forward ? 0 : 1);
+}
+
+struct StageProgramOptions {
+  Tokens block = default_ownership_block;  ///< tokens of a chunk of a merged sample; the same on all ranks
+};
+
+/// What one stage of one pipeline does in a step: its tasks in order. Built once per step; walking it
+/// allocates nothing. It refers to the plan, which has to outlive it.
+class StageProgram {
+ public:
+  /// @param plan that `violations` finds nothing wrong with. @param stage of that pipeline, from 0.
+  /// @throws InvalidInput if there is no such stage, pipelines have different numbers of stages, a task is not
+  /// of this pipeline, slices of a sample are on different pipelines (its keys and values could not be found),
+  /// or a token has no backward pack.
+  /// Complexity: O(slices of the plan + tasks and owned ranges of the stage).
+  StageProgram(const Plan& plan, PipelineId pipeline, std::size_t stage,
+               const StageProgramOptions& options = {});
+  StageProgram(const Plan&&, PipelineId, std::size_t, const StageProgramOptions& = {}) = delete;
+  StageProgram(StageProgram&&) = default;
+  StageProgram& operator=(StageProgram&&) = default;
+  StageProgram(const StageProgram&) = delete;
+  StageProgram& operator=(const StageProgram&) = delete;
+  ~StageProgram() = default;
+
+  [[nodiscard]] std::span<const StageTask> tasks() const { return tasks_; }
+  [[nodiscard]] const Plan& plan() const { return *plan_; }
+  [[nodiscard]] PipelineId pipeline() const { return place_.pipeline; }
+  [[nodiscard]] std::size_t stage() const { return place_.stage; }
+  [[nodiscard]] std::size_t stages() const { return stages_; }
+  [[nodiscard]] bool first() const { return place_.stage == 0; }
+  [[nodiscard]] bool last() const { return place_.stage + 1 == stages_; }
+  [[nodiscard]] std::size_t rank() const { return rank_of(place_, stages_); }
+  [[nodiscard]] Tokens block() const { return block_; }
+  /// Layers that the stage holds.
+  [[nodiscard]] std::int32_t layers() const { return plan_->pipelines[place_.pipeline].layers[place_.stage]; }
+  /// Whether a schedule splits weight gradients off on this stage.
+  [[nodiscard]] bool has_weight_tasks() const { return weight_tasks_ > 0; }
+
+ private:
+  class Builder;
+
+  const Plan* plan_ = nullptr;
+  RankPlace place_;
+  std::size_t stages_ = 0;
+  Tokens block_ = default_ownership_block;
+  std::size_t weight_tasks_ = 0;
+  std::vector<StageTask> tasks_;
+  std::vector<Slice> owned_;
+  std::vector<RecomputeRange> recompute_;
+  std::vector<Release> releases_;
+};
+
+/// Fills a program. Lists grow while tasks are added, so tasks get their parts of them at the end.
+class StageProgram::Builder {
+ public:
+  explicit Builder(StageProgram& program)
+      : program_(program),
+        plan_(*program.plan_),
+        forward_(plan_.forward.packs, plan_.tokens.size()),
+        backward_(plan_.backward.packs, plan_.tokens.size()),
+        split_(plan_.backward.packs.size(), 0),
+        placed_(plan_.tokens.size(), 0) {}
+
+  void build() {
+    const auto& order = plan_.pipelines[program_.pipeline()].order;
+    require(order.size() == program_.stages_, "pipeline ", program_.pipeline(), " has orders of ",
+            order.size(), " stages; expected its ", program_.stages_);
+    const std::vector<Task>& own = order[program_.stage()];
+    for (const Task task : own) {
+      if (task.pass != Pass::weight || task.pack >= split_.size()) continue;
+      split_[task.pack] = 1;
+      ++program_.weight_tasks_;
+    }
+    program_.tasks_.reserve(own.size());
+    for (const Task task : own) add_task(task);
+    give_parts();
+    mark_last();
+  }
+
+ private:
+  /// Where a task's parts of the lists end.
+  struct Ends {
+    std::size_t owned, recompute, releases;
+  };
+
+  void add_task(Task task) {
+    const PassPlan& pass = plan_.of(task.pass);
+    require(task.pack < pass.packs.size(), "stage ", program_.stage(), " of pipeline ", program_.pipeline(),
+            " runs ", to_string(task), "; expected packs below ", pass.packs.size());
+    StageTask& out = program_.tasks_.emplace_back();
+    out.pass = task.pass;
+    out.pack = task.pack;
+    out.slices = pass.packs[task.pack];
+    out.members = pass.pipelines[task.pack];
+    const auto here = std::find(out.members.begin(), out.members.end(), program_.pipeline());
+    require(here != out.members.end(), "stage ", program_.stage(), " of pipeline ", program_.pipeline(),
+            " runs ", to_string(task), "; expected packs of this pipeline only");
+    out.member = static_cast<std::size_t>(here - out.members.begin());
+    if (task.pass != Pass::forward) out.recompute_layers = recompute_layers(task.pack);
+    for (const Slice& slice : out.slices) {
+      check_members(slice.sample, out.members);
+      add_slice(slice, out);
+    }
+    ends_.push_back({program_.owned_.size(), program_.recompute_.size(), program_.releases_.size()});
+  }
+
+  void add_slice(const Slice& slice, StageTask& out) {
+    out.tokens += slice.size();
+    out.owned_tokens += owned_tokens(slice, out.members.size(), out.member, program_.block_);
+    if (out.merged()) owned_ranges(slice, out.members.size(), out.member, program_.block_, program_.owned_);
+    if (out.pass == Pass::forward) {
+      add_recompute(slice);
+    } else if (const Stores stores = freed_by(out)) {
+      program_.releases_.push_back({slice.sample, slice.begin, slice.end, stores, false});
+    }
+  }
+
+  [[nodiscard]] Stores freed_by(const StageTask& task) const {
+    constexpr auto kept =
+        static_cast<Stores>(Stores(Store::activations) + static_cast<Stores>(Store::kv_gradients));
+    if (task.pass == Pass::weight) return kept;
+    return split_[task.pack] != 0 ? static_cast<Stores>(all_stores - kept) : all_stores;
+  }
+
+  [[nodiscard]] std::int32_t recompute_layers(PackId pack) const {
+    const auto& rows = plan_.backward.recompute_layers;
+    require(pack < rows.size() && program_.stage() < rows[pack].size(), "backward[", pack,
+            "] has no recompute_layers for stage ", program_.stage(), "; expected a number for each stage");
+    return rows[pack][program_.stage()];
+  }
+
+  /// By the backward packs that will take the slice's tokens.
+  void add_recompute(const Slice& slice) {
+    const auto pieces = backward_[slice.sample];
+    auto piece = std::upper_bound(pieces.begin(), pieces.end(), slice.begin,
+                                  [](Tokens token, const auto& p) { return token < p.end; });
+    auto& list = program_.recompute_;
+    const std::size_t first = list.size();
+    Tokens reached = slice.begin;
+    for (; piece != pieces.end() && piece->begin <= reached && reached < slice.end; ++piece) {
+      const Tokens end = std::min(piece->end, slice.end);
+      const std::int32_t layers = recompute_layers(piece->pack);
+      if (list.size() > first && list.back().layers == layers) {
+        list.back().end = end;
+      } else {
+        list.push_back({slice.sample, reached, end, layers});
+      }
+      reached = end;
+    }
+    require(reached >= slice.end, "sample ", slice.sample, " has no backward pack for its token ", reached,
+            "; expected each of its tokens in one");
+  }
+
+  /// A sample's keys and values lie with its owners, so all its packs have to be of the same pipelines.
+  void check_members(SampleId sample, std::span<const PipelineId> members) {
+    if (placed_[sample] != 0) return;
+    placed_[sample] = 1;
+    for (const Pass pass : {Pass::forward, Pass::backward}) {
+      for (const auto& piece : (pass == Pass::forward ? forward_ : backward_)[sample]) {
+        const auto others = plan_.of(pass).pipelines[piece.pack];
+        if (std::equal(members.begin(), members.end(), others.begin(), others.end())) continue;
+        throw InvalidInput(concat("sample ", sample, " is in ", to_string(Task{pass, piece.pack}),
+                                  ", which other pipelines run than its other packs; expected all on the "
+                                  "same pipelines"));
+      }
+    }
+  }
+
+  void give_parts() {
+    Ends from{0, 0, 0};
+    for (std::size_t i = 0; i < ends_.size(); ++i) {
+      StageTask& task = program_.tasks_[i];
+      const Ends to = ends_[i];
+      task.owned = task.merged()
+                       ? std::span<const Slice>(program_.owned_).subspan(from.owned, to.owned - from.owned)
+                       : task.slices;
+      task.recompute = std::span<const RecomputeRange>(program_.recompute_)
+                           .subspan(from.recompute, to.recompute - from.recompute);
+      task.releases =
+          std::span<const Release>(program_.releases_).subspan(from.releases, to.releases - from.releases);
+      from = to;
+    }
+  }
+
+  /// Releases are in the tasks' order: a sample's last is the first from behind.
+  void mark_last() {
+    std::fill(placed_.begin(), placed_.end(), std::uint8_t{0});
+    for (auto release = program_.releases_.rbegin(); release != program_.releases_.rend(); ++release) {
+      release->last = placed_[release->sample] == 0;
+      placed_[release->sample] = 1;
+    }
+  }
+
+  StageProgram& program_;
+  const Plan& plan_;
+  detail::SampleSlices forward_, backward_;
+  std::vector<std::uint8_t> split_;   ///< [backward pack] with a weight task
+  std::vector<std::uint8_t> placed_;  ///< [sample]
+  std::vector<Ends> ends_;
+};
+
+inline StageProgram::StageProgram(const Plan& plan, PipelineId pipeline, std::size_t stage,
+                                  const StageProgramOptions& options)
+    : plan_(&plan), place_{pipeline, stage}, stages_(stages_per_pipeline(plan)), block_(options.block) {
+  require(pipeline < plan.pipelines.size(), "pipeline is ", pipeline, "; expected below the plan's ",
+          plan.pipelines.size());
+  require(stage < stages_, "stage is ", stage, "; expected below the ", stages_, " of each pipeline");
+  require(block_ > 0, "block is ", block_, "; expected a positive number of tokens");
+  Builder(*this).build();
+}
+
+}  // namespace slimpack
