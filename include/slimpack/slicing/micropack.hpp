@@ -166,7 +166,6 @@ class MicroPackCutter {
 
   SampleStream stream_;
   BegunSample head_;   // the first sample that is not in packs as a whole
-  BegunSample ahead_;  // one behind it, of which packs may hold a part
   Tokens latest_ = 0;  // size of the latest part of a sample
   double left_ = 0.0;  // cost expected of everything that is not in a pack yet
   std::uint32_t bound_ = 0;

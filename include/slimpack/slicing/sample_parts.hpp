@@ -61,12 +61,13 @@ class SampleParts {
       (p.seconds <= budget ? below : above) = p;
     };
     narrow(std::clamp<std::int64_t>(hint / tile_, 1, all));
-    for (int trial = 0; high - low > 1; ++trial) {
+    int trials = 0;
+    while (high - low > 1) {
       const bool from_below = low > 0;
       const double known = static_cast<double>(from_below ? low : high);
       const double guess = budget / (from_below ? below.seconds : above.seconds) * known;
-      const auto n = trial < 3 ? static_cast<std::int64_t>(std::min(guess, static_cast<double>(all)))
-                               : low + (high - low) / 2;
+      const auto n = trials++ < 3 ? static_cast<std::int64_t>(std::min(guess, static_cast<double>(all)))
+                                  : low + (high - low) / 2;
       narrow(std::clamp(n, low + 1, high - 1));
       narrow(low + 1);
     }
