@@ -46,6 +46,8 @@ class Distributor {
       const double per_token = memory.activation_bytes(s, recompute_limit[s]) + memory.kv_gradient_bytes(s);
       tokens_per_member_ = std::min(tokens_per_member_, room / per_token);
     }
+    largest_ = pipelines;
+    while (!allowed(largest_)) --largest_;
     find_busiest_stage();
     price_samples();
   }
@@ -154,7 +156,7 @@ class Distributor {
     if (!allowed(size) || !fits_memory(id, size)) return false;
     if (!options_.merge) return true;
     const bool few_tokens = static_cast<double>(lengths_[id]) <= most_tokens_ * static_cast<double>(size);
-    return (few_tokens || size == pipelines_) && seconds_on(id, size) <= capacity;
+    return (few_tokens || size == largest_) && seconds_on(id, size) <= capacity;
   }
 
   /// Group that holds the sample within memory and `capacity` seconds: the smallest, or one half as large again if it
@@ -184,13 +186,17 @@ class Distributor {
       const std::size_t size = group_size(id, capacity);
       if (size == 1) break;
       if (size == 0) return false;
-      std::size_t g = 0;
-      while (g < open_.size() &&
-             (open_[g].size < size || open_[g].load + seconds_on(id, open_[g].size) > capacity))
-        ++g;
+      std::size_t g = first_open([&](const OpenGroup& group) {
+        return group.size >= size && group.load + seconds_on(id, group.size) <= capacity;
+      });
+      if (g == open_.size() && used + size > pipelines_) {
+        g = first_open([&](const OpenGroup& group) {
+          return suits(id, group.size, capacity) && group.load + seconds_on(id, group.size) <= capacity;
+        });
+        if (g == open_.size()) return false;
+      }
       if (g == open_.size()) {
         used += size;
-        if (used > pipelines_) return false;
         open_.push_back({size, 0.0});
       }
       const double seconds = seconds_on(id, open_[g].size);
@@ -199,6 +205,12 @@ class Distributor {
       merged_.push_back({id, g});
     }
     return work + work_from(count) <= capacity * static_cast<double>(pipelines_) * (1.0 + 1e-12);
+  }
+
+  /// Index of the first open group that will do; their number if there is none.
+  template <class WillDo>
+  [[nodiscard]] std::size_t first_open(const WillDo& will_do) const {
+    return static_cast<std::size_t>(std::find_if(open_.begin(), open_.end(), will_do) - open_.begin());
   }
 
   /// Unmerged work of all samples but the `count` longest.
@@ -226,13 +238,11 @@ class Distributor {
 
   void require_memory() const {
     const SampleId longest = by_length_.front();
-    std::size_t largest = pipelines_;
-    while (!allowed(largest)) --largest;
-    require(fits_memory(longest, largest), "sample ", longest, " has ", lengths_[longest],
+    require(fits_memory(longest, largest_), "sample ", longest, " has ", lengths_[longest],
             " tokens; memory holds at most ",
-            static_cast<Tokens>(tokens_per_member_ * static_cast<double>(largest)),
-            " of one sample, with all layers recomputed, on ", largest,
-            largest == 1 ? " pipeline" : " merged pipelines",
+            static_cast<Tokens>(tokens_per_member_ * static_cast<double>(largest_)),
+            " of one sample, with all layers recomputed, on ", largest_,
+            largest_ == 1 ? " pipeline" : " merged pipelines",
             "; expected a shorter context, more stages or more memory");
   }
 
@@ -284,7 +294,8 @@ class Distributor {
   const C& cost_;
   std::size_t pipelines_;
   DistributeOptions options_;
-  std::size_t stage_ = 0;  // the busiest
+  std::size_t stage_ = 0;    // the busiest
+  std::size_t largest_ = 1;  // group that is allowed
   double tokens_per_member_ = 0.0;
   double most_tokens_ = std::numeric_limits<double>::infinity();
   std::vector<double> seconds_;      // [sample] forward and backward, on one pipeline's busiest stage

@@ -1,0 +1,96 @@
+#include "slimpack/planners/distribute.hpp"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <limits>
+#include <numeric>
+#include <vector>
+
+#include "slimpack/cost/concepts.hpp"
+
+using namespace slimpack;
+
+namespace {
+
+/// A pass over a token takes `near` seconds on each member of a group, beyond `far_from` tokens `far` seconds.
+struct Rates {
+  double near = 1.0, far = 1.0;
+};
+
+struct SteppedCost {
+  std::vector<Rates> by_group;  ///< of groups of 1, 2, … pipelines
+  Tokens far_from = 0;
+  std::size_t group = 1;
+
+  std::size_t stages() const { return 1; }
+  double slice_seconds(std::size_t, Tokens begin, Tokens end, Pass) const {
+    const auto [near, far] = by_group[group - 1];
+    const Tokens edge = std::clamp(far_from, begin, end);
+    return static_cast<double>(edge - begin) * near + static_cast<double>(end - edge) * far;
+  }
+  double pack_seconds(std::size_t, Pass) const { return 1e-3; }
+  double transfer_seconds(Tokens, Pass) const { return 0.0; }
+  bool supports_context_parallel(std::int32_t members) const {
+    return static_cast<std::size_t>(members) <= by_group.size();
+  }
+  SteppedCost with_context_parallel(std::int32_t members) const {
+    return {by_group, far_from, static_cast<std::size_t>(members)};
+  }
+};
+static_assert(MergeableCostModel<SteppedCost>);
+
+/// Holds a hundred tokens on a device.
+struct HundredTokens {
+  double capacity_bytes() const { return 100.0; }
+  double static_bytes(std::size_t) const { return 0.0; }
+  double activation_bytes(std::size_t, int) const { return 1.0; }
+  double kv_gradient_bytes(std::size_t) const { return 0.0; }
+  double workspace_bytes(std::size_t, Pass, Tokens, int) const { return 0.0; }
+};
+
+std::vector<SampleGroup> distribute(const std::vector<Tokens>& lengths, const SteppedCost& cost,
+                                    std::size_t pipelines, GroupSizes sizes, double most_tokens) {
+  const std::vector<std::int32_t> recompute{0};
+  const HundredTokens memory;
+  Distributor<SteppedCost, HundredTokens> distributor(lengths, cost, memory, recompute, pipelines,
+                                                      {.group_sizes = sizes});
+  const std::vector<SampleGroup> groups = distributor(most_tokens);
+  std::size_t covered = 0;
+  std::vector<SampleId> placed;
+  for (const SampleGroup& group : groups) {
+    CHECK(group.first == covered);
+    covered += group.size();
+    placed.insert(placed.end(), group.merged.begin(), group.merged.end());
+    for (const auto& samples : group.local) placed.insert(placed.end(), samples.begin(), samples.end());
+  }
+  CHECK(covered == pipelines);
+  std::sort(placed.begin(), placed.end());
+  std::vector<SampleId> all(lengths.size());
+  std::iota(all.begin(), all.end(), SampleId{0});
+  CHECK(placed == all);
+  return groups;
+}
+
+}  // namespace
+
+TEST_CASE("a sample longer than members should hold gets the largest group that is allowed") {
+  SteppedCost cost;
+  for (const double members : {1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0})
+    cost.by_group.push_back({1.0 / members, 1.0 / members});
+  for (const std::size_t pipelines : {1u, 2u, 3u, 5u, 6u, 7u}) {
+    INFO(pipelines << " pipelines");
+    const auto any = distribute({90, 7, 6, 5, 4, 3, 2}, cost, pipelines, GroupSizes::any, 1.0);
+    CHECK(any.front().size() == pipelines);
+    const auto powers = distribute({90, 7, 6, 5, 4, 3, 2}, cost, pipelines, GroupSizes::powers_of_two, 1.0);
+    CHECK(powers.front().size() == (pipelines < 2 ? 1 : pipelines < 4 ? 2 : 4));
+  }
+}
+
+TEST_CASE("a sample that would rather have a larger group shares the one that is there") {
+  // With time to spare, 200 tokens take less in total on two pipelines, and 150 tokens on three: five in all.
+  const SteppedCost cost{.by_group = {{1.0, 1.0}, {0.6, 0.5}, {0.35, 0.6}}, .far_from = 150};
+  const auto groups =
+      distribute({200, 150}, cost, 3, GroupSizes::any, std::numeric_limits<double>::infinity());
+  CHECK(groups.front().size() == 2);
+  CHECK(groups.front().merged == std::vector<SampleId>{0, 1});
+}
