@@ -265,6 +265,24 @@ TEST_CASE("equal numbers of packs leave merged and local packs of equal size") {
   CHECK(metrics.max_over_mean_backward <= 1.05);
 }
 
+TEST_CASE("a plan says truly why its packs or replicas are unequal") {
+  const auto notes = [](const std::vector<Tokens>& lengths, std::int32_t dp, const SlimPackOptions& options) {
+    std::string all;
+    for (const std::string& note : plan_slimpack(lengths, llama_13b(dp, 8, 4), options).notes)
+      all += note + "\n";
+    return all;
+  };
+  const auto contains = [](const char* text) { return Catch::Contains(text); };
+  const std::vector<Tokens> uneven{100000, 100};
+  CHECK_THAT(notes(uneven, 2, {.merge = false}), contains("without merging, a sample stays on one of them"));
+  CHECK_THAT(notes(uneven, 2, {}), !contains("without merging"));
+  CHECK_THAT(notes(uneven, 1, {.tile = 65536, .packs = 8}), contains("2 %: their number was given"));
+  CHECK_THAT(notes(uneven, 1, {.tile = 65536}), contains("2 %: of the numbers of packs tried"));
+  CHECK_THAT(notes(github(64, 16384), 1, {.asymmetric = false}),
+             contains("2 %: backward packs have the boundaries of forward packs"));
+  CHECK(notes(std::vector<Tokens>(64, 4096), 2, {.packs = 32}).empty());
+}
+
 TEST_CASE("the naive checker and simulation see what is broken") {
   const Job job = small_job(2, 3);
   const Plan good = plan_slimpack(std::vector<Tokens>{900, 300, 200, 100}, job, {.tile = 16, .packs = 6});

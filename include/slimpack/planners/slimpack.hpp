@@ -156,11 +156,16 @@ bool rebalance(Distributor<C, M>& distribute, ScheduleSearch<C, M>& search, int 
   return changed;
 }
 
-/// Says where the shortest step has less balance than could be had.
-inline void note_imbalance(bool rebalanced, Plan& plan) {
+/// Says why replicas or packs are unequal, where they are: step time comes first.
+inline void note_imbalance(bool rebalanced, const SlimPackOptions& options, Plan& plan) {
   const PlanMetrics metrics = plan_metrics(plan);
-  if (rebalanced || metrics.busiest_stage_imbalance > 1.005) {
+  if (rebalanced) {
     plan.notes.push_back("replicas hold unequal work because that makes the step shorter");
+  } else if (metrics.busiest_stage_imbalance > 1.005) {
+    plan.notes.push_back(options.merge
+                             ? "replicas hold unequal work: of the distributions tried, the one with the "
+                               "shortest step does not share it equally"
+                             : "replicas hold unequal work: without merging, a sample stays on one of them");
   } else if (metrics.replica_imbalance > 1.005) {
     plan.notes.push_back(
         "replicas hold equal work on their busiest stages, which set the pace; their totals over all stages "
@@ -168,7 +173,11 @@ inline void note_imbalance(bool rebalanced, Plan& plan) {
   }
   if (std::max(metrics.max_over_mean_forward, metrics.max_over_mean_backward) > 1.02) {
     plan.notes.push_back(
-        "packs are unequal by more than 2 %: fewer, larger ones would be equal, but the step longer");
+        concat("packs are unequal by more than 2 %: ",
+               options.packs > 0 ? "their number was given"
+               : !options.asymmetric
+                   ? "backward packs have the boundaries of forward packs"
+                   : "of the numbers of packs tried, the one with the shortest step has no equal ones"));
   }
 }
 
@@ -205,7 +214,7 @@ template <CostModel C, MemoryModel M>
   if constexpr (requires { cost.sync_seconds(); }) sync = cost.sync_seconds();
   Plan plan = assemble_plan("slimpack", lengths, job, best.groups, best.schedules, memory, sync);
   state_lower_bound(step_lower_bound(lengths, pipelines, cost).seconds(), plan);
-  detail::note_imbalance(rebalanced, plan);
+  detail::note_imbalance(rebalanced, options, plan);
   return plan;
 }
 
