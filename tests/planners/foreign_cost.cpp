@@ -4,6 +4,7 @@
 #include <array>
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <limits>
 #include <random>
 
 #include "oracle.hpp"
@@ -127,4 +128,32 @@ TEST_CASE(
                     Catch::Contains("sample 1 has 30000 tokens") && Catch::Contains("on 1 pipeline"));
   CHECK_THROWS_WITH(plan_megatron(lengths, job_of(2), foreign::ProfiledTimes{}, memory),
                     Catch::Contains("do not fit"));
+}
+
+TEST_CASE("a cost model that gives no durations is refused") {
+  struct Broken {
+    double slice = 0.0, pack = 0.0, transfer = 0.0;
+    foreign::ProfiledTimes times = {};
+
+    std::size_t stages() const { return times.stages(); }
+    double slice_seconds(std::size_t stage, Tokens begin, Tokens end, Pass pass) const {
+      const double seconds = times.slice_seconds(stage, begin, end, pass);
+      return stage == 1 && end > 400 && pass == Pass::backward ? seconds + slice : seconds;
+    }
+    double pack_seconds(std::size_t stage, Pass) const { return 1e-4 + (stage == 2 ? pack : 0.0); }
+    double transfer_seconds(Tokens, Pass) const { return transfer; }
+  };
+  const std::vector<Tokens> lengths{300, 400, 5000, 30};
+  const foreign::FixedBytes memory{.capacity = 80e9};
+  const auto refused = [&](const Broken& cost, const std::string& text) {
+    CHECK_THROWS_WITH(plan_slimpack(lengths, job_of(2), cost, memory), Catch::Contains(text));
+    CHECK_THROWS_WITH(plan_megatron(lengths, job_of(2), cost, memory), Catch::Contains(text));
+  };
+  CHECK(violations(plan_slimpack(lengths, job_of(2), Broken{}, memory)).empty());
+  const double infinite = std::numeric_limits<double>::infinity();
+  for (const double bad : {infinite, std::nan(""), -1e9}) {
+    refused({.slice = bad}, " seconds for sample 2 of 5000 tokens, backward on stage 1; expected");
+    refused({.pack = bad}, " seconds for the constant of a forward pack on stage 2; expected");
+    refused({.transfer = bad}, " seconds for a forward transfer of one token; expected");
+  }
 }

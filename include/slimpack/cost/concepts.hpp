@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cmath>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -58,6 +59,27 @@ concept MemoryModel = requires(const M& m, std::size_t stage, int recompute_laye
   { m.kv_gradient_bytes(stage) } -> std::convertible_to<double>;
   { m.workspace_bytes(stage, pass, tokens, recompute_layers) } -> std::convertible_to<double>;
 };
+
+/// Checks that a model's times of packs, transfers and whole samples are durations.
+/// @throws InvalidInput naming the first that is negative, infinite or NaN. O(samples * stages).
+template <CostModel M>
+void require_durations(const M& cost, std::span<const Tokens> lengths) {
+  const auto check = [](double seconds, const auto&... what) {
+    require(seconds >= 0.0 && std::isfinite(seconds), "the cost model takes ", seconds, " seconds for ",
+            what..., "; expected zero or a positive number");
+  };
+  for (const Pass pass : {Pass::forward, Pass::backward}) {
+    const char* const name = pass == Pass::forward ? "forward" : "backward";
+    check(cost.transfer_seconds(1, pass), "a ", name, " transfer of one token");
+    for (std::size_t s = 0; s < cost.stages(); ++s) {
+      check(cost.pack_seconds(s, pass), "the constant of a ", name, " pack on stage ", s);
+      for (std::size_t i = 0; i < lengths.size(); ++i) {
+        check(cost.slice_seconds(s, 0, lengths[i], pass), "sample ", i, " of ", lengths[i], " tokens, ", name,
+              " on stage ", s);
+      }
+    }
+  }
+}
 
 /// @throws InvalidInput if what is always on a stage leaves no room for tokens.
 template <MemoryModel M>

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -11,7 +12,8 @@
 #include <vector>
 
 #include "slimpack/core/error.hpp"
-#include "slimpack/cost/inverse.hpp"
+#include "slimpack/cost/concepts.hpp"
+#include "slimpack/cost/packs.hpp"
 #include "slimpack/partition/greedy.hpp"
 #include "slimpack/planners/group.hpp"
 
@@ -93,8 +95,10 @@ class Distributor {
   /// time differ (an output head costs per token, attention per pair of tokens).
   void find_busiest_stage() {
     double most = 0.0;
+    require_durations(cost_, {});
     for (std::size_t s = 0; s < cost_.stages(); ++s) {
       const double seconds = stage_seconds(cost_, s, lengths_);
+      if (!(seconds >= 0.0 && std::isfinite(seconds))) require_durations(cost_, lengths_);
       if (seconds > most) {
         most = seconds;
         stage_ = s;

@@ -138,6 +138,7 @@ template <CostModel C, MemoryModel M>
   validate(job);
   validate_batch(lengths, job.layout.dp);
   require_room(memory, cost.stages());
+  require_durations(cost, lengths);
   const Tokens longest = *std::max_element(lengths.begin(), lengths.end());
   const Tokens context = options.context > 0 ? options.context : longest;
   const Packing packing = best_fit_decreasing(lengths, context);
