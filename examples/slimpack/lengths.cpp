@@ -1,5 +1,6 @@
 #include "lengths.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <fstream>
 #include <iostream>
@@ -16,7 +17,12 @@ std::string_view trimmed(std::string_view line) {
   return line.substr(first, line.find_last_not_of(" \t\r") - first + 1);
 }
 
-std::string_view shortened(std::string_view text) { return text.substr(0, 40); }
+/// A line as messages quote it. They end at a null character.
+std::string quotable(std::string_view line) {
+  std::string text(line.substr(0, 40));
+  std::replace(text.begin(), text.end(), '\0', '?');
+  return text;
+}
 
 }  // namespace
 
@@ -29,7 +35,7 @@ Lengths read_lengths(std::istream& in, const std::string& source) {
     Tokens tokens = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), tokens);
     require(error == std::errc{} && end == text.data() + text.size() && tokens > 0 && tokens <= most_tokens,
-            source, ", line ", number, ": '", shortened(text),
+            source, ", line ", number, ": '", quotable(text),
             "' is no length; expected an integer from 1 to 2^40");
     lengths.tokens.push_back(tokens);
     lengths.lines.push_back(number);

@@ -123,6 +123,7 @@ refuses "context" "$slimpack" plan --lengths "$lengths"
 refuses "can't read the lengths from '$folder/none'" "$slimpack" plan --lengths "$folder/none" --context 1024
 refuses "holds no lengths" "$slimpack" plan --lengths "$(file empty '')" --context 1024
 refuses "line 2: 'twelve'" "$slimpack" plan --lengths "$(file letters '5\ntwelve\n')" --context 1024
+refuses "line 1: '5?x' is no length; expected" "$slimpack" plan --lengths "$(file null '5\0000x\n')" --context 1024
 refuses "line 3: '0'" "$slimpack" plan --lengths "$(file zero '5\n7\n0\n')" --context 1024
 refuses "line 1: '-3'" "$slimpack" plan --lengths "$(file negative '-3\n')" --context 1024
 refuses "line 2: '9223372036854775808'" "$slimpack" plan --lengths "$(file big '1\n9223372036854775808\n')" --context 1024

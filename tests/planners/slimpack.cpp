@@ -265,6 +265,14 @@ TEST_CASE("equal numbers of packs leave merged and local packs of equal size") {
   CHECK(metrics.max_over_mean_backward <= 1.05);
 }
 
+TEST_CASE("numbers of packs to try are multiples of the stages, two per doubling, up to the largest") {
+  using Counts = std::vector<std::size_t>;
+  CHECK(pack_counts(4, 48 * 4) == Counts{4, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192});
+  CHECK(pack_counts(8, 64) == Counts{8, 16, 24, 32, 48, 64});
+  CHECK(pack_counts(3, 8) == Counts{3, 6});
+  CHECK(pack_counts(5, 0) == Counts{5});
+}
+
 TEST_CASE("a plan says truly why its packs or replicas are unequal") {
   const auto notes = [](const std::vector<Tokens>& lengths, std::int32_t dp, const SlimPackOptions& options) {
     std::string all;

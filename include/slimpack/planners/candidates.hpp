@@ -203,12 +203,12 @@ class CandidateEvaluator {
 };
 
 /// Numbers of packs to try: multiples `i * stages` with i thinned logarithmically, two per doubling (SlimPack, section
-/// 5.1 and Figure 12), up to `most`.
+/// 5.1 and Figure 12), up to `most`; `stages` at least.
 [[nodiscard]] inline std::vector<std::size_t> pack_counts(std::size_t stages, std::size_t most) {
-  std::vector<std::size_t> counts;
-  for (std::size_t power = 1; power * stages <= std::max(most, stages); power *= 2) {
-    counts.push_back(power * stages);
-    if (power >= 2) counts.push_back(power * 3 / 2 * stages);
+  std::vector<std::size_t> counts{stages};
+  for (std::size_t i = 2; i * stages <= most; i *= 2) {
+    counts.push_back(i * stages);
+    if (i * 3 / 2 * stages <= most) counts.push_back(i * 3 / 2 * stages);
   }
   return counts;
 }

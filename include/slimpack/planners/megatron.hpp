@@ -110,6 +110,20 @@ class MegatronSetting {
   std::size_t share_;
 };
 
+/// Numbers of ranks that context parallelism may take from data parallelism.
+template <CostModel C>
+[[nodiscard]] std::vector<std::int32_t> megatron_shares(const Job& job, const C& cost) {
+  std::vector<std::int32_t> shares;
+  if constexpr (MergeableCostModel<C>) {
+    for (std::int32_t share = 1; share <= job.layout.dp; ++share) {
+      if (job.layout.dp % share == 0 && cost.supports_context_parallel(share)) shares.push_back(share);
+    }
+  } else {
+    shares.push_back(1);
+  }
+  return shares;
+}
+
 /// Deals packs of whole samples in turn to `pipelines` pipelines.
 inline std::vector<Packs> deal_packs(std::span<const Tokens> lengths, const Packing& packing,
                                      std::size_t pipelines) {
@@ -139,20 +153,28 @@ template <CostModel C, MemoryModel M>
   validate_batch(lengths, job.layout.dp);
   require_room(memory, cost.stages());
   require_durations(cost, lengths);
-  const Tokens longest = *std::max_element(lengths.begin(), lengths.end());
-  const Tokens context = options.context > 0 ? options.context : longest;
+  const auto longest = std::max_element(lengths.begin(), lengths.end());
+  const Tokens context = options.context > 0 ? options.context : *longest;
+  require(*longest <= context, "sample ", longest - lengths.begin(), " has ", *longest,
+          " tokens; expected at most the context of ", context);
+  const auto require_fit = [&](bool fits) {
+    require(fits, "packs of ", context, " tokens do not fit into ", memory.capacity_bytes() / 1e9,
+            " GB per device with any context parallelism up to dp = ", job.layout.dp,
+            " and all layers recomputed; expected a shorter context, more stages or more memory");
+  };
+  // One full pack has to fit before any is packed: packing takes time and memory in proportion to the context.
+  auto shares = detail::megatron_shares(job, cost);
+  std::erase_if(shares, [&](std::int32_t share) {
+    return detail::MegatronSetting<C, M>(lengths, job, cost, memory, static_cast<std::size_t>(share))
+               .recompute_for(context, 1) < 0;
+  });
+  require_fit(!shares.empty());
   const Packing packing = best_fit_decreasing(lengths, context);
 
   double best_seconds = std::numeric_limits<double>::infinity();
   std::vector<GroupSchedule> best;
   std::int32_t best_share = 0;
-  for (std::int32_t share = 1; share <= job.layout.dp; ++share) {
-    if (job.layout.dp % share != 0) continue;
-    if constexpr (MergeableCostModel<C>) {
-      if (!cost.supports_context_parallel(share)) continue;
-    } else {
-      if (share > 1) break;
-    }
+  for (const std::int32_t share : shares) {
     const auto pipelines = static_cast<std::size_t>(job.layout.dp / share);
     const std::vector<Packs> packs = detail::deal_packs(lengths, packing, pipelines);
     const detail::MegatronSetting<C, M> setting(lengths, job, cost, memory, static_cast<std::size_t>(share));
@@ -167,9 +189,7 @@ template <CostModel C, MemoryModel M>
       best_share = share;
     }
   }
-  require(best_share > 0, "packs of ", context, " tokens do not fit into ", memory.capacity_bytes() / 1e9,
-          " GB per device with any context parallelism up to dp = ", job.layout.dp,
-          " and all layers recomputed; expected a shorter context, more stages or more memory");
+  require_fit(best_share > 0);
 
   Job used = job;
   used.layout.dp /= best_share;
