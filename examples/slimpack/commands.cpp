@@ -66,7 +66,7 @@ int plan(const std::vector<std::string>& arguments) {
   require_batches(job, lengths, 1);
   Progress progress(1, job.quiet ? nullptr : &std::cerr);
   progress.begin(planner.name);
-  const Plan plan = planner.plan(batch(job, lengths, 0), job);
+  const Plan plan = plan_batch(planner, batch(job, lengths, 0), job, lengths, 0);
   validate(plan);
   write_output((*values)["output"].as<std::string>(), to_json(plan));
   return 0;
@@ -77,9 +77,11 @@ int check(const std::vector<std::string>& arguments) {
   if (!values) return 0;
   const std::string path = (*values)["plan"].as<std::string>();
   const Plan plan = read_plan_file(path);
-  const auto found = violations(plan);
+  constexpr std::size_t most = 20;
+  const auto found = violations(plan, most);
   for (const std::string& violation : found) std::cout << path << ": " << violation << '\n';
-  require(found.empty(), path, " breaks the plan format in ", found.size(), " places; expected none");
+  require(found.empty(), path, " breaks the plan format in ", found.size(),
+          found.size() < most ? "" : " or more", " places; expected none");
   std::cout << path << ": valid; " << plan.pipelines.size() << " pipelines, " << plan.forward.packs.size()
             << " forward and " << plan.backward.packs.size() << " backward packs, step " << plan.step.seconds
             << " s\n";
@@ -92,8 +94,10 @@ int trace(const std::vector<std::string>& arguments) {
   add_output(options, "the trace; - for standard output");
   const auto values = parse({"trace", "plan.json [-o trace.json]", "plan"}, options, arguments);
   if (!values) return 0;
-  const Plan plan = read_plan_file((*values)["plan"].as<std::string>());
-  validate(plan);
+  const std::string path = (*values)["plan"].as<std::string>();
+  const Plan plan = read_plan_file(path);
+  const auto found = violations(plan, 1);
+  require(found.empty(), path, ": invalid plan: ", found.empty() ? "" : found.front());
   write_output((*values)["output"].as<std::string>(), to_trace(plan, time_plan(plan)));
   return 0;
 }

@@ -36,7 +36,7 @@ Planned plan_all(const Planner& planner, const JobOptions& options, const Length
   for_each_index(iterations, threads, [&](std::size_t i) {
     const std::vector<Tokens> tokens = batch(options, lengths, i);
     const auto start = std::chrono::steady_clock::now();
-    Plan plan = planner.plan(tokens, options);
+    Plan plan = plan_batch(planner, tokens, options, lengths, i);
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
     rows[i] = figures(plan, seconds.count(), static_cast<double>(options.job.layout.devices()));
     if (i == 0) planned.first = std::move(plan);

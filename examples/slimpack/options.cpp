@@ -1,7 +1,9 @@
 #include "options.hpp"
 
+#include <charconv>
 #include <limits>
 #include <span>
+#include <string_view>
 
 #include "slimpack/model/presets.hpp"
 
@@ -196,6 +198,20 @@ std::vector<Tokens> batch(const JobOptions& options, const Lengths& lengths, std
   const std::size_t count = batch_size(options, lengths);
   const std::span<const Tokens> tokens(lengths.tokens.data() + options.first + iteration * count, count);
   return apply_context(tokens, options.context, options.long_samples);
+}
+
+std::string with_line(const std::string& message, const JobOptions& options, const Lengths& lengths,
+                      std::size_t iteration) {
+  constexpr std::string_view begin = "sample ";
+  const std::size_t count = batch_size(options, lengths);
+  std::size_t sample = count;
+  if (message.starts_with(begin)) {
+    std::from_chars(message.data() + begin.size(), message.data() + message.size(), sample);
+  }
+  // Splitting gives samples other numbers than lines.
+  if (sample >= count || options.long_samples == LongSamples::split) return message;
+  return concat(lengths.source, ", line ", lengths.lines[options.first + iteration * count + sample], ": ",
+                message);
 }
 
 }  // namespace slimpack::command

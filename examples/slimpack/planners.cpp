@@ -31,4 +31,13 @@ const Planner& find_planner(const std::string& name) {
   return detail::find_preset(planners(), "planner", name);
 }
 
+Plan plan_batch(const Planner& planner, std::span<const Tokens> tokens, const JobOptions& options,
+                const Lengths& lengths, std::size_t iteration) {
+  try {
+    return planner.plan(tokens, options);
+  } catch (const InvalidInput& error) {
+    throw InvalidInput(with_line(error.what(), options, lengths, iteration));
+  }
+}
+
 }  // namespace slimpack::command

@@ -21,4 +21,9 @@ std::span<const Planner> planners();
 /// @throws InvalidInput listing the names that exist.
 const Planner& find_planner(const std::string& name);
 
+/// Plans batch number `iteration` of the lengths, whose samples are `tokens`.
+/// @throws InvalidInput naming the line of the sample that can't be planned.
+Plan plan_batch(const Planner& planner, std::span<const Tokens> tokens, const JobOptions& options,
+                const Lengths& lengths, std::size_t iteration);
+
 }  // namespace slimpack::command

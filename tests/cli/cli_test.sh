@@ -133,7 +133,10 @@ refuses "dp is 16; expected at most the 8 samples" "$slimpack" plan --lengths "$
 refuses "unknown model 'llama-9b'; expected one of llama-7b" "$slimpack" plan --lengths "$lengths" --context 65536 --model llama-9b
 refuses "unknown device 'h900'" "$slimpack" plan --lengths "$lengths" --context 65536 --device h900
 refuses "unknown planner 'magic'; expected one of megatron, slimpack" "$slimpack" plan --lengths "$lengths" --context 65536 --planner magic
-refuses "merged pipelines" "$slimpack" plan --lengths "$(file huge '900000000\n5\n')" --context 1000000000 --dp 2 --pp 8
+refuses "/huge, line 3: sample 1 has 900000000 tokens; memory holds at most" "$slimpack" plan \
+  --lengths "$(file huge '5\n\n900000000\n')" --context 1000000000 --dp 2 --pp 8
+refuses "/huge, line 4: sample 1 has 900000000 tokens; memory holds at most" "$slimpack" compare --planner slimpack \
+  --lengths "$(file huge '5\n6\n5\n900000000\n')" --context 1000000000 --dp 2 --pp 8 --count 2 --iterations 2
 refuses "--count is 30000; expected at most the $(wc -l <"$lengths") lengths" "$slimpack" plan --lengths "$lengths" --count 30000 --context 65536 --truncate
 refuses "--first is 99999; expected less than" "$slimpack" plan "${batch[@]}" --first 99999
 refuses "--first is -1; expected at least 0" "$slimpack" plan "${batch[@]}" --first -1
@@ -183,6 +186,7 @@ refuses "version" "$slimpack" check "$folder/version.json"
 sed '0,/"F0","F1"/s//"F1","F0"/' "$folder/plan.json" >"$folder/order.json"
 "$slimpack" check "$folder/order.json" >"$folder/out" 2>"$folder/err"
 [[ $? == 2 ]] || fail "a plan that breaks a rule passes"
+refuses "$folder/order.json: invalid plan: rule" "$slimpack" trace "$folder/order.json"
 
 [[ $failed == 0 ]] && echo "all checks of the command passed"
 exit $failed
