@@ -13,8 +13,9 @@
 
 namespace bench {
 
-/// `count` lengths from a file, from its beginning again where it ends, cut at `most`. The file is what the environment
-/// variable names, or else `fallback`; without either, a seeded log-normal distribution (mu 8, sigma 1.5).
+/// `count` lengths from a file, from its beginning again where it ends, cut at `most`. The file is what the
+/// environment variable names, or else `fallback`; without either, a seeded log-normal distribution (mu 8,
+/// sigma 1.5).
 inline std::vector<slimpack::Tokens> lengths(std::size_t count, slimpack::Tokens most, const char* variable,
                                              const std::string& fallback = "") {
   const char* named = std::getenv(variable);

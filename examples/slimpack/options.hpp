@@ -33,12 +33,12 @@ boost::program_options::options_description job_description();
 /// Reads a job from parsed options: presets first, then what overrides them.
 JobOptions job_options(const boost::program_options::variables_map& values);
 
-/// Checks that the lengths hold `iterations` batches, and that the policy for samples above the context works for
-/// them. @throws InvalidInput naming the line of a bad sample, or how many samples there are.
+/// Checks that the lengths hold `iterations` batches, and that the policy for samples above the context works
+/// for them. @throws InvalidInput naming the line of a bad sample, or how many samples there are.
 void require_batches(const JobOptions& options, const Lengths& lengths, std::size_t iterations);
 
-/// Batch number `iteration` of lengths that `require_batches` accepted: `count` samples behind `first`, those above
-/// the context truncated or split.
+/// Batch number `iteration` of lengths that `require_batches` accepted: `count` samples behind `first`, those
+/// above the context truncated or split.
 std::vector<Tokens> batch(const JobOptions& options, const Lengths& lengths, std::size_t iteration);
 
 /// A message about batch number `iteration`, with the line of the sample that it begins with, if any.

@@ -10,8 +10,8 @@
 
 namespace slimpack::command {
 
-/// Calls `work(i)` for every i < count on up to `threads` threads, this one included. The exception of the lowest i
-/// is thrown again: indices are handed out in order, so every one below a failed one has run.
+/// Calls `work(i)` for every i < count on up to `threads` threads, this one included. The exception of the
+/// lowest i is thrown again: indices are handed out in order, so every one below a failed one has run.
 template <class Work>
 void for_each_index(std::size_t count, std::size_t threads, const Work& work) {
   std::atomic<std::size_t> next{0};

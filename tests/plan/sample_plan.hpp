@@ -118,8 +118,8 @@ class NaiveTimes {
   const Plan& plan_;
 };
 
-/// Makes plans: samples stand in one line on each pipeline, cut anew for each pass; every stage takes packs in
-/// that line's order, and runs ahead of the stage behind it by one forward pack, as 1F1B does.
+/// Makes plans: samples stand in one line on each pipeline, cut anew for each pass; every stage takes packs
+/// in that line's order, and runs ahead of the stage behind it by one forward pack, as 1F1B does.
 class SamplePlanMaker {
  public:
   explicit SamplePlanMaker(const SamplePlanOptions& options) : o_(options), random_(options.seed) {}

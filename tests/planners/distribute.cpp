@@ -12,7 +12,8 @@ using namespace slimpack;
 
 namespace {
 
-/// A pass over a token takes `near` seconds on each member of a group, beyond `far_from` tokens `far` seconds.
+/// A pass over a token takes `near` seconds on each member of a group, beyond `far_from` tokens `far`
+/// seconds.
 struct Rates {
   double near = 1.0, far = 1.0;
 };

@@ -13,8 +13,9 @@ namespace oracle {
 
 using namespace slimpack;
 
-/// Seconds of a plan by running it: again and again, every pipeline's every stage starts its next task if all that the
-/// rules ask for is done. Knows nothing of graphs; quadratic and proud of it. Infinite if the plan gets stuck.
+/// Seconds of a plan by running it: again and again, every pipeline's every stage starts its next task if all
+/// that the rules ask for is done. Knows nothing of graphs; quadratic and proud of it. Infinite if the plan
+/// gets stuck.
 inline double run(const Plan& plan) {
   const std::size_t passes = 2;
   const auto index = [](Pass p) { return p == Pass::forward ? std::size_t{0} : std::size_t{1}; };

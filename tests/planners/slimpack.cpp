@@ -85,9 +85,9 @@ std::multiset<std::size_t> merged_groups(const Plan& plan) {
   return sizes;
 }
 
-/// How far a pack exceeds its pipeline's mean by more than the dearest tile in it, in means: the worst over both
-/// passes and all pipelines that run nothing merged. A pack may round half a tile up, and make up for half a
-/// tile that packs before it rounded down.
+/// How far a pack exceeds its pipeline's mean by more than the dearest tile in it, in means: the worst over
+/// both passes and all pipelines that run nothing merged. A pack may round half a tile up, and make up for
+/// half a tile that packs before it rounded down.
 double worst_local_excess(const Plan& plan, const CalibratedCost& cost, Tokens tile) {
   struct Totals {
     double sum = 0.0, count = 0.0;

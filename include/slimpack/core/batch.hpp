@@ -20,8 +20,8 @@ enum class LongSamples : std::uint8_t {
 
 /// Checks lengths and applies the policy for samples above the context.
 /// @returns the lengths to plan for; with `split` there can be more of them than came in, in the same order.
-/// @throws InvalidInput naming the first sample whose length is not positive, or above the context where that is
-/// an error, and if there are no samples or more than ids can count.
+/// @throws InvalidInput naming the first sample whose length is not positive, or above the context where that
+/// is an error, and if there are no samples or more than ids can count.
 [[nodiscard]] inline std::vector<Tokens> apply_context(std::span<const Tokens> lengths, Tokens context,
                                                        LongSamples policy) {
   require(context > 0, "context is ", context, "; expected a positive number of tokens");

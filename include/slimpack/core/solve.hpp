@@ -2,7 +2,8 @@
 
 namespace slimpack {
 
-/// Why an algorithm stopped. Running out of time or nodes with a solution in hand is `feasible`, not an error.
+/// Why an algorithm stopped. Running out of time or nodes with a solution in hand is `feasible`, not an
+/// error.
 enum class SolveStatus { optimal, feasible, infeasible, unknown };
 
 /// What a minimisation proved: the value it reached and a value that nothing can go below.

@@ -16,7 +16,8 @@
 
 namespace slimpack {
 
-/// Time of a slice as a polynomial: `per_token (end - begin) + per_twice_pair * twice_causal_pairs(begin, end)`.
+/// Time of a slice as a polynomial: `per_token (end - begin) + per_twice_pair * twice_causal_pairs(begin,
+/// end)`.
 struct SliceCoefficients {
   double per_token = 0.0;
   double per_twice_pair = 0.0;
@@ -39,10 +40,10 @@ struct CalibratedOptions {
   double offload = 0.0;  ///< share of the activations moved to host memory and back, [0, 1]
 };
 
-/// Analytic model of time (SlimPack, section 5.1): FLOPs over achieved rates, separately for dense products and
-/// attention and for each pass; memory-bound operators; the output head on the last stage; tensor- and
-/// context-parallel communication; recomputation of whole layers. A CostModel; without context parallelism also
-/// a QuadraticCostModel.
+/// Analytic model of time (SlimPack, section 5.1): FLOPs over achieved rates, separately for dense products
+/// and attention and for each pass; memory-bound operators; the output head on the last stage; tensor- and
+/// context-parallel communication; recomputation of whole layers. A CostModel; without context parallelism
+/// also a QuadraticCostModel.
 class CalibratedCost {
  public:
   /// @throws InvalidInput if the job or an option is impossible.
@@ -144,8 +145,8 @@ class CalibratedCost {
     double per_twice_pair;
   };
 
-  /// One layer on one device. Memory-bound operators: norms, residuals, rotary embedding and SwiGLU, counted by
-  /// elements read and written; twice as many in the backward pass.
+  /// One layer on one device. Memory-bound operators: norms, residuals, rotary embedding and SwiGLU, counted
+  /// by elements read and written; twice as many in the backward pass.
   [[nodiscard]] LayerSeconds layer_seconds(Pass pass) const {
     const Transformer& m = job_.model;
     const Device& d = job_.device;

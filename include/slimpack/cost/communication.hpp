@@ -23,8 +23,8 @@ enum class ContextExchange : std::uint8_t {
   return ranks <= device.devices_per_node ? device.intra_node : device.inter_node;
 }
 
-/// Ulysses needs whole heads on every rank: `tp * cp` has to divide the query heads, and the key/value heads or
-/// be divided by them (heads are then replicated).
+/// Ulysses needs whole heads on every rank: `tp * cp` has to divide the query heads, and the key/value heads
+/// or be divided by them (heads are then replicated).
 [[nodiscard]] constexpr bool ulysses_possible(const Transformer& m, std::int32_t tp, std::int32_t cp) {
   const std::int32_t ranks = tp * cp;
   return m.heads % ranks == 0 && (m.kv_heads % ranks == 0 || ranks % m.kv_heads == 0);
@@ -35,15 +35,16 @@ enum class ContextExchange : std::uint8_t {
   return bytes_per_bf16 * 2.0 * m.kv_heads * m.head_dim / std::min(tp, m.kv_heads);
 }
 
-/// Bytes of one token that one layer saves for its backward pass, over all ranks: the inputs of both norms and of
-/// the projections after them, Q, K, V, attention's output and its row statistics, gate, up and their product.
+/// Bytes of one token that one layer saves for its backward pass, over all ranks: the inputs of both norms
+/// and of the projections after them, Q, K, V, attention's output and its row statistics, gate, up and their
+/// product.
 [[nodiscard]] constexpr double saved_layer_bytes_per_token(const Transformer& m) {
   const double elements = 4.0 * m.hidden + 2.0 * m.head_dim * (m.heads + m.kv_heads) + 3.0 * m.ffn;
   return bytes_per_bf16 * elements + 4.0 * m.heads;
 }
 
-/// Seconds per token and layer of tensor and sequence parallelism: all-gathers and reduce-scatters of the hidden
-/// states, two each forward; the backward pass gathers the inputs of its weight gradients again.
+/// Seconds per token and layer of tensor and sequence parallelism: all-gathers and reduce-scatters of the
+/// hidden states, two each forward; the backward pass gathers the inputs of its weight gradients again.
 [[nodiscard]] inline double tensor_parallel_seconds(const Job& job, Pass pass) {
   const double tp = job.layout.tp;
   if (tp == 1) return 0.0;
@@ -57,16 +58,17 @@ struct ContextParallelRates {
   double ring_per_key = 0.0;       ///< seconds per token of the prefix and the slice, before hiding
   double ulysses_per_query = 0.0;  ///< seconds per token of the slice
 
-  /// Seconds added to a slice `[begin, end)` whose attention takes `attention_seconds` on each rank: what the ring
-  /// can't hide behind attention, or the all-to-all, whichever is less.
+  /// Seconds added to a slice `[begin, end)` whose attention takes `attention_seconds` on each rank: what the
+  /// ring can't hide behind attention, or the all-to-all, whichever is less.
   [[nodiscard]] double seconds(Tokens begin, Tokens end, double attention_seconds) const {
     const double ring = std::max(0.0, ring_per_key * static_cast<double>(end) - attention_seconds);
     return std::min(ring, ulysses_per_query * static_cast<double>(end - begin));
   }
 };
 
-/// The ring moves keys and values of the whole prefix (in the backward pass their gradients too); Ulysses moves
-/// queries, keys, values and outputs of the slice's own tokens. An exchange that is not allowed costs infinity.
+/// The ring moves keys and values of the whole prefix (in the backward pass their gradients too); Ulysses
+/// moves queries, keys, values and outputs of the slice's own tokens. An exchange that is not allowed costs
+/// infinity.
 [[nodiscard]] inline ContextParallelRates context_parallel_rates(const Job& job, ContextExchange exchange,
                                                                  Pass pass) {
   const std::int32_t tp = job.layout.tp, cp = job.layout.cp;

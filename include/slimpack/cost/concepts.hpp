@@ -14,9 +14,9 @@ namespace slimpack {
 /// What a planner asks of a model of time. Durations are seconds on one stage of a pipeline.
 ///
 /// - `stages()`: number of pipeline stages.
-/// - `slice_seconds(stage, begin, end, pass)`: time that tokens `[begin, end)` of a sample add to a pack; a pure
-///   function, non-negative, and growing with the slice. A slice should not cost more than its parts together,
-///   or no lower bound of a step can be stated. `pass` is forward or backward.
+/// - `slice_seconds(stage, begin, end, pass)`: time that tokens `[begin, end)` of a sample add to a pack; a
+///   pure function, non-negative, and growing with the slice. A slice should not cost more than its parts
+///   together, or no lower bound of a step can be stated. `pass` is forward or backward.
 /// - `pack_seconds(stage, pass)`: constant of every pack, whatever it holds.
 /// - `transfer_seconds(tokens, pass)`: from the end of a pack on one stage until the next may start it.
 template <class M>
@@ -35,8 +35,8 @@ concept MergeableCostModel = CostModel<M> && requires(const M& m, std::int32_t g
   { m.with_context_parallel(group) } -> std::convertible_to<M>;
 };
 
-/// A cost model that can price the recomputation of `layers[stage]` layers in the backward pass. Without it, nothing
-/// is recomputed.
+/// A cost model that can price the recomputation of `layers[stage]` layers in the backward pass. Without it,
+/// nothing is recomputed.
 template <class M>
 concept RecomputingCostModel = CostModel<M> && requires(const M& m, std::span<const std::int32_t> layers) {
   { m.with_recompute(layers) } -> std::convertible_to<M>;
@@ -46,9 +46,10 @@ concept RecomputingCostModel = CostModel<M> && requires(const M& m, std::span<co
 ///
 /// - `capacity_bytes()`: what a device has.
 /// - `static_bytes(stage)`: weights, gradients, optimiser states, and whatever else is always there.
-/// - `activation_bytes(stage, recompute_layers)`: per token, held from the token's forward until its backward,
-///   KV cache included, when this many of the stage's layers are recomputed.
-/// - `kv_gradient_bytes(stage)`: per token of a sample whose backward has begun, until that token's own backward.
+/// - `activation_bytes(stage, recompute_layers)`: per token, held from the token's forward until its
+///   backward, KV cache included, when this many of the stage's layers are recomputed.
+/// - `kv_gradient_bytes(stage)`: per token of a sample whose backward has begun, until that token's own
+///   backward.
 /// - `workspace_bytes(stage, pass, tokens, recompute_layers)`: while a pack of this many tokens runs.
 template <class M>
 concept MemoryModel = requires(const M& m, std::size_t stage, int recompute_layers, Tokens tokens,

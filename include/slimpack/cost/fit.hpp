@@ -71,8 +71,9 @@ inline void state_errors(std::span<const ProfileRow> rows, QuadraticFit& fit) {
 
 }  // namespace detail
 
-/// Fits a quadratic to a profile, by least squares of the relative errors, so that short samples count as much as long
-/// ones. A coefficient that would be negative is held at zero: no sample takes less than no time.
+/// Fits a quadratic to a profile, by least squares of the relative errors, so that short samples count as
+/// much as long ones. A coefficient that would be negative is held at zero: no sample takes less than no
+/// time.
 /// @param rows at least three different lengths.
 /// @throws InvalidInput naming the row whose length or duration is not positive, or if lengths are missing.
 /// Complexity: O(rows).
@@ -97,8 +98,8 @@ inline void state_errors(std::span<const ProfileRow> rows, QuadraticFit& fit) {
   return best;
 }
 
-/// A CostModel from fits of a user's profile: a slice costs the difference of the quadratic at its ends, a pack the
-/// constant. The stages are equal.
+/// A CostModel from fits of a user's profile: a slice costs the difference of the quadratic at its ends, a
+/// pack the constant. The stages are equal.
 class FittedCost {
  public:
   /// @param bytes_per_token what a token takes from stage to stage over `link`.

@@ -8,7 +8,8 @@
 
 namespace slimpack {
 
-/// FLOPs of the dense products of one layer, per token, forward: QKV and output projections and the gated MLP.
+/// FLOPs of the dense products of one layer, per token, forward: QKV and output projections and the gated
+/// MLP.
 [[nodiscard]] constexpr double linear_flops_per_token(const Transformer& m) {
   const double h = m.hidden, q = double(m.heads) * m.head_dim, kv = double(m.kv_heads) * m.head_dim;
   return 2 * h * (q + 2 * kv) + 2 * q * h + 6 * h * m.ffn;

@@ -9,16 +9,16 @@
 
 namespace slimpack {
 
-/// A cost model whose slices cost a polynomial of their bounds, so that budgets invert in closed form. The model
-/// may say at run time that it does not apply (communication that is hidden only in part).
+/// A cost model whose slices cost a polynomial of their bounds, so that budgets invert in closed form. The
+/// model may say at run time that it does not apply (communication that is hidden only in part).
 template <class M>
 concept QuadraticCostModel = CostModel<M> && requires(const M& m, Pass pass) {
   { m.pipeline_coefficients(pass) } -> std::convertible_to<SliceCoefficients>;
   { m.is_quadratic() } -> std::convertible_to<bool>;
 };
 
-/// Seconds of a slice summed over all stages: the work that packs are balanced by. O(stages), O(1) for a model
-/// that has a `pipeline_seconds` of its own.
+/// Seconds of a slice summed over all stages: the work that packs are balanced by. O(stages), O(1) for a
+/// model that has a `pipeline_seconds` of its own.
 template <CostModel M>
 [[nodiscard]] double pipeline_seconds(const M& cost, Tokens begin, Tokens end, Pass pass) {
   if constexpr (requires { cost.pipeline_seconds(begin, end, pass); }) {
@@ -37,7 +37,8 @@ template <CostModel M>
   return 2.0 * budget / (q + std::sqrt(q * q + 4.0 * c.per_twice_pair * budget));
 }
 
-/// Real number of tokens x >= 0 such that `[end - x, end)` costs `budget`; `budget` at most the cost of `[0, end)`.
+/// Real number of tokens x >= 0 such that `[end - x, end)` costs `budget`; `budget` at most the cost of `[0,
+/// end)`.
 [[nodiscard]] inline double tokens_before(const SliceCoefficients& c, Tokens end, double budget) {
   const double q = c.per_token + c.per_twice_pair * (2.0 * static_cast<double>(end) + 1.0);
   const double root = std::sqrt(std::max(0.0, q * q - 4.0 * c.per_twice_pair * budget));
@@ -47,8 +48,8 @@ template <CostModel M>
 namespace detail {
 
 /// Largest n in [0, limit] with `seconds(n) <= budget`, for a function that does not fall; `limit_seconds` =
-/// seconds(limit) > budget. Interpolates between the ends of the bracket, and halves it whenever interpolation moves
-/// the same end twice. O(log limit) calls at worst, about five for smooth functions.
+/// seconds(limit) > budget. Interpolates between the ends of the bracket, and halves it whenever
+/// interpolation moves the same end twice. O(log limit) calls at worst, about five for smooth functions.
 template <class Seconds>
 [[nodiscard]] Tokens largest_within(Seconds&& seconds, Tokens limit, double limit_seconds, double budget) {
   Tokens low = 0, high = limit;
@@ -84,9 +85,9 @@ template <class Seconds>
 
 }  // namespace detail
 
-/// Largest `end` in `[begin, limit]` whose slice `[begin, end)` costs at most `budget` over all stages; `begin` if
-/// not even one token does. Closed form for a quadratic model, else a bracketing search with O(log(limit - begin))
-/// calls of the model.
+/// Largest `end` in `[begin, limit]` whose slice `[begin, end)` costs at most `budget` over all stages;
+/// `begin` if not even one token does. Closed form for a quadratic model, else a bracketing search with
+/// O(log(limit - begin)) calls of the model.
 template <CostModel M>
 [[nodiscard]] Tokens longest_slice(const M& cost, Tokens begin, Tokens limit, double budget, Pass pass) {
   if (budget < 0.0) return begin;
@@ -102,8 +103,9 @@ template <CostModel M>
   return begin + detail::largest_within(seconds, limit - begin, whole, budget);
 }
 
-/// Smallest `begin` in `[limit, end]` whose slice `[begin, end)` costs at most `budget` over all stages; `end` if
-/// not even one token does. The mirror of `longest_slice`, for backward packs, which take a sample from its end.
+/// Smallest `begin` in `[limit, end]` whose slice `[begin, end)` costs at most `budget` over all stages;
+/// `end` if not even one token does. The mirror of `longest_slice`, for backward packs, which take a sample
+/// from its end.
 template <CostModel M>
 [[nodiscard]] Tokens longest_slice_before(const M& cost, Tokens end, Tokens limit, double budget, Pass pass) {
   if (budget < 0.0) return end;

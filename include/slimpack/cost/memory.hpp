@@ -52,7 +52,8 @@ class TransformerMemory {
            options_.reserve_bytes;
   }
 
-  /// Per token of a pack, held from forward to backward. A recomputed layer keeps its input, its keys and values.
+  /// Per token of a pack, held from forward to backward. A recomputed layer keeps its input, its keys and
+  /// values.
   [[nodiscard]] double activation_bytes(std::size_t stage, int recompute_layers) const {
     const double kept = layers_[stage] - recompute_layers;
     return kept * full_layer_bytes() * (1.0 - options_.offload) + recompute_layers * recomputed_layer_bytes();

@@ -39,8 +39,8 @@ struct StageRates {
 }  // namespace detail
 
 /// Durations of packs on every stage: the sum over the slices plus the constant of a pack.
-/// @param[out] seconds appended, `cost.stages()` numbers per pack. @param[out] transfer appended, one per pack.
-/// O(slices + packs * stages) for a quadratic model, else O((slices + packs) * stages).
+/// @param[out] seconds appended, `cost.stages()` numbers per pack. @param[out] transfer appended, one per
+/// pack. O(slices + packs * stages) for a quadratic model, else O((slices + packs) * stages).
 template <CostModel M>
 void append_pack_times(const Packs& packs, const M& cost, Pass pass, std::vector<double>& seconds,
                        std::vector<double>& transfer) {

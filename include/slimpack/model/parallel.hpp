@@ -36,8 +36,8 @@ struct Job {
   return split;
 }
 
-/// Parameters that one device of a stage works with: its share of the stage's layers, the embedding on the first
-/// stage, the output head and final norm on the last.
+/// Parameters that one device of a stage works with: its share of the stage's layers, the embedding on the
+/// first stage, the output head and final norm on the last.
 [[nodiscard]] inline double stage_parameters(const Job& job, std::size_t stage) {
   const auto layers = split_layers(job.model.layers, job.layout.pp);
   double count = layers[stage] * layer_parameters(job.model);

@@ -38,9 +38,10 @@ const T& find_preset(std::span<const T> presets, std::string_view kind, std::str
   return presets;
 }
 
-/// Accelerators of the papers' clusters. Peak rates, memory and bandwidths are the vendors'; achieved fractions
-/// are typical of tuned training code (FlashAttention 3 on Hopper, 2 on Ampere) until a profile replaces them; so is
-/// the overhead of a pack: launches of some layers' kernels, and what small matrices lose.
+/// Accelerators of the papers' clusters. Peak rates, memory and bandwidths are the vendors'; achieved
+/// fractions are typical of tuned training code (FlashAttention 3 on Hopper, 2 on Ampere) until a profile
+/// replaces them; so is the overhead of a pack: launches of some layers' kernels, and what small matrices
+/// lose.
 [[nodiscard]] inline std::span<const Device> device_presets() {
   constexpr auto make = [](const char* name, double peak, double gemm, double attention_forward,
                            double attention_backward, double memory, double bandwidth, double nvlink,

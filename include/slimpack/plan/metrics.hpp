@@ -10,13 +10,15 @@
 
 namespace slimpack {
 
-/// Figures by which plans are compared. d(k) is the duration of pack k: the sum of its seconds over the stages.
+/// Figures by which plans are compared. d(k) is the duration of pack k: the sum of its seconds over the
+/// stages.
 struct PlanMetrics {
   /// Largest over pipelines of max d(k) / mean d(k), over the forward packs k that the pipeline runs.
   double max_over_mean_forward = 1.0;
   /// The same over the backward packs.
   double max_over_mean_backward = 1.0;
-  /// max D(p) / mean D(p) over pipelines p, where D(p) is the sum of d(k) over all packs that p runs in both passes.
+  /// max D(p) / mean D(p) over pipelines p, where D(p) is the sum of d(k) over all packs that p runs in both
+  /// passes.
   double replica_imbalance = 1.0;
   /// The same for the work on each pipeline's busiest stage, which sets its pace.
   double busiest_stage_imbalance = 1.0;

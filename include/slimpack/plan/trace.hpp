@@ -40,8 +40,9 @@ inline void append_trace_task(const Plan& plan, std::size_t pipeline, std::size_
 
 }  // namespace detail
 
-/// A timeline in the trace event format that chrome://tracing and ui.perfetto.dev read: a process per pipeline, a
-/// thread per stage, an event per task with its tokens and slices. Times in microseconds. O(tasks * slices per pack).
+/// A timeline in the trace event format that chrome://tracing and ui.perfetto.dev read: a process per
+/// pipeline, a thread per stage, an event per task with its tokens and slices. Times in microseconds. O(tasks
+/// * slices per pack).
 [[nodiscard]] inline std::string to_trace(const Plan& plan, const Timeline& timeline) {
   std::string out =
       "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n{\"ph\":\"M\",\"pid\":0,\"name\":\"trace\",\"args\":{}"

@@ -22,9 +22,9 @@ namespace slimpack {
   return (tokens + g - 1) / g;
 }
 
-/// Peak bytes of one stage of one member, by event in the order of its tasks (SlimPack, section 4.3.3): a forward
-/// task brings its pack's activations, a backward task the KV gradients of the samples it begins; when it ends,
-/// what its tokens held is freed. O(packs).
+/// Peak bytes of one stage of one member, by event in the order of its tasks (SlimPack, section 4.3.3): a
+/// forward task brings its pack's activations, a backward task the KV gradients of the samples it begins;
+/// when it ends, what its tokens held is freed. O(packs).
 template <MemoryModel M>
 [[nodiscard]] double stage_peak_bytes(const GroupSchedule& schedule, std::size_t member, std::size_t s,
                                       const M& memory, std::span<const double> forward_tokens,
@@ -81,8 +81,8 @@ struct PackNumbers {
 
 }  // namespace detail
 
-/// Puts schedules of groups together into a plan: packs numbered by group and member, orders of all stages, step
-/// time, bubble ratio and memory peaks. The lower bound is left to the caller. O(slices + tasks).
+/// Puts schedules of groups together into a plan: packs numbered by group and member, orders of all stages,
+/// step time, bubble ratio and memory peaks. The lower bound is left to the caller. O(slices + tasks).
 template <MemoryModel M>
 [[nodiscard]] Plan assemble_plan(std::string_view planner, std::span<const Tokens> lengths, const Job& job,
                                  std::span<const SampleGroup> groups,
@@ -175,8 +175,8 @@ Plan assemble_plan(std::string_view planner, std::span<const Tokens> lengths, co
   return plan;
 }
 
-/// States the bound of a finished plan, `seconds` without synchronisation. A cost model that prices a sample above
-/// its parts has no such bound; then it is zero and a note says why.
+/// States the bound of a finished plan, `seconds` without synchronisation. A cost model that prices a sample
+/// above its parts has no such bound; then it is zero and a note says why.
 inline void state_lower_bound(double seconds, Plan& plan) {
   const double bound = seconds + plan.step.sync_seconds;
   const bool rounding = bound > plan.step.seconds && bound <= plan.step.seconds * (1.0 + 1e-9);

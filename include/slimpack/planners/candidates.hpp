@@ -13,12 +13,13 @@
 
 namespace slimpack {
 
-/// Evaluates candidates for groups of pipelines: for a number of packs, the schedule with the recomputation that its
-/// memory needs, simulated. Keeps its memory between calls.
+/// Evaluates candidates for groups of pipelines: for a number of packs, the schedule with the recomputation
+/// that its memory needs, simulated. Keeps its memory between calls.
 template <CostModel C, MemoryModel M>
 class CandidateEvaluator {
  public:
-  /// @param recompute_limit [stage] most layers to compute again. @param asymmetric, exact as in GroupScheduler::Cut.
+  /// @param recompute_limit [stage] most layers to compute again. @param asymmetric, exact as in
+  /// GroupScheduler::Cut.
   CandidateEvaluator(std::span<const Tokens> lengths, const C& cost, const M& memory,
                      std::span<const std::int32_t> recompute_limit, MicroPackOptions micropack,
                      bool asymmetric, bool exact)
@@ -37,9 +38,9 @@ class CandidateEvaluator {
     double enough = 0.0;                          ///< seconds; a schedule that takes no longer is good enough
   };
 
-  /// Schedules a group. As long as PackFlow's full lead does not fit into memory, times the schedule with its lead
-  /// limited to what fits; then, on a pipeline alone, lets samples run backward as soon as they end, which holds less;
-  /// then recomputes as many layers as the full lead needs. The fastest counts.
+  /// Schedules a group. As long as PackFlow's full lead does not fit into memory, times the schedule with its
+  /// lead limited to what fits; then, on a pipeline alone, lets samples run backward as soon as they end,
+  /// which holds less; then recomputes as many layers as the full lead needs. The fastest counts.
   /// @returns whether `out` fits into memory; if not, its seconds are infinite.
   bool operator()(const SampleGroup& group, const Trial& trial, GroupSchedule& out) {
     out.seconds = std::numeric_limits<double>::infinity();
@@ -96,7 +97,8 @@ class CandidateEvaluator {
     out.memory_bound = true;
   }
 
-  /// Times the current schedule, with its full lead or what fits of it, and keeps it if it is faster than `out`.
+  /// Times the current schedule, with its full lead or what fits of it, and keeps it if it is faster than
+  /// `out`.
   /// @returns whether its lead is full and nothing is recomputed.
   bool time(bool full_lead, GroupSchedule& out) {
     if (!full_lead && !limit(current_.recompute)) return false;
@@ -172,7 +174,8 @@ class CandidateEvaluator {
     return true;
   }
 
-  /// Limits the leads of all members to memory; while merged packs run backward, to what all members can take.
+  /// Limits the leads of all members to memory; while merged packs run backward, to what all members can
+  /// take.
   bool limit(std::span<const std::int32_t> recompute) {
     const std::size_t members = current_.times.size();
     for (std::size_t i = 0; i < members; ++i) {
@@ -202,8 +205,8 @@ class CandidateEvaluator {
   GroupSchedule current_;
 };
 
-/// Numbers of packs to try: multiples `i * stages` with i thinned logarithmically, two per doubling (SlimPack, section
-/// 5.1 and Figure 12), up to `most`; `stages` at least.
+/// Numbers of packs to try: multiples `i * stages` with i thinned logarithmically, two per doubling
+/// (SlimPack, section 5.1 and Figure 12), up to `most`; `stages` at least.
 [[nodiscard]] inline std::vector<std::size_t> pack_counts(std::size_t stages, std::size_t most) {
   std::vector<std::size_t> counts{stages};
   for (std::size_t i = 2; i * stages <= most; i *= 2) {

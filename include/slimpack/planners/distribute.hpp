@@ -29,11 +29,11 @@ struct DistributeOptions {
   GroupSizes group_sizes = GroupSizes::any;
 };
 
-/// Phase 1 of SlimPack (section 4.1.1): samples over pipelines with uniform capacity, and DP-Merge for samples that
-/// no single pipeline can hold or finish within it.
+/// Phase 1 of SlimPack (section 4.1.1): samples over pipelines with uniform capacity, and DP-Merge for
+/// samples that no single pipeline can hold or finish within it.
 ///
-/// The capacity is the smallest for which the merged samples find groups and the total work has room; it is found
-/// by bisection. Then everything else goes, longest first, to the pipeline with the least work so far.
+/// The capacity is the smallest for which the merged samples find groups and the total work has room; it is
+/// found by bisection. Then everything else goes, longest first, to the pipeline with the least work so far.
 template <CostModel C, MemoryModel M>
 class Distributor {
  public:
@@ -59,10 +59,10 @@ class Distributor {
 
   [[nodiscard]] Tokens longest() const { return lengths_[by_length_.front()]; }
 
-  /// Groups that cover all pipelines. `overhead` (seconds per pipeline, may be empty) is counted as work that a
-  /// pipeline has anyway. @throws InvalidInput if a sample fits into no group. O(n log n).
-  /// @param most_tokens most tokens of one sample that a member should hold; longer samples are merged over more
-  /// pipelines even if that takes more time in total, so that less has to be recomputed.
+  /// Groups that cover all pipelines. `overhead` (seconds per pipeline, may be empty) is counted as work that
+  /// a pipeline has anyway. @throws InvalidInput if a sample fits into no group. O(n log n).
+  /// @param most_tokens most tokens of one sample that a member should hold; longer samples are merged over
+  /// more pipelines even if that takes more time in total, so that less has to be recomputed.
   [[nodiscard]] std::vector<SampleGroup> operator()(
       double most_tokens = std::numeric_limits<double>::infinity(), std::span<const double> overhead = {}) {
     most_tokens_ = most_tokens;
@@ -91,8 +91,8 @@ class Distributor {
     double load;
   };
 
-  /// The stage with the most work sets the pace of a pipeline, so samples are priced there: their shares of its
-  /// time differ (an output head costs per token, attention per pair of tokens).
+  /// The stage with the most work sets the pace of a pipeline, so samples are priced there: their shares of
+  /// its time differ (an output head costs per token, attention per pair of tokens).
   void find_busiest_stage() {
     double most = 0.0;
     require_durations(cost_, {});
@@ -120,8 +120,8 @@ class Distributor {
            cost.slice_seconds(stage_, begin, end, Pass::backward);
   }
 
-  /// Work of a sample on each of `size` members. Merged samples are priced in slices, because every slice repeats
-  /// some of the communication.
+  /// Work of a sample on each of `size` members. Merged samples are priced in slices, because every slice
+  /// repeats some of the communication.
   double seconds_on(SampleId id, std::size_t size) {
     if (size == 1) return seconds_[id];
     if constexpr (MergeableCostModel<C>) {
@@ -163,8 +163,8 @@ class Distributor {
     return (few_tokens || size == largest_) && seconds_on(id, size) <= capacity;
   }
 
-  /// Group that holds the sample within memory and `capacity` seconds: the smallest, or one half as large again if it
-  /// takes less time in total; 0 if there is none.
+  /// Group that holds the sample within memory and `capacity` seconds: the smallest, or one half as large
+  /// again if it takes less time in total; 0 if there is none.
   std::size_t group_size(SampleId id, double capacity) {
     std::size_t smallest = 1;
     while (smallest <= pipelines_ && !suits(id, smallest, capacity)) ++smallest;
@@ -178,7 +178,8 @@ class Distributor {
     return best;
   }
 
-  /// Whether all samples find room if no pipeline may work longer than `capacity`; fills `merged_` and `open_`.
+  /// Whether all samples find room if no pipeline may work longer than `capacity`; fills `merged_` and
+  /// `open_`.
   bool place(double capacity) {
     merged_.clear();
     open_.clear();
@@ -260,7 +261,8 @@ class Distributor {
     return merged_.size();
   }
 
-  /// Groups of merged pipelines, largest first so that groups of powers of two are aligned; then the single ones.
+  /// Groups of merged pipelines, largest first so that groups of powers of two are aligned; then the single
+  /// ones.
   std::vector<SampleGroup> make_groups() {
     std::vector<std::size_t> by_size(open_.size()), index(open_.size());
     std::iota(by_size.begin(), by_size.end(), std::size_t{0});

@@ -26,9 +26,10 @@ struct SampleGroup {
 
 /// The sequence in which samples run backward.
 enum class BackwardOrder : std::uint8_t {
-  as_samples_begin,  ///< as their forward passes begin: what fills a long sample's forward packs, fills its backward
-                     ///< packs, too
-  as_samples_end,  ///< as their forward passes end: holds less in memory
+  /// As their forward passes begin: what fills a long sample's forward packs, fills its backward packs, too.
+  as_samples_begin,
+  /// As their forward passes end: holds less in memory.
+  as_samples_end,
 };
 
 /// Packs, durations and order of a group. In both passes the merged packs come first on all members.
@@ -71,8 +72,8 @@ inline void append_started_sums(const Packs& backward, std::span<const Tokens> l
 
 }  // namespace detail
 
-/// Builds schedules of groups: cuts forward and backward packs (each pass its own way), times them and orders them
-/// by PackFlow. Keeps its memory between calls.
+/// Builds schedules of groups: cuts forward and backward packs (each pass its own way), times them and orders
+/// them by PackFlow. Keeps its memory between calls.
 template <CostModel C>
 class GroupScheduler {
  public:
@@ -182,8 +183,8 @@ class GroupScheduler {
     return sum;
   }
 
-  /// Size of about `packs` packs such that merged and local samples both fill whole numbers of them as nearly as
-  /// can be: the choice with the least ratio of largest pack to mean.
+  /// Size of about `packs` packs such that merged and local samples both fill whole numbers of them as nearly
+  /// as can be: the choice with the least ratio of largest pack to mean.
   static PackSize pack_size(const Cut& cut, double merged, double local) {
     const std::size_t packs = cut.packs;
     const double wanted = static_cast<double>(packs);
@@ -233,8 +234,8 @@ class GroupScheduler {
     return sum;
   }
 
-  /// Backward packs with the forward packs' boundaries and membership. Packs that share samples run backward in
-  /// reverse; chains of such packs keep their sequence.
+  /// Backward packs with the forward packs' boundaries and membership. Packs that share samples run backward
+  /// in reverse; chains of such packs keep their sequence.
   void mirror(const Packs& forward, Packs& backward) const {
     std::ptrdiff_t unfinished = 0;  // samples with slices on both sides of the current boundary
     for (std::size_t begin = 0, end = 0; begin < forward.size(); begin = end) {

@@ -37,8 +37,8 @@ class MegatronSetting {
         memory_(memory),
         share_(share) {}
 
-  /// Layers to recompute on every stage, uniformly as far as a stage has them, so that a pipeline full of packs of
-  /// `context` tokens fits; -1 if nothing helps.
+  /// Layers to recompute on every stage, uniformly as far as a stage has them, so that a pipeline full of
+  /// packs of `context` tokens fits; -1 if nothing helps.
   [[nodiscard]] std::int32_t recompute_for(Tokens context, std::size_t packs) const {
     const std::int32_t most = RecomputingCostModel<C> ? layers_.front() : 0;
     for (std::int32_t r = 0; r <= most; ++r) {
@@ -140,10 +140,10 @@ inline std::vector<Packs> deal_packs(std::span<const Tokens> lengths, const Pack
 
 }  // namespace detail
 
-/// The baseline: what a careful user of Megatron-LM runs. Whole samples, best-fit-decreasing into packs of `context`
-/// tokens, dealt evenly to the data-parallel ranks, 1F1B. Context parallelism takes ranks from data parallelism; among
-/// the settings whose full packs fit into memory, each with the least uniform recomputation that makes them fit,
-/// the one with the shortest step counts.
+/// The baseline: what a careful user of Megatron-LM runs. Whole samples, best-fit-decreasing into packs of
+/// `context` tokens, dealt evenly to the data-parallel ranks, 1F1B. Context parallelism takes ranks from data
+/// parallelism; among the settings whose full packs fit into memory, each with the least uniform
+/// recomputation that makes them fit, the one with the shortest step counts.
 /// @throws InvalidInput if a sample is longer than the context or no setting fits into memory.
 /// Complexity: O(n log n + divisors(dp) * packs * stages).
 template <CostModel C, MemoryModel M>
@@ -162,7 +162,8 @@ template <CostModel C, MemoryModel M>
             " GB per device with any context parallelism up to dp = ", job.layout.dp,
             " and all layers recomputed; expected a shorter context, more stages or more memory");
   };
-  // One full pack has to fit before any is packed: packing takes time and memory in proportion to the context.
+  // One full pack has to fit before any is packed: packing takes time and memory in proportion to the
+  // context.
   auto shares = detail::megatron_shares(job, cost);
   std::erase_if(shares, [&](std::int32_t share) {
     return detail::MegatronSetting<C, M>(lengths, job, cost, memory, static_cast<std::size_t>(share))

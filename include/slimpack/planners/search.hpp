@@ -37,11 +37,12 @@ struct ScheduleSearchOptions {
   std::size_t first = 0;            ///< index of the count with which the search begins
 };
 
-/// Looks for the shortest step of distributions: chooses the number of packs of every group (SlimPack, section 5.1).
+/// Looks for the shortest step of distributions: chooses the number of packs of every group (SlimPack,
+/// section 5.1).
 ///
-/// Groups have about the same work, so the count that suits one suits most. One group is searched; all others begin
-/// with its count, and only those that are slower than the rest are searched, too. Members of a merged group have the
-/// same work: two of them stand for all until `finish`.
+/// Groups have about the same work, so the count that suits one suits most. One group is searched; all others
+/// begin with its count, and only those that are slower than the rest are searched, too. Members of a merged
+/// group have the same work: two of them stand for all until `finish`.
 template <CostModel C, MemoryModel M>
 class ScheduleSearch {
  public:
@@ -60,7 +61,8 @@ class ScheduleSearch {
     bool any_count = true;  ///< false: a group doesn't fit into memory with the number of packs to begin with
   };
 
-  /// Schedules the groups not looked at so far, as long as they deserve it. @returns whether all were looked at.
+  /// Schedules the groups not looked at so far, as long as they deserve it. @returns whether all were looked
+  /// at.
   bool look(Candidate& candidate, const Patience& patience) {
     candidate.schedules.resize(candidate.groups.size());
     double fastest = infinite;
@@ -85,7 +87,8 @@ class ScheduleSearch {
     return true;
   }
 
-  /// Tries other numbers of packs for the slowest groups, until the slowest one has its best. All were looked at.
+  /// Tries other numbers of packs for the slowest groups, until the slowest one has its best. All were looked
+  /// at.
   void improve(Candidate& candidate) {
     if (options_.equal_packs) {
       for (const bool up : {true, false}) climb(candidate, up);
@@ -154,8 +157,8 @@ class ScheduleSearch {
     first_ = alone.progress[0].count;
   }
 
-  /// Tries the count that was best for the group searched before; if that makes this one no faster, the counts on
-  /// both sides of its present one, as long as they do.
+  /// Tries the count that was best for the group searched before; if that makes this one no faster, the
+  /// counts on both sides of its present one, as long as they do.
   /// @param enough as for CandidateEvaluator.
   void search(Candidate& candidate, std::size_t g, std::size_t looked_at_members, double enough) {
     candidate.progress[g].searched = true;
@@ -213,8 +216,8 @@ class ScheduleSearch {
   GroupSchedule trial_;
 };
 
-/// Index of the count to begin a search with: where `stages - 1` packs of filling and draining cost as much as the
-/// constants of all packs. @param seconds work of a stage.
+/// Index of the count to begin a search with: where `stages - 1` packs of filling and draining cost as much
+/// as the constants of all packs. @param seconds work of a stage.
 [[nodiscard]] inline std::size_t first_count(std::span<const std::size_t> counts, std::size_t stages,
                                              double seconds, double pack_constants) {
   const double best =

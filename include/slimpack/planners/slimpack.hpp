@@ -86,7 +86,8 @@ inline std::vector<double> pipeline_overheads(const Candidate& candidate) {
   return candidate.seconds * pipelines > 1.02 * sum;
 }
 
-/// Limits to what a member holds of one sample, as shares of the tokens that a stage holds without recomputation.
+/// Limits to what a member holds of one sample, as shares of the tokens that a stage holds without
+/// recomputation.
 inline constexpr double token_limits[] = {0.55, 0.35};
 
 /// A group that takes this many times as long as another marks its distribution as a bad one.
@@ -95,9 +96,9 @@ inline constexpr double most_lag = 1.15;
 /// Other numbers of packs can be expected to make a candidate faster by this factor.
 inline constexpr double worth_improving = 1.02;
 
-/// The best of the distributions that merge samples too long for a pipeline's memory over more pipelines than their
-/// work asks for. Those of which some group lags far behind, or does not fit with the usual number of packs, are looked
-/// at only if there is no other.
+/// The best of the distributions that merge samples too long for a pipeline's memory over more pipelines than
+/// their work asks for. Those of which some group lags far behind, or does not fit with the usual number of
+/// packs, are looked at only if there is no other.
 template <CostModel C, MemoryModel M>
 [[nodiscard]] Candidate search_spread(Distributor<C, M>& distribute, ScheduleSearch<C, M>& search,
                                       const M& memory) {
@@ -124,8 +125,8 @@ template <CostModel C, MemoryModel M>
   return best;
 }
 
-/// Merges as little as the capacity asks for. Where memory holds the pipelines of the longest samples back, looks
-/// also at distributions that spread long samples further, so that their activations fit as they are.
+/// Merges as little as the capacity asks for. Where memory holds the pipelines of the longest samples back,
+/// looks also at distributions that spread long samples further, so that their activations fit as they are.
 template <CostModel C, MemoryModel M>
 [[nodiscard]] Candidate search_distributions(Distributor<C, M>& distribute, ScheduleSearch<C, M>& search,
                                              const M& memory, const SlimPackOptions& options) {
@@ -184,8 +185,8 @@ inline void note_imbalance(bool rebalanced, const SlimPackOptions& options, Plan
 }  // namespace detail
 
 /// SlimPack (sections 4 and 5.1): samples over pipelines, outliers merged over several (Phase 1); forward and
-/// backward MicroPacks of equal cost, each pass cut its own way, for every candidate number of packs (Phase 2);
-/// PackFlow's order under the memory limit; the candidate with the shortest simulated step wins.
+/// backward MicroPacks of equal cost, each pass cut its own way, for every candidate number of packs (Phase
+/// 2); PackFlow's order under the memory limit; the candidate with the shortest simulated step wins.
 /// @param lengths tokens of every sample.
 /// @param cost, memory models of the job's stages; any types that satisfy the concepts.
 /// @throws InvalidInput if the batch or the job is impossible, or nothing fits into memory.

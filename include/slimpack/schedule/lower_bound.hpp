@@ -19,8 +19,9 @@ struct StepLowerBound {
 
 namespace detail {
 
-/// Seconds of all other stages around the tasks of each stage: a first pack has to pass the stages before it, a last
-/// backward pack has to go back through them. At least the constants, the latency of transfers, and one token.
+/// Seconds of all other stages around the tasks of each stage: a first pack has to pass the stages before it,
+/// a last backward pack has to go back through them. At least the constants, the latency of transfers, and
+/// one token.
 template <CostModel C>
 [[nodiscard]] std::vector<double> fill_and_drain(const C& cost, double share) {
   const double transfer = cost.transfer_seconds(0, Pass::forward) + cost.transfer_seconds(0, Pass::backward);
@@ -64,11 +65,11 @@ template <CostModel C>
 
 /// Bound for `pipelines` equal pipelines that may split, merge, pack and order samples in any way.
 ///
-/// Work: stage s of some pipeline holds at least the mean work of stage s, plus the constants of one forward and one
-/// backward pack, plus filling and draining. Sample: every stage runs all forward and all backward slices of the
-/// longest sample, on the group that takes least time for it. Holds for a cost model whose slices are not cheaper
-/// in parts than whole and whose merged slices save no total work, as those of this library.
-/// O(samples * stages).
+/// Work: stage s of some pipeline holds at least the mean work of stage s, plus the constants of one forward
+/// and one backward pack, plus filling and draining. Sample: every stage runs all forward and all backward
+/// slices of the longest sample, on the group that takes least time for it. Holds for a cost model whose
+/// slices are not cheaper in parts than whole and whose merged slices save no total work, as those of this
+/// library. O(samples * stages).
 template <CostModel C>
 [[nodiscard]] StepLowerBound step_lower_bound(std::span<const Tokens> lengths, std::size_t pipelines,
                                               const C& cost) {

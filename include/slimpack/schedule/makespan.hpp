@@ -28,10 +28,10 @@ struct PipelineTimes {
   LeadTable leads;
 };
 
-/// Length of a group of pipelines whose first packs are merged: `merged_forward` and `merged_backward` leading packs
-/// run on all members in lockstep, everything else locally. A single pipeline is a group of one. No graph is
-/// built: the lead table's rounds are a topological order, so each task costs one maximum and one addition
-/// (SlimPack, Eq. 1 and 2). Keeps its memory between calls.
+/// Length of a group of pipelines whose first packs are merged: `merged_forward` and `merged_backward`
+/// leading packs run on all members in lockstep, everything else locally. A single pipeline is a group of
+/// one. No graph is built: the lead table's rounds are a topological order, so each task costs one maximum
+/// and one addition (SlimPack, Eq. 1 and 2). Keeps its memory between calls.
 class GroupMakespan {
  public:
   /// @param members their lead tables agree on all merged packs.

@@ -12,9 +12,9 @@
 
 namespace slimpack {
 
-/// The order of all stages of a pipeline in one table: how many forward packs a stage has run when it begins each
-/// backward pack. Packs run in index order on every stage, so these counts are the whole schedule. A table whose
-/// counts fall neither with the backward pack nor towards the first stage can't deadlock.
+/// The order of all stages of a pipeline in one table: how many forward packs a stage has run when it begins
+/// each backward pack. Packs run in index order on every stage, so these counts are the whole schedule. A
+/// table whose counts fall neither with the backward pack nor towards the first stage can't deadlock.
 class LeadTable {
  public:
   void reset(std::size_t stages, std::size_t backward_packs) {
@@ -35,8 +35,8 @@ class LeadTable {
   std::vector<std::uint32_t> counts_;  // [backward pack][stage]
 };
 
-/// For every backward pack, how many forward packs have to be done before it may start on the last stage: those
-/// that hold a part of its samples, or of the samples of an earlier backward pack (packs run in order).
+/// For every backward pack, how many forward packs have to be done before it may start on the last stage:
+/// those that hold a part of its samples, or of the samples of an earlier backward pack (packs run in order).
 /// @param ended forward pack that ends each sample, by sample id.
 inline void required_forward(const Packs& backward, std::span<const std::uint32_t> ended,
                              std::vector<std::uint32_t>& required) {
@@ -48,11 +48,10 @@ inline void required_forward(const Packs& backward, std::span<const std::uint32_
   }
 }
 
-/// The lead table of PackFlow (SlimPack, section 4.2): stage s runs `stages - 1 - s` packs ahead of the last stage
-/// as in 1F1B; the first backward pack starts as soon as its samples are done; from then on forward and backward
-/// packs alternate, and where the next backward pack isn't ready, extra forward packs are injected. Plain 1F1B is
-/// the case `required[k] = k + 1`.
-/// O(backward packs * stages).
+/// The lead table of PackFlow (SlimPack, section 4.2): stage s runs `stages - 1 - s` packs ahead of the last
+/// stage as in 1F1B; the first backward pack starts as soon as its samples are done; from then on forward and
+/// backward packs alternate, and where the next backward pack isn't ready, extra forward packs are injected.
+/// Plain 1F1B is the case `required[k] = k + 1`. O(backward packs * stages).
 inline void packflow_leads(std::span<const std::uint32_t> required, std::size_t forward_packs,
                            std::size_t stages, LeadTable& leads) {
   leads.reset(stages, required.size());
@@ -76,8 +75,8 @@ void for_each_task(const LeadTable& leads, std::size_t s, Visit&& visit) {
   }
 }
 
-/// Tokens that packs bring into a stage's memory and take out of it, as sums over the packs before each index.
-/// Real numbers, because a member of a merged pack holds a part of its tokens.
+/// Tokens that packs bring into a stage's memory and take out of it, as sums over the packs before each
+/// index. Real numbers, because a member of a merged pack holds a part of its tokens.
 struct TokenFlow {
   std::vector<double> forward;   ///< [forward packs + 1] tokens of the forward packs before
   std::vector<double> backward;  ///< [backward packs + 1] tokens of the backward packs before
@@ -101,8 +100,9 @@ struct StageMemory {
   double kv_gradient = 0.0;  ///< bytes per token with KV gradients
 };
 
-/// Lowers the counts of stage `s` to what its memory allows, as far as backward packs don't need them. Stages have
-/// to be limited in order from the first, each after `packflow_leads` or with the previous stage's result.
+/// Lowers the counts of stage `s` to what its memory allows, as far as backward packs don't need them. Stages
+/// have to be limited in order from the first, each after `packflow_leads` or with the previous stage's
+/// result.
 /// @returns whether the stage fits at all.
 /// O(backward packs + forward packs).
 inline bool limit_leads(const TokenFlow& flow, const StageMemory& memory,

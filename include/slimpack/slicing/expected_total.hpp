@@ -7,12 +7,13 @@
 
 namespace slimpack::detail {
 
-/// What packs of equal cost share. Slices can cost more than their sample (communication that each slice repeats), so
-/// that the total is known only after cutting, and what was expected wrongly is in the last pack. Finds a total that
-/// leaves the last pack as large as the others; or, where costs jump so that there is none, smaller.
+/// What packs of equal cost share. Slices can cost more than their sample (communication that each slice
+/// repeats), so that the total is known only after cutting, and what was expected wrongly is in the last
+/// pack. Finds a total that leaves the last pack as large as the others; or, where costs jump so that there
+/// is none, smaller.
 /// @param whole cost of the samples uncut. @param packs that share it.
-/// @param left_after function that cuts for an expected total and returns what it leaves; negative if it was too little.
-/// Called once where slices add up to their samples, else two or three times as a rule.
+/// @param left_after function that cuts for an expected total and returns what it leaves; negative if it was
+/// too little. Called once where slices add up to their samples, else two or three times as a rule.
 /// @returns the total of the latest cut.
 template <class LeftAfter>
 [[nodiscard]] double expected_total(double whole, std::size_t packs, LeftAfter&& left_after) {

@@ -21,17 +21,18 @@ struct MicroPackOptions {
   Tokens tile = 128;
 };
 
-/// Cuts a pipeline's samples into MicroPacks of equal cost (SlimPack, section 4.1.1, Phase 2, and 4.1.2). Keeps its
-/// memory between calls.
+/// Cuts a pipeline's samples into MicroPacks of equal cost (SlimPack, section 4.1.1, Phase 2, and 4.1.2).
+/// Keeps its memory between calls.
 ///
-/// The samples are taken in the stream's sequence. Each pack reaches for its share of what is left: long samples
-/// are sliced (slim), short ones travel together (pack). Where an aligned boundary leaves a pack short, complete
-/// short samples from further behind fill it (mix). The backward pass takes each sample from its end, because a
-/// slice's gradients need those of the slices behind it, and fills with samples whose forward pass is done by then.
+/// The samples are taken in the stream's sequence. Each pack reaches for its share of what is left: long
+/// samples are sliced (slim), short ones travel together (pack). Where an aligned boundary leaves a pack
+/// short, complete short samples from further behind fill it (mix). The backward pass takes each sample from
+/// its end, because a slice's gradients need those of the slices behind it, and fills with samples whose
+/// forward pass is done by then.
 class MicroPackCutter {
  public:
-  /// Appends the packs to `out`; returns the sum of their slices' seconds, which exceeds the samples' where a model
-  /// makes parts dearer than the whole.
+  /// Appends the packs to `out`; returns the sum of their slices' seconds, which exceeds the samples' where a
+  /// model makes parts dearer than the whole.
   /// @param packs how many to cut; fewer come out when there are not enough tiles.
   /// @throws InvalidInput if the tile or the number of packs is not positive.
   /// Complexity: O(samples + packs) model evaluations, times O(log length) for a model without closed form;
@@ -92,7 +93,8 @@ class MicroPackCutter {
     out.close();
   }
 
-  /// Brings a pack from `filled` to about `target`, which is less than the head's rest. Returns the cost added.
+  /// Brings a pack from `filled` to about `target`, which is less than the head's rest. Returns the cost
+  /// added.
   template <CostModel M>
   double complete(std::size_t k, double target, double filled, const SampleParts<M>& parts, Packs& out) {
     const double budget = target - filled;

@@ -26,8 +26,8 @@ struct SamplePart {
   double seconds = 0.0;
 };
 
-/// Prices parts of samples that end at multiples of a tile (counted from the sample's first token) or at the sample's
-/// end. `M` is any cost model; one that is quadratic is inverted in closed form.
+/// Prices parts of samples that end at multiples of a tile (counted from the sample's first token) or at the
+/// sample's end. `M` is any cost model; one that is quadratic is inverted in closed form.
 template <CostModel M>
 class SampleParts {
  public:
@@ -43,8 +43,9 @@ class SampleParts {
     SamplePart high;  ///< the next larger one
   };
 
-  /// Parts around `budget`, which is less than the whole rest costs. A closed form may be a token off; elsewhere, equal
-  /// costs per tile are guessed from a part of about `hint` tokens first. O(1) if the guess is good, O(log tiles) else.
+  /// Parts around `budget`, which is less than the whole rest costs. A closed form may be a token off;
+  /// elsewhere, equal costs per tile are guessed from a part of about `hint` tokens first. O(1) if the guess
+  /// is good, O(log tiles) else.
   [[nodiscard]] Around around(const BegunSample& sample, double budget, Tokens hint = 0) const {
     const std::int64_t all = tiles(sample);
     if (budget <= 0.0) return {{}, part(sample, 1)};

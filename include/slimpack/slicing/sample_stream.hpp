@@ -24,7 +24,8 @@ struct SampleStream {
   std::span<const StreamSample> samples;
   /// Sequence as indices into `samples`; empty = as they stand.
   std::span<const std::uint32_t> order = {};
-  /// Backward pass: the forward pack that ends each sample, in the order of `samples`. Empty = no sample has to wait.
+  /// Backward pass: the forward pack that ends each sample, in the order of `samples`. Empty = no sample has
+  /// to wait.
   std::span<const std::uint32_t> ready = {};
 
   [[nodiscard]] std::size_t size() const { return samples.size(); }
