@@ -59,6 +59,7 @@ struct RankStatus {
   SharedText<64> task;
   std::atomic<std::int32_t> waits_for = nobody;  ///< rank whose transfer it waits for
   std::atomic<std::uint32_t> looked = 0;         ///< counts up while it waits: it does not stand still
+  std::atomic<bool> here = false;                ///< it uses this board
   std::atomic<bool> left = false;                ///< it has ended, and will send nothing more
   std::atomic<bool> told = false;                ///< it knows that the run has failed
   std::atomic<std::int64_t> process = 0;         ///< its process id; 0 where that means nothing

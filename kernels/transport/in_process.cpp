@@ -310,6 +310,7 @@ void InProcessTransport::wait(Request& request) {
 }
 
 void InProcessTransport::set_task(std::string_view text) {
+  state_->throw_if_failed();
   state_->hub->board[state_->rank].task.write(text);
 }
 

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "kernels/transport/transport.hpp"
@@ -21,8 +23,12 @@ class Slots {
     free_.pop_back();
     slots_[slot].value = std::move(value);
     slots_[slot].used = true;
+    ++used_;
     return {slot, slots_[slot].generation};
   }
+
+  /// How many are unfinished.
+  [[nodiscard]] std::size_t used() const { return used_; }
 
   /// @throws InvalidInput for a request that is used up or of another transport.
   T& at(const Request& request) {
@@ -38,6 +44,7 @@ class Slots {
     Slot& slot = slots_[request.slot];
     slot.value = T{};
     slot.used = false;
+    --used_;
     if (++slot.generation == 0) slot.generation = 1;
     free_.push_back(request.slot);
     request = {};
@@ -52,6 +59,7 @@ class Slots {
 
   std::vector<Slot> slots_;
   std::vector<std::uint32_t> free_;
+  std::size_t used_ = 0;
 };
 
 }  // namespace slimpack::kernels

@@ -65,7 +65,7 @@ class TransportError : public std::runtime_error {
 /// - `test(request)`: whether a transfer is complete. Once it is, the request is used up.
 /// - `wait(request)`: until it is. Throws a TransportError when `TransportOptions::timeout` has passed.
 /// - `set_task(text)`: what this rank does from now on, for the messages of errors on all ranks; the first 63
-///   characters are kept.
+///   characters are kept. Throws if the run has failed, so a rank that computes learns of it between tasks.
 /// - `abort(reason)`: ends the run of all ranks, and throws. Call it while the bytes of unfinished transfers
 ///   still exist.
 ///

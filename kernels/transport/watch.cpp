@@ -11,7 +11,7 @@ namespace slimpack::kernels {
 namespace {
 
 std::string seconds_text(std::chrono::nanoseconds time) {
-  return concat(std::chrono::duration<double>(time).count(), " s");
+  return concat(static_cast<double>(time / std::chrono::milliseconds(1)) / 1e3, " s");
 }
 
 bool process_is_gone(const RankStatus& status) {

@@ -127,8 +127,10 @@ TEST_CASE("a thread that freezes for good is left behind", "[threads]") {
 TEST_CASE("a thread's exception ends the run of all, and is what the caller gets", "[threads]") {
   std::vector<std::string> seen(4), again(4);
   const auto body = [&](InProcessTransport& transport) {
-    transport.set_task("F5");
-    if (transport.rank() == 1) throw InvalidInput("the loss is NaN");
+    if (transport.rank() == 1) {
+      transport.set_task("F5");
+      throw InvalidInput("the loss is NaN");
+    }
     try {
       receive_byte(transport, 1, 0);
     } catch (const TransportError& error) {
