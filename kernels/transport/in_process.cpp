@@ -212,7 +212,21 @@ struct InProcessTransport::State {
     return mailbox.met_sends.erase(transfer.number) > 0;
   }
 
+  /// Whether a transfer gets ready soon: going to sleep takes longer than most messages.
+  bool soon_ready(const Unfinished& transfer) const {
+    constexpr int tries = 100;
+    for (int i = 0; i < tries; ++i) {
+      {
+        const std::lock_guard lock(mailbox.mutex);
+        if (ready(transfer)) return true;
+      }
+      std::this_thread::yield();
+    }
+    return false;
+  }
+
   void wait_until_ready(const Unfinished& transfer) {
+    if (soon_ready(transfer)) return;
     const RankStatus& peer = hub->board[transfer.peer];
     Watch watch(hub->board, {rank, transfer.peer, transfer.sends, transfer.tag}, hub->options);
     std::unique_lock lock(mailbox.mutex);

@@ -412,7 +412,10 @@ bool MpiTransport::test(Request& request) {
   if (request.generation == 0) return true;
   Unfinished& transfer = state_->slots.at(request);
   state_->throw_if_failed();
-  if (!state_->complete(transfer)) return false;
+  if (!state_->complete(transfer)) {
+    state_->poll();
+    return false;
+  }
   state_->slots.remove(request);
   return true;
 }

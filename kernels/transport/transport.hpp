@@ -62,7 +62,7 @@ class TransportError : public std::runtime_error {
 /// - `isend(to, tag, bytes)`, `irecv(from, tag, bytes)`: start a transfer; neither blocks. The bytes stay where
 ///   they are until the transfer is complete. A receive takes a message of exactly its size, any other one ends
 ///   the run. Messages of no bytes are messages too.
-/// - `test(request)`: whether a transfer is complete. Once it is, the request is used up.
+/// - `test(request)`: whether a transfer is complete. Once it is, the request is used up. Knows no timeout.
 /// - `wait(request)`: until it is. Throws a TransportError when `TransportOptions::timeout` has passed.
 /// - `set_task(text)`: what this rank does from now on, for the messages of errors on all ranks; the first 63
 ///   characters are kept. Throws if the run has failed, so a rank that computes learns of it between tasks.

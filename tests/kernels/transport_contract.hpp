@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -10,6 +11,7 @@
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "kernels/transport/collectives.hpp"
@@ -122,7 +124,7 @@ std::vector<V> values_of(std::uint64_t seed, std::size_t rank, std::size_t n) {
   return values;
 }
 
-/// A random group that contains the rank; the same for all its members. Some calls leave ranks out: `empty`.
+/// One of two random groups that share all ranks among them: the one that contains the rank, in random order.
 inline std::vector<std::size_t> random_group(std::size_t ranks, std::size_t rank, std::uint64_t seed) {
   std::vector<std::size_t> all(ranks);
   std::iota(all.begin(), all.end(), std::size_t{0});
@@ -230,12 +232,21 @@ void ring_turns(T& transport, Group<T>& group, std::uint64_t seed, std::size_t n
   promise(at == group.position(), "seed ", seed, ": the ring does not end where it began");
 }
 
-/// Nobody passes a barrier that another member has not reached, as far as messages sent before it can tell.
+/// Nobody leaves a barrier before all have come. Ranks of one machine have one steady clock.
 template <Transport T>
-void barriers_hold(T& transport, Group<T>& group) {
-  for (int round = 0; round < 3; ++round) group.barrier();
+void barriers_hold(T& transport, Group<T>& group, std::uint64_t seed) {
+  using Clock = std::chrono::steady_clock;
+  std::this_thread::sleep_for(std::chrono::microseconds((seed + transport.rank()) * 7919 % 300));
+  const auto came = Clock::now().time_since_epoch().count();
+  group.barrier();
+  const auto left = Clock::now().time_since_epoch().count();
+  const auto all_came = group.all_gather_value(came), all_left = group.all_gather_value(left);
+  promise(*std::min_element(all_left.begin(), all_left.end()) >=
+              *std::max_element(all_came.begin(), all_came.end()),
+          "seed ", seed, ": a barrier of ", group.size(), " was left too early");
   const auto ranks = group.all_gather_value(transport.rank());
-  promise(std::equal(ranks.begin(), ranks.end(), group.ranks().begin()), "all_gather_value lost the order");
+  promise(std::equal(ranks.begin(), ranks.end(), group.ranks().begin(), group.ranks().end()), "seed ", seed,
+          ": all_gather_value lost the order");
 }
 
 /// All collectives, on a random group.
@@ -251,7 +262,7 @@ void collectives_hold(T& transport, std::uint64_t seed) {
   exchanges_hold<double>(transport, group, seed, n % 50);
   exchanges_hold<std::uint8_t>(transport, group, seed, n % 50);
   ring_turns(transport, group, seed, n);
-  barriers_hold(transport, group);
+  barriers_hold(transport, group, seed);
 }
 
 /// Everything a transport has to do while all ranks are well.

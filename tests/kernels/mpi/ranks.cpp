@@ -116,6 +116,15 @@ void run(const std::string& name, std::uint64_t seed, MpiTransport& transport) {
     wrong_size(transport, 16, 8);
   } else if (name == "smaller") {
     wrong_size(transport, 8, 16);
+  } else if (name == "collectives") {  // whose sizes differ
+    Group group(transport);
+    std::vector<float> values(transport.rank() == 1 ? 1000 : 999);
+    group.all_reduce(std::span<float>(values));
+  } else if (name == "polls") {  // waits by tests alone
+    if (transport.rank() == 1) transport.abort("the loss is NaN");
+    std::byte byte{};
+    Request request = transport.irecv(transport.rank(), 0, {&byte, 1});
+    while (!transport.test(request)) std::this_thread::sleep_for(10ms);
   } else if (name == "forgets") {
     static std::byte byte{};
     if (transport.rank() == 1) transport.irecv(0, 0, {&byte, 1});
