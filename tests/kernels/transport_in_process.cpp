@@ -172,7 +172,8 @@ TEST_CASE("a stack that unwinds ends the run of all threads", "[threads]") {
 }
 
 TEST_CASE("a thread that ends without having sent is not waited for", "[threads]") {
-  const auto errors = errors_of(2, {}, [](InProcessTransport& transport) {
+  const InProcessOptions patient{{.timeout = 1h}};
+  const auto errors = errors_of(2, patient, [](InProcessTransport& transport) {
     if (transport.rank() == 0) return send_byte(transport, 1, 4);
     receive_byte(transport, 0, 4);
     receive_byte(transport, 0, 5);
@@ -244,6 +245,9 @@ TEST_CASE("what a transport can't do is said before it is tried", "[threads]") {
   ranks[0].wait(request);
   CHECK_THROWS_AS(ranks[0].wait(again), InvalidInput);
   CHECK_NOTHROW(ranks[0].wait(request));
+  Request next = ranks[0].irecv(0, 0, {&byte, 1});
+  CHECK(next.slot == again.slot);
+  CHECK_THROWS_WITH(ranks[0].wait(again), Catch::Contains("is not of an unfinished transfer"));
   CHECK_THROWS_WITH(InProcessTransport::create(0), "there are 0 ranks; expected at least 1");
   CHECK_THROWS_WITH(InProcessTransport::create(1, {{.timeout = 0ms}}),
                     "timeout is 0 ms; expected at least 1 ms");

@@ -76,6 +76,17 @@ void all_wait_for_one(MpiTransport& transport, F&& instead) {
   }
 }
 
+/// Rank 1 is stopped while it waits for rank 0, which then waits for it: no circle.
+void stopped(MpiTransport& transport) {
+  const auto processes = Group(transport).all_gather_value(getpid());
+  transport.set_task(concat("F", transport.rank()));
+  if (transport.rank() == 0) {
+    std::this_thread::sleep_for(100ms);
+    kill(processes[1], SIGSTOP);
+  }
+  receive_byte(transport, transport.rank() == 1 ? 0 : 1);
+}
+
 void wrong_size(MpiTransport& transport, std::size_t sent, std::size_t expected) {
   std::vector<std::byte> bytes(transport.rank() == 1 ? sent : expected);
   if (transport.rank() == 1) {
@@ -97,6 +108,8 @@ void run(const std::string& name, std::uint64_t seed, MpiTransport& transport) {
     all_wait_for_one(transport, [] { std::raise(SIGKILL); });
   } else if (name == "frozen") {
     all_wait_for_one(transport, [] { std::raise(SIGSTOP); });
+  } else if (name == "stopped") {
+    stopped(transport);
   } else if (name == "leaves") {
     all_wait_for_one(transport, [] {});
   } else if (name == "aborts") {

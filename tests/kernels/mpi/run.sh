@@ -42,7 +42,7 @@ case $name/$way in
     expect_status 137  # what mpirun makes of a rank that was killed
     expect_of "rank 1 \(F1\) is gone, its process has ended: $waited" "${others[@]}"
     ;;
-  frozen/shared)
+  frozen/shared | stopped/shared)
     expect_status 2
     expect_of "rank 1 \(F1\) does not answer: $waited" "${others[@]}"
     ;;
