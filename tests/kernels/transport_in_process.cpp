@@ -51,7 +51,7 @@ void send_byte(InProcessTransport& transport, std::size_t to, Tag tag) {
   transport.wait(request);
 }
 
-constexpr InProcessOptions quick{{.timeout = 400ms, .grace = 200ms}};
+constexpr InProcessOptions quick{{.timeout = 1s, .grace = 200ms}};
 
 }  // namespace
 
@@ -199,7 +199,7 @@ TEST_CASE("a send that nobody receives ends a run with rendezvous only", "[threa
   InProcessOptions options = quick;
   const auto body = [](InProcessTransport& transport) {
     if (transport.rank() == 0) return send_byte(transport, 1, 4);
-    std::this_thread::sleep_for(1s);
+    std::this_thread::sleep_for(2s);
   };
   CHECK(errors_of(2, options, body)[0].empty());
   options.rendezvous = true;

@@ -152,7 +152,7 @@ int main(int argc, char** argv) {
   const std::vector<std::string> arguments(argv + 1, argv + argc);
   const std::string name = arguments.empty() ? "" : arguments[0];
   const bool well = name == "contract" || name == "refusals";
-  MpiOptions options{{.timeout = well ? 60'000ms : 1'000ms, .grace = 500ms}};
+  MpiOptions options{{.timeout = well ? 60'000ms : 2'000ms, .grace = 3'000ms}};
   options.shared_memory = arguments.size() < 3 || arguments[2] == "shared";
   options.largest_count = 1000;  // so that long messages are tested
   const std::uint64_t seed = arguments.size() > 1 ? std::stoull(arguments[1]) : 1;
