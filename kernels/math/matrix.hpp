@@ -48,7 +48,7 @@ class Matrix {
   void resize(std::size_t rows, std::size_t cols) {
     rows_ = rows;
     cols_ = cols;
-    data_.resize(rows * cols);
+    if (data_.size() < rows * cols) data_.resize(rows * cols);
   }
 
   [[nodiscard]] std::size_t rows() const { return rows_; }
