@@ -175,14 +175,16 @@ class MiddleStage {
     return 2 * flops;
   }
 
-  /// Backward does twice the linear products, attention two and a half times, and again what is recomputed.
+  /// Backward does twice the linear products, attention two and a half times, and again what is recomputed: all of
+  /// forward but keys, values and the MLP's last product.
   [[nodiscard]] double backward_flops() const {
     const Transformer& m = plan_.model;
-    double attention = 0.0;
+    double attention = 0.0, kept = 0.0;
     for (const Tokens tokens : plan_.tokens) {
       attention += 2 * 2.0 * m.heads * m.head_dim * twice_causal_pairs(0, tokens);
+      kept += 2 * double(tokens) * (4.0 * m.hidden * m.kv_heads * m.head_dim + 2.0 * m.hidden * m.ffn);
     }
-    const double again = plan_.backward.recompute_layers[0][1] > 0 ? forward_flops() : 0.0;
+    const double again = plan_.backward.recompute_layers[0][1] > 0 ? forward_flops() - kept : 0.0;
     return 2 * forward_flops() + 0.5 * attention + again;
   }
 

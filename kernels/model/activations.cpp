@@ -49,7 +49,7 @@ void ActivationStore<Real>::begin_step(const StageProgram& program) {
          ++piece) {
       const Slice common{f.tokens.sample, std::max(f.tokens.begin, piece->tokens.begin),
                          std::min(f.tokens.end, piece->tokens.end)};
-      fragments_.push_back({common, piece->recompute_layers, nullptr});
+      fragments_.push_back({common, piece->recompute_layers, {}});
     }
   }
 }
@@ -74,19 +74,12 @@ void ActivationStore<Real>::for_each_fragment(Self& self, const StageTask& task,
 }
 
 template <class Real>
-double ActivationStore<Real>::bytes(const Fragment& fragment) const {
-  return static_cast<double>(sizeof(Real)) * static_cast<double>(layout_.size(fragment.recompute_layers)) *
-         static_cast<double>(fragment.tokens.size());
-}
-
-template <class Real>
 void ActivationStore<Real>::allocate(const StageTask& task) {
   for_each_fragment(*this, task, [&](Fragment& fragment, std::size_t) {
     if (fragment.numbers) return;
-    memory_.take(bytes(fragment), " at ", to_string(task));
     const auto tokens = static_cast<std::size_t>(fragment.tokens.size());
     fragment.numbers =
-        std::make_unique_for_overwrite<Real[]>(layout_.size(fragment.recompute_layers) * tokens);
+        memory_.take(layout_.size(fragment.recompute_layers) * tokens, " at ", to_string(task));
   });
 }
 
@@ -97,7 +90,7 @@ void ActivationStore<Real>::save(const StageTask& task, Kept field, std::size_t 
   for_each_fragment(*this, task, [&](Fragment& fragment, std::size_t row) {
     if (!always && layer < fragment.recompute_layers) return;
     const auto tokens = static_cast<std::size_t>(fragment.tokens.size());
-    Real* to = fragment.numbers.get() + layout_.offset(field, layer, fragment.recompute_layers) * tokens;
+    Real* to = fragment.numbers.data.get() + layout_.offset(field, layer, fragment.recompute_layers) * tokens;
     for (std::size_t t = 0; t < tokens; ++t) to = std::copy_n(rows.row(row + t), rows.cols, to);
   });
 }
@@ -106,31 +99,25 @@ template <class Real>
 void ActivationStore<Real>::load(const StageTask& task, Kept field, std::size_t layer,
                                  const MatrixView<Real>& rows) const {
   for_each_fragment(*this, task, [&](const Fragment& fragment, std::size_t row) {
-    require(fragment.numbers != nullptr, "activations of sample ", fragment.tokens.sample, " from token ",
-            fragment.tokens.begin, " are not there at ", to_string(task),
+    require(static_cast<bool>(fragment.numbers), "activations of sample ", fragment.tokens.sample,
+            " from token ", fragment.tokens.begin, " are not there at ", to_string(task),
             "; expected the forward task first, and the release behind");
     const auto tokens = static_cast<std::size_t>(fragment.tokens.size());
     const Real* from =
-        fragment.numbers.get() + layout_.offset(field, layer, fragment.recompute_layers) * tokens;
+        fragment.numbers.data.get() + layout_.offset(field, layer, fragment.recompute_layers) * tokens;
     for (std::size_t t = 0; t < tokens; ++t) std::copy_n(from + t * rows.cols, rows.cols, rows.row(row + t));
   });
 }
 
 template <class Real>
-void ActivationStore<Real>::free(Fragment& fragment) {
-  if (!fragment.numbers) return;
-  fragment.numbers.reset();
-  memory_.give_back(bytes(fragment));
-}
-
-template <class Real>
 void ActivationStore<Real>::free(const StageTask& task) {
-  for_each_fragment(*this, task, [&](Fragment& fragment, std::size_t) { free(fragment); });
+  for_each_fragment(*this, task,
+                    [&](Fragment& fragment, std::size_t) { memory_.give_back(fragment.numbers); });
 }
 
 template <class Real>
 void ActivationStore<Real>::clear() {
-  for (Fragment& fragment : fragments_) free(fragment);
+  for (Fragment& fragment : fragments_) memory_.give_back(fragment.numbers);
 }
 
 template class ActivationStore<float>;

@@ -1,12 +1,11 @@
 #pragma once
 
 #include <cstddef>
-#include <memory>
 #include <vector>
 
 #include "kernels/math/matrix.hpp"
 #include "kernels/model/layout.hpp"
-#include "slimpack/exec/budget.hpp"
+#include "kernels/model/pool.hpp"
 #include "slimpack/exec/program.hpp"
 
 namespace slimpack::kernels {
@@ -17,8 +16,8 @@ namespace slimpack::kernels {
 template <class Real>
 class ActivationStore {
  public:
-  /// @param memory counts the bytes; it has to outlive the store.
-  ActivationStore(const StagePart& part, HighWater& memory) : layout_(part), memory_(memory) {}
+  /// @param memory has to outlive the store.
+  ActivationStore(const StagePart& part, BufferPool<Real>& memory) : layout_(part), memory_(memory) {}
 
   ActivationStore(ActivationStore&&) = delete;
   ActivationStore& operator=(ActivationStore&&) = delete;
@@ -47,17 +46,15 @@ class ActivationStore {
   struct Fragment {
     Slice tokens;
     std::size_t recompute_layers = 0;
-    std::unique_ptr<Real[]> numbers;
+    Buffer<Real> numbers;
   };
 
   /// Calls f(fragment, row of the task at which it begins).
   template <class Self, class F>
   static void for_each_fragment(Self& self, const StageTask& task, F&& f);
-  void free(Fragment& fragment);
-  [[nodiscard]] double bytes(const Fragment& fragment) const;
 
   ActivationLayout layout_;
-  HighWater& memory_;
+  BufferPool<Real>& memory_;
   std::vector<Fragment> fragments_;  ///< by sample and token
 };
 

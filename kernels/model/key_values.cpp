@@ -5,7 +5,7 @@
 namespace slimpack::kernels {
 
 template <class Real>
-KeyValueStore<Real>::KeyValueStore(const StagePart& part, std::size_t page_tokens, HighWater& memory)
+KeyValueStore<Real>::KeyValueStore(const StagePart& part, std::size_t page_tokens, BufferPool<Real>& memory)
     : layers_(part.layer_count()),
       width_(part.heads().kv_width()),
       page_tokens_(page_tokens),
@@ -38,8 +38,7 @@ void KeyValueStore<Real>::begin_step(const StageProgram& program) {
 /// Takes the page whose first row is the member's token number `first` of the sample.
 template <class Real>
 void KeyValueStore<Real>::open(Page& page, SampleId sample, std::size_t first) {
-  memory_.take(bytes(page), " with keys and values of sample ", sample);
-  page.numbers = std::make_unique_for_overwrite<Real[]>(numbers(page));
+  page.numbers = memory_.take(numbers(page), " with keys and values of sample ", sample);
   page.left = page.rows;
   page.positions.clear();
   const Sample& of = samples_[sample];
@@ -71,8 +70,8 @@ void KeyValueStore<Real>::allocate_gradients(SampleId sample, Tokens end) {
   for (std::size_t i = 0; i * page_tokens_ < tokens; ++i) {
     Page& page = samples_[sample].pages[i];
     if (page.gradients) continue;
-    memory_.take(bytes(page), " with gradients of keys and values of sample ", sample);
-    page.gradients = std::make_unique<Real[]>(numbers(page));
+    page.gradients = memory_.take(numbers(page), " with gradients of keys and values of sample ", sample);
+    std::fill_n(page.gradients.data.get(), page.gradients.size, Real{0});
   }
 }
 
@@ -105,7 +104,7 @@ void KeyValueStore<Real>::pieces(std::size_t layer, SampleId sample, Tokens end,
   const std::size_t tokens = local(sample, end);
   for (std::size_t i = 0; i * page_tokens_ < tokens; ++i) {
     const Page& page = samples_[sample].pages[i];
-    require(page.numbers != nullptr, "keys of sample ", sample, " below token ", end,
+    require(static_cast<bool>(page.numbers), "keys of sample ", sample, " below token ", end,
             " are not there; expected its slices in token order");
     out.push_back({rows(page.numbers, page, layer, 0), rows(page.numbers, page, layer, 1), page.positions});
   }
@@ -147,10 +146,8 @@ void KeyValueStore<Real>::release(const Slice& range) {
 
 template <class Real>
 void KeyValueStore<Real>::free(Page& page) {
-  if (page.gradients) memory_.give_back(bytes(page));
-  if (page.numbers) memory_.give_back(bytes(page));
-  page.gradients.reset();
-  page.numbers.reset();
+  memory_.give_back(page.gradients);
+  memory_.give_back(page.numbers);
   page.positions = {};
 }
 

@@ -1,13 +1,12 @@
 #pragma once
 
 #include <cstddef>
-#include <memory>
 #include <vector>
 
 #include "kernels/math/attention.hpp"
 #include "kernels/math/matrix.hpp"
+#include "kernels/model/pool.hpp"
 #include "kernels/model/weights.hpp"
-#include "slimpack/exec/budget.hpp"
 #include "slimpack/exec/program.hpp"
 
 namespace slimpack::kernels {
@@ -18,9 +17,9 @@ namespace slimpack::kernels {
 template <class Real>
 class KeyValueStore {
  public:
-  /// @param page_tokens of a page; more mean fewer, larger products in attention. @param memory counts the
-  /// bytes; it has to outlive the store. @throws InvalidInput if page_tokens is 0.
-  KeyValueStore(const StagePart& part, std::size_t page_tokens, HighWater& memory);
+  /// @param page_tokens of a page; more mean fewer, larger products in attention. @param memory has to
+  /// outlive the store. @throws InvalidInput if page_tokens is 0.
+  KeyValueStore(const StagePart& part, std::size_t page_tokens, BufferPool<Real>& memory);
 
   KeyValueStore(KeyValueStore&&) = delete;
   KeyValueStore& operator=(KeyValueStore&&) = delete;
@@ -71,7 +70,7 @@ class KeyValueStore {
 
  private:
   struct Page {
-    std::unique_ptr<Real[]> numbers, gradients;  ///< [layer][k, v][row][width]
+    Buffer<Real> numbers, gradients;  ///< [layer][k, v][row][width]
     std::vector<Positions> positions;
     std::size_t rows = 0;
     std::size_t left = 0;  ///< rows not given up yet
@@ -85,20 +84,17 @@ class KeyValueStore {
   void open(Page& page, SampleId sample, std::size_t first);
   void free(Page& page);
   [[nodiscard]] std::size_t numbers(const Page& page) const { return layers_ * 2 * page.rows * width_; }
-  [[nodiscard]] double bytes(const Page& page) const {
-    return static_cast<double>(sizeof(Real)) * static_cast<double>(numbers(page));
-  }
   /// Rows of a layer's keys (0) or values (1) in a page's buffer.
-  [[nodiscard]] MatrixView<Real> rows(const std::unique_ptr<Real[]>& buffer, const Page& page,
-                                      std::size_t layer, std::size_t which) const {
-    return {buffer.get() + (2 * layer + which) * page.rows * width_, page.rows, width_};
+  [[nodiscard]] MatrixView<Real> rows(const Buffer<Real>& buffer, const Page& page, std::size_t layer,
+                                      std::size_t which) const {
+    return {buffer.data.get() + (2 * layer + which) * page.rows * width_, page.rows, width_};
   }
   /// Calls f(page, row in the page, row in the range, rows) for each page of a range.
   template <class F>
   void for_each_page(const Slice& owned, F&& f) const;
 
   std::size_t layers_, width_, page_tokens_;
-  HighWater& memory_;
+  BufferPool<Real>& memory_;
   Tokens block_ = default_ownership_block;
   const Plan* plan_ = nullptr;
   std::vector<Sample> samples_;

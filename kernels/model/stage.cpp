@@ -54,8 +54,9 @@ CpuStage<Real>::CpuStage(const StagePart& part, const StageOptions& options)
       options_(options),
       weights_(part),
       memory_(options.limit_bytes),
-      activations_(part, memory_),
-      key_values_(part, options.page_tokens, memory_),
+      pool_(memory_),
+      activations_(part, pool_),
+      key_values_(part, options.page_tokens, pool_),
       attention_(part.heads(), key_values_) {
   require(options.norm_epsilon > 0, "norm_epsilon is ", options.norm_epsilon, "; expected a positive number");
   require(options.head_chunk_tokens > 0, "head_chunk_tokens is 0; expected a positive number");

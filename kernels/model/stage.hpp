@@ -13,6 +13,7 @@
 #include "kernels/model/activations.hpp"
 #include "kernels/model/key_values.hpp"
 #include "kernels/model/pack_attention.hpp"
+#include "kernels/model/pool.hpp"
 #include "kernels/model/weights.hpp"
 #include "slimpack/exec/budget.hpp"
 #include "slimpack/exec/program.hpp"
@@ -124,6 +125,7 @@ class CpuStage {
   StageOptions options_;
   StageWeights<Real> weights_;
   HighWater memory_;
+  BufferPool<Real> pool_;
   ActivationStore<Real> activations_;
   KeyValueStore<Real> key_values_;
   PackAttention<Real> attention_;
