@@ -2,7 +2,8 @@
 
 #include <cstddef>
 #include <type_traits>
-#include <vector>
+
+#include "kernels/math/aligned.hpp"
 
 namespace slimpack::kernels {
 
@@ -59,7 +60,7 @@ class Matrix {
   [[nodiscard]] MatrixView<const Real> view() const { return {data_.data(), rows_, cols_}; }
 
  private:
-  std::vector<Real> data_;
+  AlignedVector<Real> data_;
   std::size_t rows_ = 0, cols_ = 0;
 };
 

@@ -62,37 +62,44 @@ void PackAttention<Real>::backward(const StageTask& task, std::size_t layer, con
   });
 }
 
-/// Copies the first `rows` keys and values of the pages; gradients start at zero.
+/// Most tokens of the sample, until the slice's end, that a member holds.
 template <class Real>
-void PackAttention<Real>::pack_own(std::size_t rows, bool with_gradients) {
-  travelling_.assign((with_gradients ? 4 : 2) * rows * width_, Real{0});
+std::size_t PackAttention<Real>::largest_share(const Slice& slice, const StageTask& task) const {
+  std::size_t rows = 0;
+  for (std::size_t m = 0; m < task.members.size(); ++m) {
+    rows = std::max(rows, store_.local(slice.sample, slice.end, m));
+  }
+  return rows;
+}
+
+/// The first `rows` keys of the pages, and behind them as many values.
+template <class Real>
+void PackAttention<Real>::copy_own(std::size_t rows, Real* to) const {
   std::size_t at = 0;
   for (const KeyValuePiece<Real>& piece : pieces_) {
     const std::size_t size = std::min(piece.k.rows, rows - at);
-    std::copy_n(piece.k.data, size * width_, travelling_.data() + at * width_);
-    std::copy_n(piece.v.data, size * width_, travelling_.data() + (rows + at) * width_);
+    std::copy_n(piece.k.data, size * width_, to + at * width_);
+    std::copy_n(piece.v.data, size * width_, to + (rows + at) * width_);
     at += size;
   }
 }
 
 template <class Real>
-void PackAttention<Real>::shift(const StageTask& task, std::size_t numbers) {
-  arriving_.resize(numbers);
-  shift_(task, travelling_, arriving_);
-  std::swap(travelling_, arriving_);
-}
-
-template <class Real>
 void PackAttention<Real>::ring_forward(const StageTask& task, const Slice& slice,
                                        const QueryRows<Real>& queries, const AttentionState<Real>& state) {
-  const std::size_t members = task.members.size();
-  pack_own(store_.local(slice.sample, slice.end), false);
+  const std::size_t members = task.members.size(), most = 2 * largest_share(slice, task) * width_;
+  const Lease<Real> first(memory_, most, " at ", to_string(task)),
+      second(memory_, most, " at ", to_string(task));
+  Real *here = first.data(), *next = second.data();
+  std::size_t rows = store_.local(slice.sample, slice.end);
+  copy_own(rows, here);
   for (std::size_t round = 1; round < members; ++round) {
-    const std::size_t from = (task.member + members - round) % members;
-    set_ranges({slice.sample, 0, slice.end}, task, from, others_);
-    const std::size_t rows = count(others_);
-    shift(task, 2 * rows * width_);
-    const KeyValuePiece<Real> piece{travelling(0, rows), travelling(1, rows), others_};
+    set_ranges({slice.sample, 0, slice.end}, task, (task.member + members - round) % members, others_);
+    const std::size_t coming = count(others_);
+    shift_(task, {here, 2 * rows * width_}, {next, 2 * coming * width_});
+    std::swap(here, next);
+    rows = coming;
+    const KeyValuePiece<Real> piece{part(here, 0, rows), part(here, 1, rows), others_};
     attention_.accumulate(queries, std::span(&piece, 1), state);
   }
 }
@@ -102,27 +109,38 @@ void PackAttention<Real>::ring_backward(const StageTask& task, const Slice& slic
                                         const QueryRows<Real>& queries,
                                         const typename Attention<Real>::Saved& saved,
                                         const MatrixView<Real>& dq) {
-  const std::size_t members = task.members.size(), own = store_.local(slice.sample, slice.end);
-  pack_own(own, true);
+  const std::size_t members = task.members.size(), most = 4 * largest_share(slice, task) * width_;
+  const std::size_t own = store_.local(slice.sample, slice.end);
+  const Lease<Real> first(memory_, most, " at ", to_string(task)),
+      second(memory_, most, " at ", to_string(task));
+  Real *here = first.data(), *next = second.data();
   std::size_t rows = own;
+  copy_own(rows, here);
+  std::fill_n(here + 2 * rows * width_, 2 * rows * width_, Real{0});
   for (std::size_t round = 1; round < members; ++round) {
-    const std::size_t from = (task.member + members - round) % members;
-    set_ranges({slice.sample, 0, slice.end}, task, from, others_);
-    rows = count(others_);
-    shift(task, 4 * rows * width_);
-    const KeyValuePiece<Real> piece{travelling(0, rows), travelling(1, rows), others_};
-    const PieceGradients gradients{travelling(2, rows), travelling(3, rows)};
+    set_ranges({slice.sample, 0, slice.end}, task, (task.member + members - round) % members, others_);
+    const std::size_t coming = count(others_);
+    shift_(task, {here, 4 * rows * width_}, {next, 4 * coming * width_});
+    std::swap(here, next);
+    rows = coming;
+    const KeyValuePiece<Real> piece{part(here, 0, rows), part(here, 1, rows), others_};
+    const PieceGradients gradients{part(here, 2, rows), part(here, 3, rows)};
     attention_.backward(queries, saved, std::span(&piece, 1), dq, std::span(&gradients, 1));
   }
-  // Home: gradients alone.
-  travelling_.erase(travelling_.begin(),
-                    travelling_.begin() + static_cast<std::ptrdiff_t>(2 * rows * width_));
-  shift(task, 2 * own * width_);
+  // Home, with the gradients alone.
+  shift_(task, {here + 2 * rows * width_, 2 * rows * width_}, {next, 2 * own * width_});
+  add_own(own, next);
+}
+
+/// Adds the gradients of `rows` keys, and behind them of as many values, to those of the pages.
+template <class Real>
+void PackAttention<Real>::add_own(std::size_t rows, const Real* from) const {
   std::size_t at = 0;
   for (const PieceGradients& page : gradients_) {
-    const std::size_t size = std::min(page.dk.rows, own - at) * width_;
-    for (std::size_t i = 0; i < size; ++i) page.dk.data[i] += travelling_[at * width_ + i];
-    for (std::size_t i = 0; i < size; ++i) page.dv.data[i] += travelling_[(own + at) * width_ + i];
+    const std::size_t size = std::min(page.dk.rows, rows - at) * width_;
+    const Real *dk = from + at * width_, *dv = dk + rows * width_;
+    for (std::size_t i = 0; i < size; ++i) page.dk.data[i] += dk[i];
+    for (std::size_t i = 0; i < size; ++i) page.dv.data[i] += dv[i];
     at += page.dk.rows;
   }
 }

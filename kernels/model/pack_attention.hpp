@@ -23,9 +23,9 @@ using RingShift =
 template <class Real>
 class PackAttention {
  public:
-  /// The store has to outlive it.
-  PackAttention(const HeadShape& shape, KeyValueStore<Real>& store)
-      : attention_(shape), width_(shape.kv_width()), store_(store) {}
+  /// @param memory for what comes round; store and memory have to outlive it.
+  PackAttention(const HeadShape& shape, KeyValueStore<Real>& store, BufferPool<Real>& memory)
+      : attention_(shape), width_(shape.kv_width()), store_(store), memory_(memory) {}
 
   void set_ring_shift(RingShift<Real> shift) { shift_ = std::move(shift); }
 
@@ -51,26 +51,26 @@ class PackAttention {
   void for_each_slice(const StageTask& task, F&& f);
   void set_ranges(const Slice& slice, const StageTask& task, std::size_t member,
                   std::vector<Positions>& out) const;
-  /// Moves what `travelling_` holds one member on; `source` is whose it then is.
-  void shift(const StageTask& task, std::size_t numbers);
-  void pack_own(std::size_t rows, bool with_gradients);
+  [[nodiscard]] std::size_t largest_share(const Slice& slice, const StageTask& task) const;
+  void copy_own(std::size_t rows, Real* to) const;
+  void add_own(std::size_t rows, const Real* from) const;
   void ring_forward(const StageTask& task, const Slice& slice, const QueryRows<Real>& queries,
                     const AttentionState<Real>& state);
   void ring_backward(const StageTask& task, const Slice& slice, const QueryRows<Real>& queries,
                      const typename Attention<Real>::Saved& saved, const MatrixView<Real>& dq);
-  [[nodiscard]] MatrixView<Real> travelling(std::size_t part, std::size_t rows) {
-    return {travelling_.data() + part * rows * width_, rows, width_};
+  [[nodiscard]] MatrixView<Real> part(Real* numbers, std::size_t index, std::size_t rows) const {
+    return {numbers + index * rows * width_, rows, width_};
   }
 
   Attention<Real> attention_;
   std::size_t width_;
   KeyValueStore<Real>& store_;
+  BufferPool<Real>& memory_;
   Tokens block_ = default_ownership_block;
   RingShift<Real> shift_;
   std::vector<Positions> positions_, others_;
   std::vector<KeyValuePiece<Real>> pieces_;
   std::vector<PieceGradients> gradients_;
-  std::vector<Real> travelling_, arriving_;  ///< keys, values and their gradients of one member
 };
 
 }  // namespace slimpack::kernels

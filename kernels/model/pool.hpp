@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cstddef>
 #include <map>
-#include <memory>
 #include <utility>
 
+#include "kernels/math/aligned.hpp"
 #include "slimpack/exec/budget.hpp"
 
 namespace slimpack::kernels {
@@ -13,7 +13,7 @@ namespace slimpack::kernels {
 /// Memory of a pool; empty unless taken from one.
 template <class Real>
 struct Buffer {
-  std::unique_ptr<Real[]> data;
+  AlignedNumbers<Real> data;
   std::size_t size = 0;      ///< numbers asked for
   std::size_t capacity = 0;  ///< numbers there are
 
@@ -48,7 +48,7 @@ class BufferPool {
       kept_size_ -= largest->first;
       kept_.erase(largest);
     }
-    return {std::make_unique_for_overwrite<Real[]>(size), size, size};
+    return {aligned_numbers<Real>(size), size, size};
   }
 
   /// Takes a buffer back; an empty one is none.
@@ -67,8 +67,27 @@ class BufferPool {
   }
 
   HighWater& memory_;
-  std::size_t in_use_ = 0, most_ = 0, kept_size_ = 0;         ///< numbers
-  std::multimap<std::size_t, std::unique_ptr<Real[]>> kept_;  ///< by capacity
+  std::size_t in_use_ = 0, most_ = 0, kept_size_ = 0;      ///< numbers
+  std::multimap<std::size_t, AlignedNumbers<Real>> kept_;  ///< by capacity
+};
+
+/// A buffer for as long as it lives.
+template <class Real>
+class Lease {
+ public:
+  /// As `BufferPool::take`. The pool has to outlive it.
+  template <class... Where>
+  Lease(BufferPool<Real>& pool, std::size_t size, const Where&... where)
+      : pool_(pool), buffer_(pool.take(size, where...)) {}
+  Lease(Lease&&) = delete;
+  Lease& operator=(Lease&&) = delete;
+  ~Lease() { pool_.give_back(buffer_); }
+
+  [[nodiscard]] Real* data() const { return buffer_.data.get(); }
+
+ private:
+  BufferPool<Real>& pool_;
+  Buffer<Real> buffer_;
 };
 
 }  // namespace slimpack::kernels

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/math/aligned.hpp"
 #include "kernels/math/attention.hpp"
 #include "kernels/math/matrix.hpp"
 #include "slimpack/exec/program.hpp"
@@ -108,7 +109,7 @@ class StageWeights {
 
   StagePart part_;
   std::vector<WeightTensor> tensors_;
-  std::vector<Real> parameters_, gradients_;
+  AlignedVector<Real> parameters_, gradients_;
 };
 
 }  // namespace slimpack::kernels

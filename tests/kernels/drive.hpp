@@ -20,6 +20,7 @@
 #include <utility>
 #include <vector>
 
+#include "kernels/math/adamw.hpp"
 #include "kernels/model/stage.hpp"
 #include "slimpack/plan/indices.hpp"
 #include "tests/kernels/reference.hpp"
@@ -62,6 +63,7 @@ struct Rank {
   StageProgram program;
   kernels::CpuStage<Real> stage;
   std::size_t next = 0;
+  std::vector<Real> first, second;                            ///< AdamW's moments
   std::map<std::pair<int, PackId>, std::vector<Real>> inbox;  ///< [pass, pack] rows
 };
 
@@ -97,6 +99,26 @@ class Cluster {
         for (std::size_t s = 0; s < ranks_[p].size(); ++s) left -= run_next(p, s);
       }
       REQUIRE(left < before);
+    }
+  }
+
+  /// One step of AdamW on every pipeline, by the sum of all pipelines' gradients.
+  void update(std::int64_t step, const kernels::AdamWOptions& options) {
+    const auto summed = gradients();
+    for (auto& stages : ranks_) {
+      for (auto& rank : stages) {
+        auto& weights = rank->stage.weights();
+        rank->first.resize(weights.parameters().size());
+        rank->second.resize(weights.parameters().size());
+        for (const kernels::WeightTensor& t : weights.tensors()) {
+          const auto part = [&](auto&& numbers) {
+            return std::span<Real>(numbers).subspan(t.offset, t.size());
+          };
+          const std::vector<Real> gradient(summed.at(t.name).begin(), summed.at(t.name).end());
+          kernels::adamw<Real>(part(weights.parameters()), gradient, part(rank->first), part(rank->second),
+                               step, options);
+        }
+      }
     }
   }
 
