@@ -48,6 +48,8 @@ struct StageOptions {
 template <class Real>
 class CpuStage {
  public:
+  using Number = Real;
+
   /// Weights are zero until initialised. @throws InvalidInput if the part or an option is impossible, or weights
   /// and gradients alone exceed the limit.
   explicit CpuStage(const StagePart& part, const StageOptions& options = {});

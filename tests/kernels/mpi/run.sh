@@ -8,8 +8,11 @@ mpirun=$1 binary=$2 name=$3 ranks=$4 seed=${5-1} way=${6-shared}
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
 export ASAN_OPTIONS=detect_leaks=0${ASAN_OPTIONS+:$ASAN_OPTIONS}  # OpenMPI has many
 
+arguments=("$name" "$seed" "$way")
+if [[ $name == training ]]; then arguments=(); fi
+
 status=0
-output=$(timeout --kill-after=10 60 "$mpirun" -n "$ranks" "$binary" "$name" "$seed" "$way" 2>&1) || status=$?
+output=$(timeout --kill-after=10 60 "$mpirun" -n "$ranks" "$binary" "${arguments[@]}" 2>&1) || status=$?
 
 fail() {
   printf '%s\n' "$name on $ranks ranks, seed $seed, $way: $*" "$output" >&2
@@ -34,6 +37,9 @@ mapfile -t others < <(seq 0 $((ranks - 1)) | grep -vx 1)
 waited='rank [0-9] \(F[0-9]\) has waited [0-9.]+ s for rank [0-9] to send message 7'
 
 case $name/$way in
+  training/*)
+    expect_status 0
+    ;;
   contract/* | refusals/*)
     expect_status 0
     [[ -z $output ]] || fail "said something"
