@@ -1,0 +1,357 @@
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <exception>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "kernels/back_end.hpp"
+#include "kernels/math/adamw.hpp"
+#include "kernels/model/memory.hpp"
+#include "kernels/transport/collectives.hpp"
+#include "slimpack/exec/agreement.hpp"
+#include "slimpack/exec/loop.hpp"
+
+namespace slimpack::kernels {
+
+struct ExecutorOptions {
+  StageOptions stage = {};
+  InitOptions init = {};
+  AdamWOptions adamw = {};
+  /// Each replica keeps the optimiser's moments of its share of the weights, and updates those (ZeRO-1).
+  bool shard_optimiser = true;
+  Tokens block = default_ownership_block;  ///< tokens of a chunk of a merged sample
+  LoopOptions loop = {};
+};
+
+/// When a task ran, in seconds since its step began. Transfers are not part of it.
+struct TaskRecord {
+  Pass pass = Pass::forward;
+  PackId pack = 0;
+  double start = 0.0;
+  double seconds = 0.0;
+};
+
+/// What a step was like on one rank.
+struct StepReport {
+  double loss = 0.0;              ///< of the whole batch, per label; the same on all ranks
+  double pipeline_seconds = 0.0;  ///< until the last rank has done its tasks; the same on all ranks
+  double seconds = 0.0;           ///< with the exchange of gradients and the update; of this rank
+  double peak_bytes = 0.0;        ///< most that the stage has used
+  double predicted_bytes = 0.0;   ///< what the memory model says of it
+  std::vector<TaskRecord> tasks;
+};
+
+namespace detail {
+
+/// Rows on their way to or from another rank. Memory is used again once a transfer is complete.
+template <class Real, Transport T>
+class Mail {
+ public:
+  explicit Mail(T& transport) : transport_(transport) {}
+
+  void post(std::size_t from, Tag tag, std::size_t numbers) {
+    Letter& letter = expected_.emplace_back(Letter{{}, take(numbers), numbers});
+    letter.request = transport_.irecv(from, tag, std::as_writable_bytes(letter.span()));
+  }
+
+  /// Numbers of the oldest posted receive, valid until the next call.
+  std::span<const Real> receive() {
+    give_back(std::move(opened_.numbers));
+    opened_ = std::move(expected_.front());
+    expected_.pop_front();
+    transport_.wait(opened_.request);
+    return opened_.span();
+  }
+
+  void send(std::size_t to, Tag tag, std::span<const Real> numbers) {
+    while (!sent_.empty() && transport_.test(sent_.front().request)) {
+      give_back(std::move(sent_.front().numbers));
+      sent_.pop_front();
+    }
+    Letter& letter = sent_.emplace_back(Letter{{}, take(numbers.size()), numbers.size()});
+    std::copy(numbers.begin(), numbers.end(), letter.numbers.begin());
+    letter.request = transport_.isend(to, tag, std::as_bytes(letter.span()));
+  }
+
+  void wait_for_sends() {
+    for (Letter& letter : sent_) {
+      transport_.wait(letter.request);
+      give_back(std::move(letter.numbers));
+    }
+    sent_.clear();
+  }
+
+ private:
+  struct Letter {
+    Request request;
+    AlignedVector<Real> numbers;
+    std::size_t size = 0;
+
+    [[nodiscard]] std::span<Real> span() { return {numbers.data(), size}; }
+  };
+
+  AlignedVector<Real> take(std::size_t size) {
+    AlignedVector<Real> numbers;
+    if (!free_.empty()) {
+      numbers = std::move(free_.back());
+      free_.pop_back();
+    }
+    if (numbers.size() < size) numbers.resize(size);
+    return numbers;
+  }
+  void give_back(AlignedVector<Real>&& numbers) {
+    if (!numbers.empty()) free_.push_back(std::move(numbers));
+  }
+
+  T& transport_;
+  std::deque<Letter> expected_, sent_;
+  Letter opened_;
+  std::vector<AlignedVector<Real>> free_;
+};
+
+}  // namespace detail
+
+/// One rank of a training run: rank `pipeline * stages + stage` of the plans it is given. Runs the rank's stage
+/// through each step's plan, exchanges gradients with the stage's other replicas, and updates the weights.
+///
+/// All ranks construct it, and call `step`, with the same arguments. Weights are the same on all replicas of a stage
+/// before and after each step, bit by bit.
+/// @tparam Stage a back end. @tparam T way to the other ranks; has to outlive the executor.
+template <StageBackEnd Stage, Transport T>
+class RankExecutor {
+ public:
+  using Real = typename Stage::Number;
+
+  /// @param plan of the first step, or any with its pipelines, stages and layers.
+  /// @throws InvalidInput if the plan is for another number of ranks, or the model does not fit its layers.
+  RankExecutor(T& transport, const Transformer& model, const Plan& plan, const ExecutorOptions& options = {})
+      : transport_(transport),
+        model_(model),
+        options_(options),
+        stages_(stages_per_pipeline(plan)),
+        place_(checked_place(transport, plan)),
+        stage_(stage_part(model, plan, place_.pipeline, place_.stage), options.stage),
+        all_(transport),
+        replicas_(transport, replicas(plan.pipelines.size())),
+        mail_(transport) {
+    stage_.weights().initialise(options.init);
+    const std::size_t n = stage_.weights().parameters().size();
+    const std::size_t own = options.shard_optimiser ? replicas_.own_part(n).size() : n;
+    stage_.memory().take(2.0 * sizeof(Real) * static_cast<double>(own), " of the optimiser on stage ",
+                         place_.stage);
+    first_moment_.resize(own);
+    second_moment_.resize(own);
+    stage_.set_ring_shift([this](const StageTask& task, std::span<const Real> out, std::span<Real> in) {
+      members_of(task).ring_shift(out, in);
+    });
+  }
+
+  RankExecutor(RankExecutor&&) = delete;
+  RankExecutor& operator=(RankExecutor&&) = delete;
+  ~RankExecutor() = default;
+
+  /// Runs one step and updates the weights.
+  /// @param plan that `violations` finds nothing wrong with. @param ids token ids, one row per sample.
+  /// @throws InvalidInput if the ranks' plans or ids differ, the plan is for another layout or other samples, the
+  /// stage would need more memory than its limit, or the loss is no number. @throws TransportError if another rank
+  /// has failed.
+  StepReport step(const Plan& plan, const Ragged<std::int32_t>& ids) {
+    StepReport report;
+    std::optional<StageProgram> program;
+    prepare(plan, ids, program, report);
+    report.tasks.reserve(program->tasks().size());
+    const Clock::time_point begin = Clock::now();
+    Walk walk{*this, *program, report, begin, {}};
+    run_stage(*program, walk, options_.loop);
+    report.peak_bytes = stage_.memory().peak();
+    report.pipeline_seconds = seconds_since(begin);
+    transport_.set_task("exchange of gradients");
+    update();
+    share(report);
+    report.seconds = seconds_since(begin);
+    return report;
+  }
+
+  [[nodiscard]] Stage& stage() { return stage_; }
+  [[nodiscard]] const Stage& stage() const { return stage_; }
+  [[nodiscard]] RankPlace place() const { return place_; }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  /// The loop's callbacks.
+  struct Walk {
+    RankExecutor& rank;
+    const StageProgram& program;
+    StepReport& report;
+    Clock::time_point begin;
+    MatrixView<const Real> rows;  ///< of the current task: what came, then what it made
+
+    [[nodiscard]] std::size_t numbers(const StageTask& task) const {
+      return static_cast<std::size_t>(task.owned_tokens) * rank.stage_.part().hidden();
+    }
+    void post(const StageTask& task, std::size_t from) {
+      if (task.owned_tokens > 0) rank.mail_.post(from, message_tag(task.pass, task.pack), numbers(task));
+    }
+    void receive(const StageTask& task) {
+      const std::size_t hidden = rank.stage_.part().hidden();
+      rows = {nullptr, 0, hidden};
+      if (task.owned_tokens > 0)
+        rows = {rank.mail_.receive().data(), static_cast<std::size_t>(task.owned_tokens), hidden};
+    }
+    void send(const StageTask& task, std::size_t to) {
+      if (task.owned_tokens > 0)
+        rank.mail_.send(to, message_tag(task.pass, task.pack), {rows.data, numbers(task)});
+    }
+
+    void post_receive_activations(const StageTask& task) { post(task, program.rank() - 1); }
+    void post_receive_gradients(const StageTask& task) { post(task, program.rank() + 1); }
+    void receive_activations(const StageTask& task) { receive_for(task); }
+    void receive_gradients(const StageTask& task) { receive_for(task); }
+    void receive_for(const StageTask& task) {
+      rank.transport_.set_task(to_string(task));
+      receive(task);
+    }
+    void forward(const StageTask& task) { rows = rank.stage_.forward(task, rows); }
+    void recompute(const StageTask&) {}  // layer by layer, within backward
+    void backward(const StageTask& task) { rows = rank.stage_.backward(task, rows); }
+    void weight(const StageTask& task) { rank.stage_.weight(task); }
+    void send_activations(const StageTask& task) { send(task, program.rank() + 1); }
+    void send_gradients(const StageTask& task) { send(task, program.rank() - 1); }
+    void release(const StageTask& task) { rank.stage_.release(task); }
+    void end_of_step() {
+      rank.transport_.set_task("end of the step's tasks");
+      rank.mail_.wait_for_sends();
+    }
+
+    void started(const StageTask& task) {
+      rank.transport_.set_task(to_string(task));
+      report.tasks.push_back({task.pass, task.pack, seconds_since(begin), 0.0});
+    }
+    void finished(const StageTask&) {
+      TaskRecord& task = report.tasks.back();
+      task.seconds = seconds_since(begin) - task.start;
+    }
+  };
+
+  [[nodiscard]] static double seconds_since(Clock::time_point begin) {
+    return std::chrono::duration<double>(Clock::now() - begin).count();
+  }
+
+  [[nodiscard]] static RankPlace checked_place(const T& transport, const Plan& plan) {
+    require(transport.size() == rank_count(plan), "there are ", transport.size(), " ranks; expected the ",
+            rank_count(plan), " that the plan is for");
+    return place_of(transport.rank(), stages_per_pipeline(plan));
+  }
+
+  /// Ranks that hold the same stage.
+  [[nodiscard]] std::vector<std::size_t> replicas(std::size_t pipelines) const {
+    std::vector<std::size_t> ranks;
+    for (std::size_t p = 0; p < pipelines; ++p)
+      ranks.push_back(rank_of({static_cast<PipelineId>(p), place_.stage}, stages_));
+    return ranks;
+  }
+
+  /// Checks the plan and agrees on it with all ranks. One that can't run it shows no plan, so that the others learn of
+  /// it instead of waiting.
+  void prepare(const Plan& plan, const Ragged<std::int32_t>& ids, std::optional<StageProgram>& program,
+               StepReport& report) {
+    transport_.set_task("agreement on the plan");
+    std::exception_ptr error;
+    std::uint64_t hash = no_plan_hash;
+    try {
+      program.emplace(plan, place_.pipeline, place_.stage, StageProgramOptions{.block = options_.block});
+      check_layout(plan);
+      report.predicted_bytes = predicted_bytes(plan, *program);
+      stage_.begin_step(*program, ids);
+      hash = plan_hash(plan, salt(ids));
+    } catch (const InvalidInput&) {
+      error = std::current_exception();
+    }
+    try {
+      agree_on_plan(hash, rank_count(plan), [&](std::uint64_t own) { return all_.all_gather_value(own); });
+    } catch (...) {
+      if (error) std::rethrow_exception(error);
+      throw;
+    }
+  }
+
+  void check_layout(const Plan& plan) const {
+    require(plan.pipelines.size() == replicas_.size() && stages_per_pipeline(plan) == stages_,
+            "the plan is for ", plan.pipelines.size(), " pipelines of ", stages_per_pipeline(plan),
+            " stages; expected ", replicas_.size(), " of ", stages_, ", with which the run began");
+  }
+
+  [[nodiscard]] double predicted_bytes(const Plan& plan, const StageProgram& program) const {
+    const double replicas = options_.shard_optimiser ? static_cast<double>(replicas_.size()) : 1.0;
+    const CpuMemory memory(model_, plan.pipelines[place_.pipeline].layers, sizeof(Real), options_.stage,
+                           2.0 / replicas);
+    return predicted_high_water(program, memory, options_.stage.limit_bytes);
+  }
+
+  /// Whatever else ranks have to agree on.
+  [[nodiscard]] std::uint64_t salt(const Ragged<std::int32_t>& ids) const {
+    slimpack::detail::WordHash hash;
+    for (const std::int32_t size : {model_.layers, model_.hidden, model_.heads, model_.kv_heads,
+                                    model_.head_dim, model_.ffn, model_.vocab}) {
+      hash.add(size);
+    }
+    hash.add(options_.block);
+    hash.add(steps_);
+    hash.add_all(ids.values());
+    return hash.value();
+  }
+
+  [[nodiscard]] Group<T>& members_of(const StageTask& task) {
+    std::vector<std::size_t> ranks;
+    for (const PipelineId member : task.members) ranks.push_back(rank_of({member, place_.stage}, stages_));
+    auto& group = merged_[ranks];
+    if (!group) group = std::make_unique<Group<T>>(transport_, ranks);
+    return *group;
+  }
+
+  void update() {
+    ++steps_;
+    const std::span<Real> weights = stage_.weights().parameters(), gradients = stage_.weights().gradients();
+    const Part own = options_.shard_optimiser ? replicas_.own_part(weights.size()) : Part{0, weights.size()};
+    options_.shard_optimiser ? replicas_.reduce_scatter(gradients) : replicas_.all_reduce(gradients);
+    adamw<Real>(weights.subspan(own.begin, own.size()), gradients.subspan(own.begin, own.size()),
+                first_moment_, second_moment_, steps_, options_.adamw);
+    if (options_.shard_optimiser) replicas_.all_gather(weights);
+  }
+
+  /// Loss and duration of all ranks.
+  void share(StepReport& report) {
+    struct Mine {
+      double loss, seconds;
+    };
+    report.loss = 0.0;
+    for (const Mine& rank : all_.all_gather_value(Mine{stage_.loss(), report.pipeline_seconds})) {
+      report.loss += rank.loss;
+      report.pipeline_seconds = std::max(report.pipeline_seconds, rank.seconds);
+    }
+  }
+
+  T& transport_;
+  Transformer model_;
+  ExecutorOptions options_;
+  std::size_t stages_;
+  RankPlace place_;
+  Stage stage_;
+  Group<T> all_, replicas_;
+  std::map<std::vector<std::size_t>, std::unique_ptr<Group<T>>> merged_;  // by ranks
+  detail::Mail<Real, T> mail_;
+  std::vector<Real> first_moment_, second_moment_;
+  std::int64_t steps_ = 0;
+};
+
+}  // namespace slimpack::kernels

@@ -1,0 +1,103 @@
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "kernels/math/attention.hpp"
+#include "kernels/math/matrix.hpp"
+#include "kernels/model/pool.hpp"
+#include "kernels/model/weights.hpp"
+#include "slimpack/exec/program.hpp"
+
+namespace slimpack::kernels {
+
+/// Keys and values of a stage, and their gradients, addressed by sample and token. Each sample has pages of a
+/// fixed number of the tokens that this member holds, each page with all layers. A page is taken with its first token
+/// and goes with its last, so that memory follows the tokens within a page's size per sample.
+template <class Real>
+class KeyValueStore {
+ public:
+  /// @param page_tokens of a page; more mean fewer, larger products in attention. @param memory has to
+  /// outlive the store. @throws InvalidInput if page_tokens is 0.
+  KeyValueStore(const StagePart& part, std::size_t page_tokens, BufferPool<Real>& memory);
+
+  KeyValueStore(KeyValueStore&&) = delete;
+  KeyValueStore& operator=(KeyValueStore&&) = delete;
+  ~KeyValueStore() { clear(); }
+
+  /// Prepares a step; frees what is left of the one before. O(samples + slices of the stage).
+  void begin_step(const StageProgram& program);
+
+  /// Takes memory for the keys and values of a range that this member holds.
+  /// @throws InvalidInput if that exceeds the limit.
+  void allocate(const Slice& owned);
+
+  /// Takes memory for gradients of all tokens of the sample below `end`, and sets them to zero where they were
+  /// not there. @throws InvalidInput if that exceeds the limit.
+  void allocate_gradients(SampleId sample, Tokens end);
+
+  /// Copies in keys and values of a range that this member holds. @param k, v [tokens x kv_heads * head_dim]
+  void write(std::size_t layer, const Slice& owned, const MatrixView<const Real>& k,
+             const MatrixView<const Real>& v);
+
+  /// Appends the pages that hold tokens of the sample below `end`, and behind it what follows in the last one: of
+  /// those rows causal attention reads nothing.
+  void pieces(std::size_t layer, SampleId sample, Tokens end, std::vector<KeyValuePiece<Real>>& out) const;
+
+  /// Appends the gradients of the same pages.
+  void gradients(std::size_t layer, SampleId sample, Tokens end,
+                 std::vector<typename Attention<Real>::PieceGradients>& out);
+
+  /// Copies out the gradients of a range that this member holds. @param dk, dv [tokens x kv_heads * head_dim]
+  void read_gradients(std::size_t layer, const Slice& owned, const MatrixView<Real>& dk,
+                      const MatrixView<Real>& dv) const;
+
+  /// Of a sample's tokens, those that this member holds below `end`.
+  [[nodiscard]] std::size_t local(SampleId sample, Tokens end) const {
+    return local(sample, end, samples_[sample].member);
+  }
+
+  /// The same of any member that runs the sample.
+  [[nodiscard]] std::size_t local(SampleId sample, Tokens end, std::size_t member) const {
+    return static_cast<std::size_t>(owned_tokens({sample, 0, end}, samples_[sample].members, member, block_));
+  }
+
+  /// Gives up a range of the sample's tokens; pages of which no token is left are freed.
+  void release(const Slice& range);
+
+  /// Frees all.
+  void clear();
+
+ private:
+  struct Page {
+    Buffer<Real> numbers, gradients;  ///< [layer][k, v][row][width]
+    std::vector<Positions> positions;
+    std::size_t rows = 0;
+    std::size_t left = 0;  ///< rows not given up yet
+  };
+
+  struct Sample {
+    std::size_t members = 1, member = 0;
+    std::vector<Page> pages;
+  };
+
+  void open(Page& page, SampleId sample, std::size_t first);
+  void free(Page& page);
+  [[nodiscard]] std::size_t numbers(const Page& page) const { return layers_ * 2 * page.rows * width_; }
+  /// Rows of a layer's keys (0) or values (1) in a page's buffer.
+  [[nodiscard]] MatrixView<Real> rows(const Buffer<Real>& buffer, const Page& page, std::size_t layer,
+                                      std::size_t which) const {
+    return {buffer.data.get() + (2 * layer + which) * page.rows * width_, page.rows, width_};
+  }
+  /// Calls f(page, row in the page, row in the range, rows) for each page of a range.
+  template <class F>
+  void for_each_page(const Slice& owned, F&& f) const;
+
+  std::size_t layers_, width_, page_tokens_;
+  BufferPool<Real>& memory_;
+  Tokens block_ = default_ownership_block;
+  const Plan* plan_ = nullptr;
+  std::vector<Sample> samples_;
+};
+
+}  // namespace slimpack::kernels

@@ -1,0 +1,151 @@
+#include "kernels/model/pack_attention.hpp"
+
+#include <algorithm>
+
+#include "slimpack/core/error.hpp"
+
+namespace slimpack::kernels {
+
+template <class Real>
+void PackAttention<Real>::set_ranges(const Slice& slice, const StageTask& task, std::size_t member,
+                                     std::vector<Positions>& out) const {
+  out.clear();
+  for_each_owned_range(slice, task.members.size(), member, block_, [&](const Slice& range) {
+    out.push_back({range.begin, range.end});
+  });
+}
+
+template <class Real>
+template <class F>
+void PackAttention<Real>::for_each_slice(const StageTask& task, F&& f) {
+  require(!task.merged() || shift_, to_string(task), " is merged; expected a ring shift between its ",
+          task.members.size(), " members");
+  std::size_t row = 0;
+  for (const Slice& slice : task.slices) {
+    set_ranges(slice, task, task.member, positions_);
+    const std::size_t rows = count(positions_);
+    f(slice, row, rows);
+    row += rows;
+  }
+}
+
+template <class Real>
+void PackAttention<Real>::forward(const StageTask& task, std::size_t layer, const MatrixView<const Real>& q,
+                                  const AttentionState<Real>& state, const MatrixView<Real>& lse) {
+  Attention<Real>::begin(state);
+  for_each_slice(task, [&](const Slice& slice, std::size_t row, std::size_t rows) {
+    const QueryRows<Real> queries{q.middle_rows(row, rows), positions_};
+    const AttentionState<Real> part{state.out.middle_rows(row, rows), state.maximum.middle_rows(row, rows),
+                                    state.sum.middle_rows(row, rows)};
+    pieces_.clear();
+    store_.pieces(layer, slice.sample, slice.end, pieces_);
+    attention_.accumulate(queries, pieces_, part);
+    if (task.merged()) ring_forward(task, slice, queries, part);
+  });
+  attention_.finish(state, lse);
+}
+
+template <class Real>
+void PackAttention<Real>::backward(const StageTask& task, std::size_t layer, const MatrixView<const Real>& q,
+                                   const typename Attention<Real>::Saved& saved, const MatrixView<Real>& dq) {
+  for_each_slice(task, [&](const Slice& slice, std::size_t row, std::size_t rows) {
+    const QueryRows<Real> queries{q.middle_rows(row, rows), positions_};
+    const typename Attention<Real>::Saved part{saved.out.middle_rows(row, rows),
+                                               saved.lse.middle_rows(row, rows),
+                                               saved.dout.middle_rows(row, rows)};
+    pieces_.clear();
+    gradients_.clear();
+    store_.pieces(layer, slice.sample, slice.end, pieces_);
+    store_.gradients(layer, slice.sample, slice.end, gradients_);
+    attention_.backward(queries, part, pieces_, dq.middle_rows(row, rows), gradients_);
+    if (task.merged()) ring_backward(task, slice, queries, part, dq.middle_rows(row, rows));
+  });
+}
+
+/// Most tokens of the sample, until the slice's end, that a member holds.
+template <class Real>
+std::size_t PackAttention<Real>::largest_share(const Slice& slice, const StageTask& task) const {
+  std::size_t rows = 0;
+  for (std::size_t m = 0; m < task.members.size(); ++m) {
+    rows = std::max(rows, store_.local(slice.sample, slice.end, m));
+  }
+  return rows;
+}
+
+/// The first `rows` keys of the pages, and behind them as many values.
+template <class Real>
+void PackAttention<Real>::copy_own(std::size_t rows, Real* to) const {
+  std::size_t at = 0;
+  for (const KeyValuePiece<Real>& piece : pieces_) {
+    const std::size_t size = std::min(piece.k.rows, rows - at);
+    std::copy_n(piece.k.data, size * width_, to + at * width_);
+    std::copy_n(piece.v.data, size * width_, to + (rows + at) * width_);
+    at += size;
+  }
+}
+
+template <class Real>
+void PackAttention<Real>::ring_forward(const StageTask& task, const Slice& slice,
+                                       const QueryRows<Real>& queries, const AttentionState<Real>& state) {
+  const std::size_t members = task.members.size(), most = 2 * largest_share(slice, task) * width_;
+  const Lease<Real> first(memory_, most, " at ", to_string(task)),
+      second(memory_, most, " at ", to_string(task));
+  Real *here = first.data(), *next = second.data();
+  std::size_t rows = store_.local(slice.sample, slice.end);
+  copy_own(rows, here);
+  for (std::size_t round = 1; round < members; ++round) {
+    set_ranges({slice.sample, 0, slice.end}, task, (task.member + members - round) % members, others_);
+    const std::size_t coming = count(others_);
+    shift_(task, {here, 2 * rows * width_}, {next, 2 * coming * width_});
+    std::swap(here, next);
+    rows = coming;
+    const KeyValuePiece<Real> piece{part(here, 0, rows), part(here, 1, rows), others_};
+    attention_.accumulate(queries, std::span(&piece, 1), state);
+  }
+}
+
+template <class Real>
+void PackAttention<Real>::ring_backward(const StageTask& task, const Slice& slice,
+                                        const QueryRows<Real>& queries,
+                                        const typename Attention<Real>::Saved& saved,
+                                        const MatrixView<Real>& dq) {
+  const std::size_t members = task.members.size(), most = 4 * largest_share(slice, task) * width_;
+  const std::size_t own = store_.local(slice.sample, slice.end);
+  const Lease<Real> first(memory_, most, " at ", to_string(task)),
+      second(memory_, most, " at ", to_string(task));
+  Real *here = first.data(), *next = second.data();
+  std::size_t rows = own;
+  copy_own(rows, here);
+  std::fill_n(here + 2 * rows * width_, 2 * rows * width_, Real{0});
+  for (std::size_t round = 1; round < members; ++round) {
+    set_ranges({slice.sample, 0, slice.end}, task, (task.member + members - round) % members, others_);
+    const std::size_t coming = count(others_);
+    shift_(task, {here, 4 * rows * width_}, {next, 4 * coming * width_});
+    std::swap(here, next);
+    rows = coming;
+    const KeyValuePiece<Real> piece{part(here, 0, rows), part(here, 1, rows), others_};
+    const PieceGradients gradients{part(here, 2, rows), part(here, 3, rows)};
+    attention_.backward(queries, saved, std::span(&piece, 1), dq, std::span(&gradients, 1));
+  }
+  // Home, with the gradients alone.
+  shift_(task, {here + 2 * rows * width_, 2 * rows * width_}, {next, 2 * own * width_});
+  add_own(own, next);
+}
+
+/// Adds the gradients of `rows` keys, and behind them of as many values, to those of the pages.
+template <class Real>
+void PackAttention<Real>::add_own(std::size_t rows, const Real* from) const {
+  std::size_t at = 0;
+  for (const PieceGradients& page : gradients_) {
+    const std::size_t size = std::min(page.dk.rows, rows - at) * width_;
+    const Real *dk = from + at * width_, *dv = dk + rows * width_;
+    for (std::size_t i = 0; i < size; ++i) page.dk.data[i] += dk[i];
+    for (std::size_t i = 0; i < size; ++i) page.dv.data[i] += dv[i];
+    at += page.dk.rows;
+  }
+}
+
+template class PackAttention<float>;
+template class PackAttention<double>;
+
+}  // namespace slimpack::kernels

@@ -1,0 +1,76 @@
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "kernels/math/attention.hpp"
+#include "kernels/model/key_values.hpp"
+#include "slimpack/exec/program.hpp"
+
+namespace slimpack::kernels {
+
+/// Sends numbers to the next member of a merged task and receives the ones of the member before it, in a circle
+/// (member i to member i + 1, the last to the first). All members call it equally often in the same order.
+template <class Real>
+using RingShift =
+    std::function<void(const StageTask& task, std::span<const Real> send, std::span<Real> receive)>;
+
+/// Attention of a pack: slice by slice, over the keys and values that the stage has stored of the sample. For merged
+/// packs keys and values of the other members come round in a ring (Liu et al., Ring Attention): each
+/// member's go from one to the next, and gradients travel along until they are home.
+template <class Real>
+class PackAttention {
+ public:
+  /// @param memory for what comes round; store and memory have to outlive it.
+  PackAttention(const HeadShape& shape, KeyValueStore<Real>& store, BufferPool<Real>& memory)
+      : attention_(shape), width_(shape.kv_width()), store_(store), memory_(memory) {}
+
+  void set_ring_shift(RingShift<Real> shift) { shift_ = std::move(shift); }
+
+  /// @param block tokens of a chunk of merged samples.
+  void begin_step(Tokens block) { block_ = block; }
+
+  /// @param q [owned tokens x heads * head_dim] @param state of as many rows; its `out` becomes the output
+  /// @param lse [owned tokens x heads] gets the log-sum-exp; it may be `state.maximum`
+  /// @throws InvalidInput if the task is merged and there is no ring shift.
+  void forward(const StageTask& task, std::size_t layer, const MatrixView<const Real>& q,
+               const AttentionState<Real>& state, const MatrixView<Real>& lse);
+
+  /// **Adds** gradients to `dq` and to the stored gradients of keys and values, which have to be there.
+  /// @throws InvalidInput if the task is merged and there is no ring shift.
+  void backward(const StageTask& task, std::size_t layer, const MatrixView<const Real>& q,
+                const typename Attention<Real>::Saved& saved, const MatrixView<Real>& dq);
+
+ private:
+  using PieceGradients = typename Attention<Real>::PieceGradients;
+
+  /// Calls f(slice, first row, rows) for each slice, with `positions_` set to what the member holds of it.
+  template <class F>
+  void for_each_slice(const StageTask& task, F&& f);
+  void set_ranges(const Slice& slice, const StageTask& task, std::size_t member,
+                  std::vector<Positions>& out) const;
+  [[nodiscard]] std::size_t largest_share(const Slice& slice, const StageTask& task) const;
+  void copy_own(std::size_t rows, Real* to) const;
+  void add_own(std::size_t rows, const Real* from) const;
+  void ring_forward(const StageTask& task, const Slice& slice, const QueryRows<Real>& queries,
+                    const AttentionState<Real>& state);
+  void ring_backward(const StageTask& task, const Slice& slice, const QueryRows<Real>& queries,
+                     const typename Attention<Real>::Saved& saved, const MatrixView<Real>& dq);
+  [[nodiscard]] MatrixView<Real> part(Real* numbers, std::size_t index, std::size_t rows) const {
+    return {numbers + index * rows * width_, rows, width_};
+  }
+
+  Attention<Real> attention_;
+  std::size_t width_;
+  KeyValueStore<Real>& store_;
+  BufferPool<Real>& memory_;
+  Tokens block_ = default_ownership_block;
+  RingShift<Real> shift_;
+  std::vector<Positions> positions_, others_;
+  std::vector<KeyValuePiece<Real>> pieces_;
+  std::vector<PieceGradients> gradients_;
+};
+
+}  // namespace slimpack::kernels

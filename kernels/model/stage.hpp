@@ -1,0 +1,149 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "kernels/math/gemm.hpp"
+#include "kernels/math/matrix.hpp"
+#include "kernels/math/rope.hpp"
+#include "kernels/model/activations.hpp"
+#include "kernels/model/key_values.hpp"
+#include "kernels/model/pack_attention.hpp"
+#include "kernels/model/pool.hpp"
+#include "kernels/model/weights.hpp"
+#include "slimpack/exec/budget.hpp"
+#include "slimpack/exec/program.hpp"
+
+namespace slimpack::kernels {
+
+struct StageOptions {
+  double norm_epsilon = 1e-5;
+  double rope_theta = 10000.0;
+  std::size_t page_tokens = 256;        ///< tokens of a sample whose keys and values share memory
+  std::size_t head_chunk_tokens = 256;  ///< tokens whose logits exist at a time
+  double limit_bytes = std::numeric_limits<double>::infinity();  ///< that the stage may use
+};
+
+/// A stage of a Llama-style transformer on the CPU: runs a plan's tasks on rows of tokens. Embedding on the first
+/// stage; final norm, head and cross-entropy on the last; the label of a token is the next token of its sample.
+///
+///     stage.begin_step(program, ids);
+///     for each task in the program's order
+///       forward     out = stage.forward(task, in);      sends out to the stage behind
+///       backward    din = stage.backward(task, dout);   sends din to the stage before
+///       weight      stage.weight(task);
+///       behind it   stage.release(task);
+///
+/// What a token leaves behind is addressed by sample and token, so that the two passes may cut samples
+/// differently. Rows are those of `task.owned`, in its order. Layers are recomputed one by one within
+/// `backward`: nothing is to be done in a loop's `recompute` callback. With weight tasks, `backward` keeps the
+/// factors of the layers' matrix gradients for `weight`; the others (norms, embedding, head) are done at once.
+///
+/// `memory()` counts bytes as they are taken and given back: weights and gradients, stores, and a task's
+/// workspace while it runs. One thread at a time.
+template <class Real>
+class CpuStage {
+ public:
+  using Number = Real;
+
+  /// Weights are zero until initialised. @throws InvalidInput if the part or an option is impossible, or weights
+  /// and gradients alone exceed the limit.
+  explicit CpuStage(const StagePart& part, const StageOptions& options = {});
+
+  CpuStage(CpuStage&&) = delete;
+  CpuStage& operator=(CpuStage&&) = delete;
+  ~CpuStage() = default;
+
+  [[nodiscard]] const StagePart& part() const { return part_; }
+  [[nodiscard]] StageWeights<Real>& weights() { return weights_; }
+  [[nodiscard]] const StageWeights<Real>& weights() const { return weights_; }
+  [[nodiscard]] HighWater& memory() { return memory_; }
+
+  /// For merged tasks. @param shift called between members in lockstep.
+  void set_ring_shift(RingShift<Real> shift) { attention_.set_ring_shift(std::move(shift)); }
+
+  /// Prepares a step: gradients and loss become zero, what an interrupted step left is freed.
+  /// @param program of this stage. @param ids token ids, one row per sample. Both have to outlive the step.
+  /// @throws InvalidInput if the program is for a stage with other layers, or ids are not those of its samples.
+  void begin_step(const StageProgram& program, const Ragged<std::int32_t>& ids);
+
+  /// @param in [owned tokens x hidden] from the stage before; not looked at on the first stage.
+  /// @returns rows for the stage behind, valid until the next call; none on the last stage.
+  /// @throws InvalidInput if shapes don't fit, the limit would be exceeded, or the loss is no number.
+  MatrixView<const Real> forward(const StageTask& task, const MatrixView<const Real>& in);
+
+  /// @param dout [owned tokens x hidden] from the stage behind; not looked at on the last stage.
+  /// @returns the gradient of the task's input, valid until the next call; none on the first stage.
+  /// @throws InvalidInput if shapes don't fit or the limit would be exceeded.
+  MatrixView<const Real> backward(const StageTask& task, const MatrixView<const Real>& dout);
+
+  /// The rest of the weights' gradients of a backward pack whose weight task comes later.
+  void weight(const StageTask& task);
+
+  /// Frees what the task lists.
+  void release(const StageTask& task);
+
+  /// Of the last stage: sum over its tokens so far of -log p(label), divided by the labels of the whole batch. Zero
+  /// on others. The batch's loss is the sum over all pipelines (and members).
+  [[nodiscard]] double loss() const { return loss_; }
+
+ private:
+  /// Factors of a matrix's gradient, a^T b.
+  struct Pending {
+    Matrix<Real> a, b;
+    MatrixView<Real> gradient;
+  };
+  class Taken;
+
+  void begin_task(const StageTask& task);
+  void check_rows(const StageTask& task, const MatrixView<const Real>& rows) const;
+  void embed(const StageTask& task);
+  void embed_backward(const StageTask& task);
+  void set_labels(const StageTask& task);
+  void head_forward(const StageTask& task);
+  void head_backward(const StageTask& task);
+  /// Calls f(first row, rows, normed rows, labels) for chunks of normed_, with logits_ set.
+  template <class F>
+  void for_each_chunk(F&& f);
+
+  void attend(std::size_t layer, const StageTask& task, const MatrixView<const Real>& q);
+  void activate(std::size_t layer, const MatrixView<const Real>& middle);
+  void layer_forward(std::size_t layer, const StageTask& task);
+  void load_or_recompute(std::size_t layer, const StageTask& task);
+  void mlp_backward(std::size_t layer, const StageTask& task);
+  void attention_backward(std::size_t layer, const StageTask& task);
+  void norm(const MatrixView<const Real>& x, std::span<const Real> weight);
+  void norm_backward(const MatrixView<const Real>& x, std::span<const Real> weight, std::span<Real> dweight);
+  void weight_gradient(const StageTask& task, const Matrix<Real>& a, const Matrix<Real>& b,
+                       const MatrixView<Real>& gradient);
+  [[nodiscard]] static double pending_bytes(const Matrix<Real>& a, const Matrix<Real>& b);
+  void free_pending(PackId pack);
+
+  StagePart part_;
+  StageOptions options_;
+  StageWeights<Real> weights_;
+  HighWater memory_;
+  BufferPool<Real> pool_;
+  ActivationStore<Real> activations_;
+  KeyValueStore<Real> key_values_;
+  PackAttention<Real> attention_;
+
+  const StageProgram* program_ = nullptr;
+  const Ragged<std::int32_t>* ids_ = nullptr;
+  double loss_ = 0.0, label_weight_ = 0.0;
+  std::vector<std::uint8_t> split_;  ///< [backward pack] whether a weight task follows
+  std::unordered_map<PackId, std::vector<Pending>> pending_;
+
+  // Of the task that runs. Rows are its tokens.
+  RopeTable<Real> rope_;
+  std::vector<Positions> positions_;
+  std::vector<std::int32_t> labels_;
+  Matrix<Real> x_, middle_, normed_, qkv_, q_, attention_out_, sum_, lse_, gate_up_, act_;
+  Matrix<Real> dx_, dnormed_, dqkv_, dattention_, dact_, logits_;
+};
+
+}  // namespace slimpack::kernels

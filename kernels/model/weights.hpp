@@ -1,0 +1,115 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "kernels/math/aligned.hpp"
+#include "kernels/math/attention.hpp"
+#include "kernels/math/matrix.hpp"
+#include "slimpack/exec/program.hpp"
+#include "slimpack/model/transformer.hpp"
+
+namespace slimpack::kernels {
+
+/// The part of a model that a stage holds.
+struct StagePart {
+  Transformer model;
+  std::int32_t first_layer = 0;
+  std::int32_t layers = 0;
+  bool first = true;  ///< holds the embedding
+  bool last = true;   ///< holds the final norm and the output head
+
+  [[nodiscard]] std::size_t hidden() const { return static_cast<std::size_t>(model.hidden); }
+  [[nodiscard]] std::size_t ffn() const { return static_cast<std::size_t>(model.ffn); }
+  [[nodiscard]] std::size_t vocab() const { return static_cast<std::size_t>(model.vocab); }
+  [[nodiscard]] std::size_t layer_count() const { return static_cast<std::size_t>(layers); }
+  [[nodiscard]] HeadShape heads() const {
+    return {static_cast<std::size_t>(model.heads), static_cast<std::size_t>(model.kv_heads),
+            static_cast<std::size_t>(model.head_dim)};
+  }
+};
+
+/// The part of a model that a plan gives to a stage of a pipeline.
+/// @throws InvalidInput if the model is impossible, or the plan's stages hold another number of layers.
+[[nodiscard]] StagePart stage_part(const Transformer& model, const Plan& plan, PipelineId pipeline,
+                                   std::size_t stage);
+
+/// A weight's place in the flat buffers. Vectors have one row.
+struct WeightTensor {
+  std::string name;  ///< such as `layers.3.qkv`, by the layer's number in the whole model
+  std::size_t offset = 0;
+  std::size_t rows = 0, cols = 0;
+
+  [[nodiscard]] std::size_t size() const { return rows * cols; }
+};
+
+/// Weights of a layer, or their gradients. Matrices are [inputs x outputs]: rows of tokens multiply from the left.
+template <class T>
+struct LayerWeights {
+  std::span<T> attention_norm;  ///< [hidden]
+  MatrixView<T> qkv;            ///< [hidden x (heads + 2 kv_heads) * head_dim]: queries, keys, values
+  MatrixView<T> output;         ///< [heads * head_dim x hidden]
+  std::span<T> mlp_norm;        ///< [hidden]
+  MatrixView<T> gate_up;        ///< [hidden x 2 ffn]: gate, up
+  MatrixView<T> down;           ///< [ffn x hidden]
+};
+
+/// What the first and the last stage hold beside layers; empty on others.
+template <class T>
+struct EndWeights {
+  MatrixView<T> embedding;  ///< [vocab x hidden]
+  std::span<T> final_norm;  ///< [hidden]
+  MatrixView<T> head;       ///< [hidden x vocab]
+};
+
+struct InitOptions {
+  std::uint64_t seed = 1;
+  double deviation =
+      0.02;  ///< of matrices; those that write to the residual have it divided by sqrt(2 layers)
+};
+
+/// A stage's weights and gradients, each one flat buffer, with views of its tensors.
+template <class Real>
+class StageWeights {
+ public:
+  /// All zero. @throws InvalidInput if the part is impossible.
+  explicit StageWeights(const StagePart& part);
+
+  /// Sets weights to what depends on the seed and each tensor's name alone: the same model for any number of
+  /// stages and, rounded, in float and double. Norms become 1, matrices uniform with mean 0. O(weights).
+  void initialise(const InitOptions& options = {});
+
+  [[nodiscard]] std::span<Real> parameters() { return parameters_; }
+  [[nodiscard]] std::span<const Real> parameters() const { return parameters_; }
+  [[nodiscard]] std::span<Real> gradients() { return gradients_; }
+  [[nodiscard]] std::span<const Real> gradients() const { return gradients_; }
+  [[nodiscard]] std::span<const WeightTensor> tensors() const { return tensors_; }
+
+  /// @param layer of this stage, from 0.
+  [[nodiscard]] LayerWeights<const Real> layer(std::size_t layer) const {
+    return layer_of<const Real>(parameters_.data(), layer);
+  }
+  [[nodiscard]] LayerWeights<Real> layer_gradients(std::size_t layer) {
+    return layer_of<Real>(gradients_.data(), layer);
+  }
+  [[nodiscard]] EndWeights<const Real> ends() const { return ends_of<const Real>(parameters_.data()); }
+  [[nodiscard]] EndWeights<Real> end_gradients() { return ends_of<Real>(gradients_.data()); }
+
+ private:
+  static constexpr std::size_t tensors_per_layer = 6;
+
+  void add(std::string name, std::size_t rows, std::size_t cols);
+  template <class T>
+  [[nodiscard]] LayerWeights<T> layer_of(T* buffer, std::size_t layer) const;
+  template <class T>
+  [[nodiscard]] EndWeights<T> ends_of(T* buffer) const;
+
+  StagePart part_;
+  std::vector<WeightTensor> tensors_;
+  AlignedVector<Real> parameters_, gradients_;
+};
+
+}  // namespace slimpack::kernels

@@ -1,0 +1,71 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "kernels/transport/board.hpp"
+#include "kernels/transport/transport.hpp"
+
+namespace slimpack::kernels {
+
+/// A rank's unfinished transfer, for messages.
+struct Transfer {
+  std::size_t rank = 0, peer = 0;
+  bool sends = false;
+  Tag tag = 0;
+};
+
+inline TransportError error_of(const Failure& failure) {
+  return {failure.rank, failure.task, failure.reason};
+}
+
+/// Checks options. @throws InvalidInput for a timeout below 1 ms or a negative grace.
+void require_valid(const TransportOptions& options);
+
+/// `rank 2 (F3)`: a rank and the task that it last showed.
+std::string rank_text(const Board& board, std::size_t rank);
+
+/// `message 7` or `a collective's message`.
+std::string tag_text(Tag tag);
+
+/// Accompanies one wait of a rank: shows on the board that it waits, and finds out who is at fault when it takes
+/// too long. That is often not the peer, which may itself be waiting for a third rank: the watch follows who waits
+/// for whom to the rank that waits for nobody, or that stands still in its wait. Ranks whose entries on the
+/// board stay empty (on other machines) count as waiting for nobody.
+class Watch {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  Watch(const Board& board, const Transfer& transfer, const TransportOptions& options);
+  ~Watch();
+  Watch(const Watch&) = delete;
+  Watch& operator=(const Watch&) = delete;
+
+  /// To be called at least every `interval()` while waiting. @returns what is wrong, if something is: the peer's
+  /// process is gone, or the time is up.
+  std::optional<Failure> look();
+
+  /// How long one may sleep between two looks: a sixteenth of the timeout, at most 50 ms.
+  [[nodiscard]] Clock::duration interval() const { return interval_; }
+
+  /// The peer has ended, and its message will never come.
+  [[nodiscard]] Failure peer_has_left() const;
+
+ private:
+  [[nodiscard]] Failure timed_out() const;
+  [[nodiscard]] bool stands_still(std::size_t rank) const;
+  [[nodiscard]] std::string waiting_text() const;
+
+  const Board& board_;
+  Transfer transfer_;
+  TransportOptions options_;
+  Clock::time_point begin_, next_look_;
+  Clock::duration interval_;
+  std::vector<std::uint32_t> looked_;  // by rank, at three quarters of the timeout
+};
+
+}  // namespace slimpack::kernels

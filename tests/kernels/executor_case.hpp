@@ -1,0 +1,120 @@
+#pragma once
+
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <cstddef>
+#include <map>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "kernels/executor.hpp"
+#include "tests/exec/plans.hpp"
+#include "tests/kernels/drive.hpp"
+#include "tests/kernels/reference.hpp"
+
+// Training runs whose outcome the plain reference knows.
+namespace slimpack::testing {
+
+using Tensors = std::map<std::string, std::vector<double>>;
+
+/// Adds a rank's gradients to those of the whole model, and sets its weights in them: replicas have the same ones.
+template <class Real>
+void collect(const kernels::StageWeights<Real>& stage, Tensors& weights, Tensors& gradients) {
+  for (const kernels::WeightTensor& t : stage.tensors()) {
+    const auto numbers = stage.parameters().subspan(t.offset, t.size());
+    const std::vector<double> own(numbers.begin(), numbers.end());
+    auto& known = weights[t.name];
+    if (known.empty()) known = own;
+    CHECK(known == own);
+    const auto slopes = stage.gradients().subspan(t.offset, t.size());
+    gradients[t.name].assign(slopes.begin(), slopes.end());
+  }
+}
+
+struct ExecutorCase {
+  Plan plan;
+  Transformer model;
+  Ragged<std::int32_t> ids;
+  kernels::ExecutorOptions options;
+  unsigned seed = 0;
+  int steps = 1;
+
+  /// Compares a run's losses by rank, weights and (with an unsharded optimiser) gradients with the reference's.
+  template <class Real>
+  void check(const std::vector<double>& losses, const Tensors& weights, const Tensors& gradients) const {
+    const double tolerance = std::is_same_v<Real, double> ? 1e-10 : 1e-4;
+    Reference reference(model);
+    for (std::size_t s = 0; s < plan.pipelines[0].stages(); ++s) {
+      kernels::StageWeights<double> stage(kernels::stage_part(model, plan, 0, s));
+      stage.initialise(options.init);
+      Tensors ignored;
+      collect(stage, reference.weights, ignored);
+    }
+    std::map<std::string, std::vector<double>> first, second;
+    for (int step = 1; step <= steps; ++step) {
+      run_reference(reference, plan, ids);
+      for (auto& [name, w] : reference.weights) {
+        first[name].resize(w.size());
+        second[name].resize(w.size());
+        adamw(w, reference.gradients.at(name), first[name], second[name], step);
+      }
+    }
+    for (const double loss : losses) {
+      CHECK(loss == losses[0]);
+      CHECK(loss == Approx(reference.loss).epsilon(20 * tolerance * steps));
+    }
+    if (!options.shard_optimiser)
+      compare("gradients", gradients, reference.gradients, tolerance * (steps > 1 ? 1e3 : 1));
+    // AdamW divides by the gradient's size: where that is tiny, rounding decides.
+    compare("weights", weights, reference.weights, std::is_same_v<Real, double> ? 1e-6 : 1e-2);
+  }
+
+ private:
+  /// All tensors of `result`: a rank alone has only its stage's.
+  static void compare(const char* what, const Tensors& result, const Tensors& expected, double tolerance) {
+    Tensors same;
+    for (const auto& [name, numbers] : result) same[name] = expected.at(name);
+    const auto [difference, tensor] = worst(result, same);
+    INFO(what << " of " << tensor);
+    CHECK(difference < tolerance);
+  }
+
+  void adamw(std::vector<double>& w, const std::vector<double>& g, std::vector<double>& m,
+             std::vector<double>& v, int step) const {
+    const kernels::AdamWOptions& o = options.adamw;
+    for (std::size_t i = 0; i < w.size(); ++i) {
+      m[i] = o.beta1 * m[i] + (1 - o.beta1) * g[i];
+      v[i] = o.beta2 * v[i] + (1 - o.beta2) * g[i] * g[i];
+      const double unbiased = m[i] / (1 - std::pow(o.beta1, step));
+      const double size = std::sqrt(v[i] / (1 - std::pow(o.beta2, step)));
+      w[i] -= o.learning_rate * (unbiased / (size + o.epsilon) + o.weight_decay * w[i]);
+    }
+  }
+};
+
+/// Number `i` of the small cases whose plans are of a kind, for so many ranks (0 = 2 to 12); sharded and not in turn.
+[[nodiscard]] inline ExecutorCase executor_case(PlanKind kind, unsigned i, std::size_t ranks = 0) {
+  unsigned found = 0;
+  for (unsigned seed = 1;; ++seed) {
+    REQUIRE(seed < 5000);
+    const auto plan = random_plan(kind, seed);
+    const std::size_t wanted = plan ? rank_count(*plan) : 0;
+    if (wanted < 2 || wanted > 12 || (ranks != 0 && wanted != ranks)) continue;
+    double work = 0.0;
+    for (const Tokens length : plan->tokens) work += double(length) * (20.0 + double(length));
+    if (work * plan->model.layers > 1e6 || found++ < i) continue;
+    std::mt19937 random(seed);
+    ExecutorCase c{
+        .plan = *plan, .model = small_model(random, *plan), .ids = {}, .options = {}, .seed = seed};
+    c.ids = random_ids(random, c.plan, c.model.vocab);
+    c.options.stage = {.page_tokens = 1 + random() % 40, .head_chunk_tokens = 1 + random() % 40};
+    c.options.init = {.seed = seed, .deviation = 0.4};
+    c.options.shard_optimiser = i % 3 == 0;
+    c.options.block = 1 + Tokens(seed % 5);
+    c.options.loop.window = 1 + seed % 3;
+    return c;
+  }
+}
+
+}  // namespace slimpack::testing
