@@ -30,7 +30,7 @@ const InitOptions wide{.seed = 5, .deviation = 0.4};  // so that every part of t
 bool affordable(const Plan& plan) {
   double work = 0.0;
   for (const Tokens length : plan.tokens) work += double(length) * (20.0 + double(length));
-  return work * plan.model.layers < 2e6;
+  return work * plan.model.layers < 1e6;
 }
 
 /// Calls f(plan, seed) for `count` affordable plans of a kind.
