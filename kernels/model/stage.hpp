@@ -25,6 +25,7 @@ struct StageOptions {
   double rope_theta = 10000.0;
   std::size_t page_tokens = 256;        ///< tokens of a sample whose keys and values share memory
   std::size_t head_chunk_tokens = 256;  ///< tokens whose logits exist at a time
+  MergedAttention merged = MergedAttention::ring;
   double limit_bytes = std::numeric_limits<double>::infinity();  ///< that the stage may use
 };
 
@@ -61,8 +62,9 @@ class CpuStage {
   [[nodiscard]] const StageWeights<Real>& weights() const { return weights_; }
   [[nodiscard]] HighWater& memory() { return memory_; }
 
-  /// For merged tasks. @param shift called between members in lockstep.
+  /// What merged tasks need, by `StageOptions::merged`; called between members in lockstep.
   void set_ring_shift(RingShift<Real> shift) { attention_.set_ring_shift(std::move(shift)); }
+  void set_all_to_all(AllToAll<Real> exchange) { attention_.set_all_to_all(std::move(exchange)); }
 
   /// Prepares a step: gradients and loss become zero, what an interrupted step left is freed.
   /// @param program of this stage. @param ids token ids, one row per sample. Both have to outlive the step.
