@@ -11,15 +11,15 @@
 
 namespace slimpack::kernels {
 
-/// Sends a part of `send` to each member of a merged task and receives one from each, the parts one behind another
-/// by member, this one's own included. All members call it equally often in the same order.
+/// Sends a part of `send` to each member of a merged task and receives one from each, the parts one behind
+/// another by member, this one's own included. All members call it equally often in the same order.
 template <class Real>
 using AllToAll = std::function<void(const StageTask& task, std::span<const Real> send,
                                     std::span<const std::size_t> send_sizes, std::span<Real> receive,
                                     std::span<const std::size_t> receive_sizes)>;
 
-/// Changes what the members of a merged task have of its rows: some tokens with all heads, or all tokens with some
-/// heads (Jacobs et al., DeepSpeed Ulysses). Members' shares of heads are equal and follow one another.
+/// Changes what the members of a merged task have of its rows: some tokens with all heads, or all tokens with
+/// some heads (Jacobs et al., DeepSpeed Ulysses). Members' shares of heads are equal and follow one another.
 template <class Real>
 class HeadExchange {
  public:

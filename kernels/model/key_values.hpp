@@ -12,8 +12,8 @@
 namespace slimpack::kernels {
 
 /// Keys and values of a stage, and their gradients, addressed by sample and token. Each sample has pages of a
-/// fixed number of the tokens that this member holds, each page with all layers. A page is taken with its first token
-/// and goes with its last, so that memory follows the tokens within a page's size per sample.
+/// fixed number of the tokens that this member holds, each page with all layers. A page is taken with its
+/// first token and goes with its last, so that memory follows the tokens within a page's size per sample.
 template <class Real>
 class KeyValueStore {
  public:
@@ -34,16 +34,16 @@ class KeyValueStore {
   /// @throws InvalidInput if that exceeds the limit.
   void allocate(const Slice& range);
 
-  /// Takes memory for gradients of all tokens of the sample below `end`, and sets them to zero where they were
-  /// not there. @throws InvalidInput if that exceeds the limit.
+  /// Takes memory for gradients of all tokens of the sample below `end`, and sets them to zero where they
+  /// were not there. @throws InvalidInput if that exceeds the limit.
   void allocate_gradients(SampleId sample, Tokens end);
 
   /// Copies in keys and values of a range that this member holds. @param k, v [tokens x width]
   void write(std::size_t layer, const Slice& owned, const MatrixView<const Real>& k,
              const MatrixView<const Real>& v);
 
-  /// Appends the pages that hold tokens of the sample below `end`, and behind it what follows in the last one: of
-  /// those rows causal attention reads nothing.
+  /// Appends the pages that hold tokens of the sample below `end`, and behind it what follows in the last
+  /// one: of those rows causal attention reads nothing.
   void pieces(std::size_t layer, SampleId sample, Tokens end, std::vector<KeyValuePiece<Real>>& out) const;
 
   /// Appends the gradients of the same pages.

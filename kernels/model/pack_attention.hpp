@@ -13,8 +13,9 @@
 
 namespace slimpack::kernels {
 
-/// Sends numbers to the next member of a merged task and receives the ones of the member before it, in a circle
-/// (member i to member i + 1, the last to the first). All members call it equally often in the same order.
+/// Sends numbers to the next member of a merged task and receives the ones of the member before it, in a
+/// circle (member i to member i + 1, the last to the first). All members call it equally often in the same
+/// order.
 template <class Real>
 using RingShift =
     std::function<void(const StageTask& task, std::span<const Real> send, std::span<Real> receive)>;
