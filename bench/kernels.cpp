@@ -1,8 +1,8 @@
 // The CPU back end's speed beside Eigen's own matrix product, on one thread and in one run.
-// gflops: billions of floating-point operations a second, by the plan format's formula (masked pairs don't count).
-// of_gemm: that rate divided by the rate of a square product of 768 (Eigen's, as compiled for the kernels), measured
-// right before and right after; the larger of the two counts. Rates are by processor time, so that other programs on
-// the machine disturb them less.
+// gflops: billions of floating-point operations a second, by the plan format's formula (masked pairs don't
+// count). of_gemm: that rate divided by the rate of a square product of 768 (Eigen's, as compiled for the
+// kernels), measured right before and right after; the larger of the two counts. Rates are by processor time,
+// so that other programs on the machine disturb them less.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -110,7 +110,7 @@ struct PrefixedSlice {
 
 template <class Real>
 PrefixedSlice<Real> slice_of(const benchmark::State& state) {
-  const auto arg = [&](int i) { return static_cast<std::size_t>(state.range(i)); };
+  const auto arg = [&](std::size_t i) { return static_cast<std::size_t>(state.range(i)); };
   return {arg(0), arg(1), arg(2), arg(3)};
 }
 
@@ -175,8 +175,8 @@ class MiddleStage {
     return 2 * flops;
   }
 
-  /// Backward does twice the linear products, attention two and a half times, and again what is recomputed: all of
-  /// forward but keys, values and the MLP's last product.
+  /// Backward does twice the linear products, attention two and a half times, and again what is recomputed:
+  /// all of forward but keys, values and the MLP's last product.
   [[nodiscard]] double backward_flops() const {
     const Transformer& m = plan_.model;
     double attention = 0.0, kept = 0.0;

@@ -7,8 +7,9 @@
 
 namespace slimpack::kernels {
 
-/// Memory begins at a multiple of this many bytes, the widest vector registers'. Loops over vectors start where
-/// memory is aligned, so the order of their sums would otherwise depend on where the system puts things.
+/// Memory begins at a multiple of this many bytes, the widest vector registers'. Loops over vectors start
+/// where memory is aligned, so the order of their sums would otherwise depend on where the system puts
+/// things.
 inline constexpr std::align_val_t alignment{64};
 
 template <class T>

@@ -50,9 +50,9 @@ struct AttentionBlocks {
   std::size_t keys = 256;
 };
 
-/// Causal attention of queries to keys and values that come piece by piece: the prefix and the slice itself, or
-/// the rounds of a ring. A token sees all keys at its position and before. Work goes by key/value head and block of
-/// queries, so that grouped heads share its products. Memory: a few blocks, whatever the lengths.
+/// Causal attention of queries to keys and values that come piece by piece: the prefix and the slice itself,
+/// or the rounds of a ring. A token sees all keys at its position and before. Work goes by key/value head and
+/// block of queries, so that grouped heads share its products. Memory: a few blocks, whatever the lengths.
 ///
 ///     begin(state);  accumulate(queries, pieces, state); ...  finish(state, lse);
 ///     backward(queries, out, lse, dout, pieces, dq, gradients) ...
@@ -75,7 +75,8 @@ class Attention {
                   const AttentionState<Real>& state);
 
   /// Closes the softmax: `state.out` becomes the attention's output.
-  /// @param lse [tokens x heads] gets the log-sum-exp of the scores; it may be `state.maximum` or `state.sum`.
+  /// @param lse [tokens x heads] gets the log-sum-exp of the scores; it may be `state.maximum` or
+  /// `state.sum`.
   /// @throws InvalidInput naming the first row that has met no key.
   void finish(const AttentionState<Real>& state, const MatrixView<Real>& lse) const;
 
@@ -91,8 +92,8 @@ class Attention {
     MatrixView<Real> dk, dv;  ///< [tokens x kv_heads * head_dim]
   };
 
-  /// **Adds** to the gradients of the queries and of the pieces' keys and values. Once all pieces that forward
-  /// met have been given, in however many calls, the gradients are complete.
+  /// **Adds** to the gradients of the queries and of the pieces' keys and values. Once all pieces that
+  /// forward met have been given, in however many calls, the gradients are complete.
   /// @param dq [tokens x heads * head_dim] @param gradients of each piece
   /// @throws InvalidInput if shapes don't fit or positions don't ascend.
   /// O(pairs of query and visible key * heads * head_dim), in matrix products.

@@ -1,8 +1,8 @@
 #pragma once
 
-// For the kernels' own sources only. They may be compiled for this machine's processor, a program that links them for
-// any: were both to use Eigen under its own name, the linker would mix functions that expect differently aligned
-// memory. So here it has another name.
+// For the kernels' own sources only. They may be compiled for this machine's processor, a program that links
+// them for any: were both to use Eigen under its own name, the linker would mix functions that expect
+// differently aligned memory. So here it has another name.
 #define Eigen slimpack_kernels_eigen
 #include <Eigen/Core>
 #include <type_traits>

@@ -7,7 +7,8 @@
 
 namespace slimpack::kernels {
 
-/// Rows of numbers that somebody else owns: row r begins at `data + r * stride`. `T` is `Real` or `const Real`.
+/// Rows of numbers that somebody else owns: row r begins at `data + r * stride`. `T` is `Real` or `const
+/// Real`.
 template <class T>
 struct MatrixView {
   T* data = nullptr;

@@ -8,8 +8,8 @@
 
 namespace slimpack::kernels {
 
-/// Cosines and sines of the rotary embedding's angles for some tokens: `position * theta^(-2i / head_dim)` for
-/// pair i. Computed once for a pack, used by all layers and heads.
+/// Cosines and sines of the rotary embedding's angles for some tokens: `position * theta^(-2i / head_dim)`
+/// for pair i. Computed once for a pack, used by all layers and heads.
 template <class Real>
 class RopeTable {
  public:

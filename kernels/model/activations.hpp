@@ -10,9 +10,9 @@
 
 namespace slimpack::kernels {
 
-/// Activations of a stage, addressed by sample and token. Forward and backward packs cut samples differently, so
-/// memory comes in fragments: tokens that one forward and one backward pack have in common. It is taken when the
-/// forward pack runs and goes when the backward pack has, token by token, with nothing to compact.
+/// Activations of a stage, addressed by sample and token. Forward and backward packs cut samples differently,
+/// so memory comes in fragments: tokens that one forward and one backward pack have in common. It is taken
+/// when the forward pack runs and goes when the backward pack has, token by token, with nothing to compact.
 template <class Real>
 class ActivationStore {
  public:

@@ -6,15 +6,12 @@ namespace slimpack::kernels {
 
 template <class Real>
 KeyValueStore<Real>::KeyValueStore(const StagePart& part, std::size_t page_tokens, BufferPool<Real>& memory)
-    : layers_(part.layer_count()),
-      width_(part.heads().kv_width()),
-      page_tokens_(page_tokens),
-      memory_(memory) {
+    : layers_(part.layer_count()), heads_(part.heads()), page_tokens_(page_tokens), memory_(memory) {
   require(page_tokens > 0, "page_tokens is ", page_tokens, "; expected a positive number");
 }
 
 template <class Real>
-void KeyValueStore<Real>::begin_step(const StageProgram& program) {
+void KeyValueStore<Real>::begin_step(const StageProgram& program, bool by_heads) {
   clear();
   plan_ = &program.plan();
   block_ = program.block();
@@ -24,11 +21,18 @@ void KeyValueStore<Real>::begin_step(const StageProgram& program) {
     for (const Slice& slice : task.slices) {
       Sample& sample = samples_[slice.sample];
       if (!sample.pages.empty()) continue;
-      sample.members = task.members.size();
-      sample.member = task.member;
+      const std::size_t members = task.members.size();
+      require(!by_heads || heads_.kv_heads % members == 0, to_string(task), " is merged of ", members,
+              " members that share heads; expected a divisor of the ", heads_.kv_heads, " key/value heads");
+      if (!by_heads) {
+        sample.members = members;
+        sample.member = task.member;
+      }
+      sample.width = heads_.kv_width() / (by_heads ? members : 1);
       const std::size_t tokens = local(slice.sample, plan_->tokens[slice.sample]);
       sample.pages.resize((tokens + page_tokens_ - 1) / page_tokens_);
       for (std::size_t i = 0; i < sample.pages.size(); ++i) {
+        sample.pages[i].width = sample.width;
         sample.pages[i].rows = std::min(page_tokens_, tokens - i * page_tokens_);
       }
     }
@@ -56,11 +60,11 @@ void KeyValueStore<Real>::open(Page& page, SampleId sample, std::size_t first) {
 }
 
 template <class Real>
-void KeyValueStore<Real>::allocate(const Slice& owned) {
-  const std::size_t first = local(owned.sample, owned.begin), end = local(owned.sample, owned.end);
-  auto& pages = samples_[owned.sample].pages;
+void KeyValueStore<Real>::allocate(const Slice& range) {
+  const std::size_t first = local(range.sample, range.begin), end = local(range.sample, range.end);
+  auto& pages = samples_[range.sample].pages;
   for (std::size_t i = first / page_tokens_; i * page_tokens_ < end; ++i) {
-    if (!pages[i].numbers) open(pages[i], owned.sample, i * page_tokens_);
+    if (!pages[i].numbers) open(pages[i], range.sample, i * page_tokens_);
   }
 }
 
@@ -92,8 +96,8 @@ void KeyValueStore<Real>::write(std::size_t layer, const Slice& owned, const Mat
   for_each_page(owned, [&](const Page& page, std::size_t to, std::size_t from, std::size_t size) {
     const auto keys = rows(page.numbers, page, layer, 0), values = rows(page.numbers, page, layer, 1);
     for (std::size_t t = 0; t < size; ++t) {
-      std::copy_n(k.row(from + t), width_, keys.row(to + t));
-      std::copy_n(v.row(from + t), width_, values.row(to + t));
+      std::copy_n(k.row(from + t), page.width, keys.row(to + t));
+      std::copy_n(v.row(from + t), page.width, values.row(to + t));
     }
   });
 }
@@ -126,8 +130,8 @@ void KeyValueStore<Real>::read_gradients(std::size_t layer, const Slice& owned, 
   for_each_page(owned, [&](const Page& page, std::size_t from, std::size_t to, std::size_t size) {
     const auto keys = rows(page.gradients, page, layer, 0), values = rows(page.gradients, page, layer, 1);
     for (std::size_t t = 0; t < size; ++t) {
-      std::copy_n(keys.row(from + t), width_, dk.row(to + t));
-      std::copy_n(values.row(from + t), width_, dv.row(to + t));
+      std::copy_n(keys.row(from + t), page.width, dk.row(to + t));
+      std::copy_n(values.row(from + t), page.width, dv.row(to + t));
     }
   });
 }

@@ -12,8 +12,8 @@
 namespace slimpack::kernels {
 
 /// Keys and values of a stage, and their gradients, addressed by sample and token. Each sample has pages of a
-/// fixed number of the tokens that this member holds, each page with all layers. A page is taken with its first token
-/// and goes with its last, so that memory follows the tokens within a page's size per sample.
+/// fixed number of the tokens that this member holds, each page with all layers. A page is taken with its
+/// first token and goes with its last, so that memory follows the tokens within a page's size per sample.
 template <class Real>
 class KeyValueStore {
  public:
@@ -26,31 +26,36 @@ class KeyValueStore {
   ~KeyValueStore() { clear(); }
 
   /// Prepares a step; frees what is left of the one before. O(samples + slices of the stage).
-  void begin_step(const StageProgram& program);
+  /// @param by_heads of merged samples, hold all tokens of this member's heads rather than its tokens of all
+  /// heads. @throws InvalidInput if members can't have equal shares of the heads.
+  void begin_step(const StageProgram& program, bool by_heads);
 
-  /// Takes memory for the keys and values of a range that this member holds.
+  /// Takes memory for the keys and values of what this member holds of a range.
   /// @throws InvalidInput if that exceeds the limit.
-  void allocate(const Slice& owned);
+  void allocate(const Slice& range);
 
-  /// Takes memory for gradients of all tokens of the sample below `end`, and sets them to zero where they were
-  /// not there. @throws InvalidInput if that exceeds the limit.
+  /// Takes memory for gradients of all tokens of the sample below `end`, and sets them to zero where they
+  /// were not there. @throws InvalidInput if that exceeds the limit.
   void allocate_gradients(SampleId sample, Tokens end);
 
-  /// Copies in keys and values of a range that this member holds. @param k, v [tokens x kv_heads * head_dim]
+  /// Copies in keys and values of a range that this member holds. @param k, v [tokens x width]
   void write(std::size_t layer, const Slice& owned, const MatrixView<const Real>& k,
              const MatrixView<const Real>& v);
 
-  /// Appends the pages that hold tokens of the sample below `end`, and behind it what follows in the last one: of
-  /// those rows causal attention reads nothing.
+  /// Appends the pages that hold tokens of the sample below `end`, and behind it what follows in the last
+  /// one: of those rows causal attention reads nothing.
   void pieces(std::size_t layer, SampleId sample, Tokens end, std::vector<KeyValuePiece<Real>>& out) const;
 
   /// Appends the gradients of the same pages.
   void gradients(std::size_t layer, SampleId sample, Tokens end,
                  std::vector<typename Attention<Real>::PieceGradients>& out);
 
-  /// Copies out the gradients of a range that this member holds. @param dk, dv [tokens x kv_heads * head_dim]
+  /// Copies out the gradients of a range that this member holds. @param dk, dv [tokens x width]
   void read_gradients(std::size_t layer, const Slice& owned, const MatrixView<Real>& dk,
                       const MatrixView<Real>& dv) const;
+
+  /// Numbers of a token's key in a layer: all heads' or, of a sample held by heads, this member's.
+  [[nodiscard]] std::size_t width(SampleId sample) const { return samples_[sample].width; }
 
   /// Of a sample's tokens, those that this member holds below `end`.
   [[nodiscard]] std::size_t local(SampleId sample, Tokens end) const {
@@ -72,28 +77,32 @@ class KeyValueStore {
   struct Page {
     Buffer<Real> numbers, gradients;  ///< [layer][k, v][row][width]
     std::vector<Positions> positions;
+    std::size_t width = 0;
     std::size_t rows = 0;
     std::size_t left = 0;  ///< rows not given up yet
   };
 
   struct Sample {
-    std::size_t members = 1, member = 0;
+    std::size_t members = 1, member = 0;  ///< that share the tokens
+    std::size_t width = 0;
     std::vector<Page> pages;
   };
 
   void open(Page& page, SampleId sample, std::size_t first);
   void free(Page& page);
-  [[nodiscard]] std::size_t numbers(const Page& page) const { return layers_ * 2 * page.rows * width_; }
+  [[nodiscard]] std::size_t numbers(const Page& page) const { return layers_ * 2 * page.rows * page.width; }
   /// Rows of a layer's keys (0) or values (1) in a page's buffer.
   [[nodiscard]] MatrixView<Real> rows(const Buffer<Real>& buffer, const Page& page, std::size_t layer,
                                       std::size_t which) const {
-    return {buffer.data.get() + (2 * layer + which) * page.rows * width_, page.rows, width_};
+    return {buffer.data.get() + (2 * layer + which) * page.rows * page.width, page.rows, page.width};
   }
   /// Calls f(page, row in the page, row in the range, rows) for each page of a range.
   template <class F>
   void for_each_page(const Slice& owned, F&& f) const;
 
-  std::size_t layers_, width_, page_tokens_;
+  std::size_t layers_;
+  HeadShape heads_;
+  std::size_t page_tokens_;
   BufferPool<Real>& memory_;
   Tokens block_ = default_ownership_block;
   const Plan* plan_ = nullptr;

@@ -49,12 +49,7 @@ void CpuStage<Real>::layer_forward(std::size_t layer, const StageTask& task) {
   multiply<Real>(normed_.view(), w.qkv, qkv_.view());
   rope<Real>(rope_, qkv_.view().middle_cols(0, query + kv));
   const MatrixView<const Real> q = qkv_.view().middle_cols(0, query);
-  std::size_t row = 0;
-  for (const Slice& slice : task.owned) {
-    const auto rows = qkv_.view().middle_rows(row, static_cast<std::size_t>(slice.size()));
-    key_values_.write(layer, slice, rows.middle_cols(query, kv), rows.middle_cols(query + kv, kv));
-    row += rows.rows;
-  }
+  attention_.store(task, layer, qkv_.view().middle_cols(query, kv), qkv_.view().middle_cols(query + kv, kv));
   attend(layer, task, q);
   activations_.save(task, Kept::query, layer, q);
   activations_.save(task, Kept::attention, layer, attention_out_.view());
@@ -125,12 +120,8 @@ void CpuStage<Real>::attention_backward(std::size_t layer, const StageTask& task
   std::fill_n(dqkv_.data(), dqkv_.rows() * dqkv_.cols(), Real{0});
   attention_.backward(task, layer, q_.view(), {attention_out_.view(), lse_.view(), dattention_.view()},
                       dqkv_.view().middle_cols(0, query));
-  std::size_t row = 0;
-  for (const Slice& slice : task.owned) {
-    const auto rows = dqkv_.view().middle_rows(row, static_cast<std::size_t>(slice.size()));
-    key_values_.read_gradients(layer, slice, rows.middle_cols(query, kv), rows.middle_cols(query + kv, kv));
-    row += rows.rows;
-  }
+  attention_.gradients(task, layer, dqkv_.view().middle_cols(query, kv),
+                       dqkv_.view().middle_cols(query + kv, kv));
   rope_backward<Real>(rope_, dqkv_.view().middle_cols(0, query + kv));
   norm(x_.view(), w.attention_norm);
   weight_gradient(task, normed_, dqkv_, g.qkv);

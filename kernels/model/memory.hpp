@@ -25,8 +25,9 @@ namespace slimpack::kernels {
          (pass == Pass::weight ? 0 : logits);
 }
 
-/// What the stages of a `CpuStage` pipeline hold, for planners and the simulator. Bytes are exact but for pages of
-/// keys and values, which round a sample's tokens up. A MemoryModel.
+/// What the stages of a `CpuStage` pipeline hold, for planners and the simulator. A MemoryModel. Bytes are
+/// exact but for pages of keys and values, which round a sample's tokens up, for what members of merged packs
+/// exchange, and for factors that wait for weight tasks.
 class CpuMemory {
  public:
   /// @param layers held by each stage. @param real_bytes 4 for float, 8 for double. @param moments of the

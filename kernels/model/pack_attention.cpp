@@ -18,8 +18,8 @@ void PackAttention<Real>::set_ranges(const Slice& slice, const StageTask& task, 
 template <class Real>
 template <class F>
 void PackAttention<Real>::for_each_slice(const StageTask& task, F&& f) {
-  require(!task.merged() || shift_, to_string(task), " is merged; expected a ring shift between its ",
-          task.members.size(), " members");
+  require(!task.merged() || static_cast<bool>(shift_), to_string(task),
+          " is merged; expected a ring shift between its ", task.members.size(), " members");
   std::size_t row = 0;
   for (const Slice& slice : task.slices) {
     set_ranges(slice, task, task.member, positions_);
@@ -32,6 +32,7 @@ void PackAttention<Real>::for_each_slice(const StageTask& task, F&& f) {
 template <class Real>
 void PackAttention<Real>::forward(const StageTask& task, std::size_t layer, const MatrixView<const Real>& q,
                                   const AttentionState<Real>& state, const MatrixView<Real>& lse) {
+  if (by_heads(task)) return heads_forward(task, layer, q, state, lse);
   Attention<Real>::begin(state);
   for_each_slice(task, [&](const Slice& slice, std::size_t row, std::size_t rows) {
     const QueryRows<Real> queries{q.middle_rows(row, rows), positions_};
@@ -48,6 +49,7 @@ void PackAttention<Real>::forward(const StageTask& task, std::size_t layer, cons
 template <class Real>
 void PackAttention<Real>::backward(const StageTask& task, std::size_t layer, const MatrixView<const Real>& q,
                                    const typename Attention<Real>::Saved& saved, const MatrixView<Real>& dq) {
+  if (by_heads(task)) return heads_backward(task, layer, q, saved, dq);
   for_each_slice(task, [&](const Slice& slice, std::size_t row, std::size_t rows) {
     const QueryRows<Real> queries{q.middle_rows(row, rows), positions_};
     const typename Attention<Real>::Saved part{saved.out.middle_rows(row, rows),

@@ -2,46 +2,72 @@
 
 #include <cstddef>
 #include <functional>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "kernels/math/attention.hpp"
+#include "kernels/model/head_exchange.hpp"
 #include "kernels/model/key_values.hpp"
 #include "slimpack/exec/program.hpp"
 
 namespace slimpack::kernels {
 
-/// Sends numbers to the next member of a merged task and receives the ones of the member before it, in a circle
-/// (member i to member i + 1, the last to the first). All members call it equally often in the same order.
+/// Sends numbers to the next member of a merged task and receives the ones of the member before it, in a
+/// circle (member i to member i + 1, the last to the first). All members call it equally often in the same
+/// order.
 template <class Real>
 using RingShift =
     std::function<void(const StageTask& task, std::span<const Real> send, std::span<Real> receive)>;
 
-/// Attention of a pack: slice by slice, over the keys and values that the stage has stored of the sample. For merged
-/// packs keys and values of the other members come round in a ring (Liu et al., Ring Attention): each
-/// member's go from one to the next, and gradients travel along until they are home.
+/// How members of a merged task share its attention.
+enum class MergedAttention {
+  ring,  ///< by tokens: keys and values go round (Liu et al., Ring Attention), with their gradients in backward
+  heads,  ///< by heads, exchanged for tokens (Jacobs et al., DeepSpeed Ulysses); members divide kv_heads
+};
+
+/// Attention of a pack: slice by slice, over the keys and values that the stage has stored of the sample.
+/// Merged packs need one operation between members, `RingShift` or `AllToAll`.
 template <class Real>
 class PackAttention {
  public:
   /// @param memory for what comes round; store and memory have to outlive it.
-  PackAttention(const HeadShape& shape, KeyValueStore<Real>& store, BufferPool<Real>& memory)
-      : attention_(shape), width_(shape.kv_width()), store_(store), memory_(memory) {}
+  PackAttention(const HeadShape& shape, MergedAttention merged, KeyValueStore<Real>& store,
+                BufferPool<Real>& memory)
+      : shape_(shape),
+        merged_(merged),
+        attention_(shape),
+        width_(shape.kv_width()),
+        store_(store),
+        memory_(memory),
+        exchange_(memory) {}
 
   void set_ring_shift(RingShift<Real> shift) { shift_ = std::move(shift); }
+  void set_all_to_all(AllToAll<Real> exchange) { exchange_.set_all_to_all(std::move(exchange)); }
 
   /// @param block tokens of a chunk of merged samples.
   void begin_step(Tokens block) { block_ = block; }
 
+  /// Stores a forward task's keys and values. @param k, v [owned tokens x kv_heads * head_dim]
+  /// @throws InvalidInput if the task is merged and the operation between members is missing.
+  void store(const StageTask& task, std::size_t layer, const MatrixView<const Real>& k,
+             const MatrixView<const Real>& v);
+
   /// @param q [owned tokens x heads * head_dim] @param state of as many rows; its `out` becomes the output
   /// @param lse [owned tokens x heads] gets the log-sum-exp; it may be `state.maximum`
-  /// @throws InvalidInput if the task is merged and there is no ring shift.
+  /// @throws InvalidInput if the task is merged and the operation between members is missing.
   void forward(const StageTask& task, std::size_t layer, const MatrixView<const Real>& q,
                const AttentionState<Real>& state, const MatrixView<Real>& lse);
 
   /// **Adds** gradients to `dq` and to the stored gradients of keys and values, which have to be there.
-  /// @throws InvalidInput if the task is merged and there is no ring shift.
+  /// @throws InvalidInput if the task is merged and the operation between members is missing.
   void backward(const StageTask& task, std::size_t layer, const MatrixView<const Real>& q,
                 const typename Attention<Real>::Saved& saved, const MatrixView<Real>& dq);
+
+  /// Gradients of a backward task's keys and values, once `backward` has run.
+  /// @param dk, dv [owned tokens x kv_heads * head_dim], zero before
+  void gradients(const StageTask& task, std::size_t layer, const MatrixView<Real>& dk,
+                 const MatrixView<Real>& dv);
 
  private:
   using PieceGradients = typename Attention<Real>::PieceGradients;
@@ -51,6 +77,15 @@ class PackAttention {
   void for_each_slice(const StageTask& task, F&& f);
   void set_ranges(const Slice& slice, const StageTask& task, std::size_t member,
                   std::vector<Positions>& out) const;
+  [[nodiscard]] bool by_heads(const StageTask& task) const {
+    return task.merged() && merged_ == MergedAttention::heads;
+  }
+  /// This member's heads.
+  Attention<Real>& share_of_heads(const StageTask& task);
+  void heads_forward(const StageTask& task, std::size_t layer, const MatrixView<const Real>& q,
+                     const AttentionState<Real>& state, const MatrixView<Real>& lse);
+  void heads_backward(const StageTask& task, std::size_t layer, const MatrixView<const Real>& q,
+                      const typename Attention<Real>::Saved& saved, const MatrixView<Real>& dq);
   [[nodiscard]] std::size_t largest_share(const Slice& slice, const StageTask& task) const;
   void copy_own(std::size_t rows, Real* to) const;
   void add_own(std::size_t rows, const Real* from) const;
@@ -62,12 +97,17 @@ class PackAttention {
     return {numbers + index * rows * width_, rows, width_};
   }
 
+  HeadShape shape_;
+  MergedAttention merged_;
   Attention<Real> attention_;
+  std::optional<Attention<Real>> share_;
+  std::size_t shares_ = 0;  ///< members that `share_` is for
   std::size_t width_;
   KeyValueStore<Real>& store_;
   BufferPool<Real>& memory_;
   Tokens block_ = default_ownership_block;
   RingShift<Real> shift_;
+  HeadExchange<Real> exchange_;
   std::vector<Positions> positions_, others_;
   std::vector<KeyValuePiece<Real>> pieces_;
   std::vector<PieceGradients> gradients_;

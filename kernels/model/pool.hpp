@@ -21,8 +21,9 @@ struct Buffer {
 };
 
 /// Hands out memory and counts it. What comes back is used again, since the system's own way of handing out
-/// large pieces, page by page at first touch, costs a fifth of a small layer's time. Memory in use and kept together
-/// never exceed the most that was ever in use, but for what a buffer is larger than asked for (an eighth at most).
+/// large pieces, page by page at first touch, costs a fifth of a small layer's time. Memory in use and kept
+/// together never exceed the most that was ever in use, but for what a buffer is larger than asked for (an
+/// eighth at most).
 template <class Real>
 class BufferPool {
  public:

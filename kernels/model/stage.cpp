@@ -57,7 +57,7 @@ CpuStage<Real>::CpuStage(const StagePart& part, const StageOptions& options)
       pool_(memory_),
       activations_(part, pool_),
       key_values_(part, options.page_tokens, pool_),
-      attention_(part.heads(), key_values_, pool_) {
+      attention_(part.heads(), options.merged, key_values_, pool_) {
   require(options.norm_epsilon > 0, "norm_epsilon is ", options.norm_epsilon, "; expected a positive number");
   require(options.head_chunk_tokens > 0, "head_chunk_tokens is 0; expected a positive number");
   require(part.model.head_dim % 2 == 0, "head_dim is ", part.model.head_dim,
@@ -93,7 +93,7 @@ void CpuStage<Real>::begin_step(const StageProgram& program, const Ragged<std::i
   }
   while (!pending_.empty()) free_pending(pending_.begin()->first);
   activations_.begin_step(program);
-  key_values_.begin_step(program);
+  key_values_.begin_step(program, options_.merged == MergedAttention::heads);
   attention_.begin_step(program.block());
   std::fill(weights_.gradients().begin(), weights_.gradients().end(), Real{0});
 }
@@ -112,7 +112,7 @@ MatrixView<const Real> CpuStage<Real>::forward(const StageTask& task, const Matr
   const auto tokens = static_cast<std::size_t>(task.owned_tokens);
   const Taken workspace(memory_, workspace_numbers(part_, options_, Pass::forward, tokens), task);
   activations_.allocate(task);
-  for (const Slice& slice : task.owned) key_values_.allocate(slice);
+  for (const Slice& slice : task.slices) key_values_.allocate(slice);
   if (part_.first) {
     embed(task);
   } else {

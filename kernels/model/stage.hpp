@@ -25,11 +25,13 @@ struct StageOptions {
   double rope_theta = 10000.0;
   std::size_t page_tokens = 256;        ///< tokens of a sample whose keys and values share memory
   std::size_t head_chunk_tokens = 256;  ///< tokens whose logits exist at a time
+  MergedAttention merged = MergedAttention::ring;
   double limit_bytes = std::numeric_limits<double>::infinity();  ///< that the stage may use
 };
 
-/// A stage of a Llama-style transformer on the CPU: runs a plan's tasks on rows of tokens. Embedding on the first
-/// stage; final norm, head and cross-entropy on the last; the label of a token is the next token of its sample.
+/// A stage of a Llama-style transformer on the CPU: runs a plan's tasks on rows of tokens. Embedding on the
+/// first stage; final norm, head and cross-entropy on the last; the label of a token is the next token of its
+/// sample.
 ///
 ///     stage.begin_step(program, ids);
 ///     for each task in the program's order
@@ -40,8 +42,9 @@ struct StageOptions {
 ///
 /// What a token leaves behind is addressed by sample and token, so that the two passes may cut samples
 /// differently. Rows are those of `task.owned`, in its order. Layers are recomputed one by one within
-/// `backward`: nothing is to be done in a loop's `recompute` callback. With weight tasks, `backward` keeps the
-/// factors of the layers' matrix gradients for `weight`; the others (norms, embedding, head) are done at once.
+/// `backward`: nothing is to be done in a loop's `recompute` callback. With weight tasks, `backward` keeps
+/// the factors of the layers' matrix gradients for `weight`; the others (norms, embedding, head) are done at
+/// once.
 ///
 /// `memory()` counts bytes as they are taken and given back: weights and gradients, stores, and a task's
 /// workspace while it runs. One thread at a time.
@@ -50,8 +53,8 @@ class CpuStage {
  public:
   using Number = Real;
 
-  /// Weights are zero until initialised. @throws InvalidInput if the part or an option is impossible, or weights
-  /// and gradients alone exceed the limit.
+  /// Weights are zero until initialised. @throws InvalidInput if the part or an option is impossible, or
+  /// weights and gradients alone exceed the limit.
   explicit CpuStage(const StagePart& part, const StageOptions& options = {});
 
   CpuStage(CpuStage&&) = delete;
@@ -63,12 +66,14 @@ class CpuStage {
   [[nodiscard]] const StageWeights<Real>& weights() const { return weights_; }
   [[nodiscard]] HighWater& memory() { return memory_; }
 
-  /// For merged tasks. @param shift called between members in lockstep.
+  /// What merged tasks need, by `StageOptions::merged`; called between members in lockstep.
   void set_ring_shift(RingShift<Real> shift) { attention_.set_ring_shift(std::move(shift)); }
+  void set_all_to_all(AllToAll<Real> exchange) { attention_.set_all_to_all(std::move(exchange)); }
 
   /// Prepares a step: gradients and loss become zero, what an interrupted step left is freed.
   /// @param program of this stage. @param ids token ids, one row per sample. Both have to outlive the step.
-  /// @throws InvalidInput if the program is for a stage with other layers, or ids are not those of its samples.
+  /// @throws InvalidInput if the program is for a stage with other layers, or ids are not those of its
+  /// samples.
   void begin_step(const StageProgram& program, const Ragged<std::int32_t>& ids);
 
   /// @param in [owned tokens x hidden] from the stage before; not looked at on the first stage.
@@ -87,8 +92,8 @@ class CpuStage {
   /// Frees what the task lists.
   void release(const StageTask& task);
 
-  /// Of the last stage: sum over its tokens so far of -log p(label), divided by the labels of the whole batch. Zero
-  /// on others. The batch's loss is the sum over all pipelines (and members).
+  /// Of the last stage: sum over its tokens so far of -log p(label), divided by the labels of the whole
+  /// batch. Zero on others. The batch's loss is the sum over all pipelines (and members).
   [[nodiscard]] double loss() const { return loss_; }
 
  private:

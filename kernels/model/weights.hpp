@@ -46,7 +46,8 @@ struct WeightTensor {
   [[nodiscard]] std::size_t size() const { return rows * cols; }
 };
 
-/// Weights of a layer, or their gradients. Matrices are [inputs x outputs]: rows of tokens multiply from the left.
+/// Weights of a layer, or their gradients. Matrices are [inputs x outputs]: rows of tokens multiply from the
+/// left.
 template <class T>
 struct LayerWeights {
   std::span<T> attention_norm;  ///< [hidden]

@@ -57,7 +57,8 @@ struct Naive {
     return sum;
   }
 
-  /// Calls f(place of the query's head, place of the key's head, probability, log-sum-exp) for each visible pair.
+  /// Calls f(place of the query's head, place of the key's head, probability, log-sum-exp) for each visible
+  /// pair.
   template <class F>
   void pairs(std::size_t token, F&& f) const {
     for (std::size_t a = 0; a < shape.heads; ++a) {

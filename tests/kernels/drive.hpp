@@ -28,29 +28,53 @@
 // Runs all stages of a plan in one process, with messages in maps; and the reference beside it.
 namespace slimpack::testing {
 
-/// Passes numbers round a merged task's members, each of which has a thread.
+/// Messages between a merged task's members, each of which has a thread.
 template <class Real>
-class Ring {
+class Mail {
  public:
-  explicit Ring(std::size_t members) : boxes_(members) {}
+  explicit Mail(std::size_t members) : members_(members), boxes_(members * members) {}
 
-  void shift(std::size_t member, std::span<const Real> send, std::span<Real> receive) {
-    std::unique_lock lock(mutex_);
-    boxes_[(member + 1) % boxes_.size()].emplace_back(send.begin(), send.end());
+  void send(std::size_t from, std::size_t to, std::span<const Real> numbers) {
+    const std::lock_guard lock(mutex_);
+    boxes_[from * members_ + to].emplace_back(numbers.begin(), numbers.end());
     arrived_.notify_all();
-    const auto here = [&] { return !boxes_[member].empty(); };
+  }
+
+  void receive(std::size_t from, std::size_t to, std::span<Real> numbers) {
+    std::unique_lock lock(mutex_);
+    auto& box = boxes_[from * members_ + to];
+    const auto here = [&] { return !box.empty(); };
     if (!arrived_.wait_for(lock, std::chrono::minutes(1), here))
-      throw std::runtime_error("a ring message is missing");
-    const std::vector<Real> message = std::move(boxes_[member].front());
-    boxes_[member].pop_front();
-    if (message.size() != receive.size()) throw std::runtime_error("a ring message has another size");
-    std::copy(message.begin(), message.end(), receive.begin());
+      throw std::runtime_error("a message is missing");
+    const std::vector<Real> message = std::move(box.front());
+    box.pop_front();
+    if (message.size() != numbers.size()) throw std::runtime_error("a message has another size");
+    std::copy(message.begin(), message.end(), numbers.begin());
+  }
+
+  void shift(std::size_t member, std::span<const Real> out, std::span<Real> in) {
+    send(member, (member + 1) % members_, out);
+    receive((member + members_ - 1) % members_, member, in);
+  }
+
+  void all_to_all(std::size_t member, std::span<const Real> out, std::span<const std::size_t> out_sizes,
+                  std::span<Real> in, std::span<const std::size_t> in_sizes) {
+    for (std::size_t m = 0; m < members_; ++m) {
+      send(member, m, out.first(out_sizes[m]));
+      out = out.subspan(out_sizes[m]);
+    }
+    for (std::size_t m = 0; m < members_; ++m) {
+      receive(m, member, in.first(in_sizes[m]));
+      in = in.subspan(in_sizes[m]);
+    }
+    if (!out.empty() || !in.empty()) throw std::runtime_error("parts of an all-to-all do not add up");
   }
 
  private:
+  std::size_t members_;
   std::mutex mutex_;
   std::condition_variable arrived_;
-  std::vector<std::deque<std::vector<Real>>> boxes_;
+  std::vector<std::deque<std::vector<Real>>> boxes_;  ///< [from][to]
 };
 
 template <class Real>
@@ -181,15 +205,20 @@ class Cluster {
       if (other == nullptr || other->pass != task->pass || other->pack != task->pack) return 0;
       tasks.push_back(other);
     }
-    Ring<Real> ring(tasks.size());
+    Mail<Real> mail(tasks.size());
     std::vector<std::thread> threads;
     std::vector<std::exception_ptr> errors(tasks.size());
     for (std::size_t m = 0; m < tasks.size(); ++m) {
       const std::size_t pipeline = task->members[m];
-      ranks_[pipeline][s]->stage.set_ring_shift(
-          [&ring, m](const StageTask&, std::span<const Real> send, std::span<Real> receive) {
-            ring.shift(m, send, receive);
-          });
+      auto& stage = ranks_[pipeline][s]->stage;
+      stage.set_ring_shift([&mail, m](const StageTask&, std::span<const Real> out, std::span<Real> in) {
+        mail.shift(m, out, in);
+      });
+      stage.set_all_to_all([&mail, m](const StageTask&, std::span<const Real> out,
+                                      std::span<const std::size_t> out_sizes, std::span<Real> in,
+                                      std::span<const std::size_t> in_sizes) {
+        mail.all_to_all(m, out, out_sizes, in, in_sizes);
+      });
       threads.emplace_back([&, m, pipeline] {
         try {
           run(pipeline, s, *tasks[m]);

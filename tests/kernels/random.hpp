@@ -40,8 +40,8 @@ template <class Real>
   return {m.data(), m.data() + m.rows() * m.cols()};
 }
 
-/// Largest difference, relative to the largest expected number (or 1, if that is smaller). Infinite if a number
-/// is none.
+/// Largest difference, relative to the largest expected number (or 1, if that is smaller). Infinite if a
+/// number is none.
 template <class A, class B>
 [[nodiscard]] double difference(const A& result, const B& expected) {
   REQUIRE(result.size() == expected.size());

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 #include <memory>
+#include <numeric>
 #include <random>
 #include <set>
 #include <string>
@@ -30,7 +31,7 @@ const InitOptions wide{.seed = 5, .deviation = 0.4};  // so that every part of t
 bool affordable(const Plan& plan) {
   double work = 0.0;
   for (const Tokens length : plan.tokens) work += double(length) * (20.0 + double(length));
-  return work * plan.model.layers < 2e6;
+  return work * plan.model.layers < 1e6;
 }
 
 /// Calls f(plan, seed) for `count` affordable plans of a kind.
@@ -62,13 +63,25 @@ struct Seen {
   }
 };
 
+/// As many key/value heads as any of the plan's members can share.
+void give_heads(Transformer& model, const Plan& plan) {
+  const std::int32_t group = model.heads / model.kv_heads;
+  for (std::size_t i = 0; i < plan.forward.packs.size(); ++i) {
+    model.kv_heads = std::lcm(model.kv_heads, static_cast<std::int32_t>(plan.forward.pipelines[i].size()));
+  }
+  model.heads = group * model.kv_heads;
+}
+
 template <class Real>
-void compare(const Plan& plan, unsigned seed, double tolerance) {
+void compare(const Plan& plan, unsigned seed, double tolerance,
+             MergedAttention merged = MergedAttention::ring) {
   std::mt19937 random(seed);
-  const Transformer model = small_model(random, plan);
+  Transformer model = small_model(random, plan);
+  if (merged == MergedAttention::heads) give_heads(model, plan);
   const auto ids = random_ids(random, plan, model.vocab);
   const Tokens block = 1 + Tokens(seed % 5);
-  const StageOptions options{.page_tokens = 1 + random() % 40, .head_chunk_tokens = 1 + random() % 40};
+  const StageOptions options{
+      .page_tokens = 1 + random() % 40, .head_chunk_tokens = 1 + random() % 40, .merged = merged};
   Cluster<Real> cluster(model, plan, block, wide, options);
   Reference reference(model);
   reference.weights = Cluster<double>(model, plan, block, wide).weights();
@@ -145,9 +158,40 @@ TEST_CASE("members of merged packs train as the plain transformer does, in locks
   Seen seen;
   for_each_small_plan(PlanKind::dp_merge, 3, [&](const Plan& plan, unsigned seed) {
     seen.count(plan);
-    compare<double>(plan, seed, 1e-10);
+    compare<double>(plan, seed, 1e-10, MergedAttention::ring);
+    compare<double>(plan, seed, 1e-10, MergedAttention::heads);
   });
-  CHECK(seen.merged > 0);
+  for_each_small_plan(PlanKind::by_hand, 8, [&](const Plan& plan, unsigned seed) {
+    seen.count(plan);
+    compare<double>(plan, seed, 1e-10, MergedAttention::heads);
+  });
+  CHECK(seen.merged > 5);
+}
+
+TEST_CASE("merged packs need an operation between members, and heads that they can share") {
+  const Plan plan = slimpack::testing::plan_by_hand(2);
+  Seen seen;
+  seen.count(plan);
+  REQUIRE(seen.merged > 0);
+  std::mt19937 random(2);
+  Transformer model = small_model(random, plan);
+  model.kv_heads = model.heads = 1;
+  const auto ids = random_ids(random, plan, model.vocab);
+  const StageProgram program(plan, 0, 0);
+  CpuStage<double> ring(stage_part(model, plan, 0, 0));
+  CpuStage<double> heads(stage_part(model, plan, 0, 0), {.merged = MergedAttention::heads});
+  ring.begin_step(program, ids);
+  CHECK_THROWS_WITH(heads.begin_step(program, ids),
+                    Catch::Contains("expected a divisor of the 1 key/value heads"));
+  model.kv_heads = model.heads = 6;
+  CpuStage<double> shared(stage_part(model, plan, 0, 0), {.merged = MergedAttention::heads});
+  shared.begin_step(program, ids);
+  for (const StageTask& task : program.tasks()) {
+    if (!task.merged() || task.pass != Pass::forward) continue;
+    CHECK_THROWS_WITH(ring.forward(task, {}), Catch::Contains("expected a ring shift between its"));
+    CHECK_THROWS_WITH(shared.forward(task, {}), Catch::Contains("expected an all-to-all between its"));
+    break;
+  }
 }
 
 TEST_CASE("stages of a plan train as the plain transformer does, in float") {

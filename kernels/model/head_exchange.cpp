@@ -1,0 +1,105 @@
+#include "kernels/model/head_exchange.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+namespace slimpack::kernels {
+
+namespace {
+
+template <class T>
+std::size_t columns_of(std::span<const MatrixView<T>> views) {
+  return std::accumulate(views.begin(), views.end(), std::size_t{0},
+                         [](std::size_t sum, const MatrixView<T>& view) { return sum + view.cols; });
+}
+
+std::size_t sum(const std::vector<std::size_t>& sizes) {
+  return std::accumulate(sizes.begin(), sizes.end(), std::size_t{0});
+}
+
+}  // namespace
+
+template <class Real>
+void HeadExchange<Real>::begin_task(const StageTask& task, Tokens block) {
+  require(static_cast<bool>(exchange_), to_string(task), " is merged; expected an all-to-all between its ",
+          task.members.size(), " members");
+  rows_.resize(task.members.size());
+  for (std::size_t m = 0; m < rows_.size(); ++m) {
+    rows_[m].clear();
+    Tokens first = 0;  // row of the slice
+    for (const Slice& slice : task.slices) {
+      for_each_owned_range(slice, rows_.size(), m, block, [&](const Slice& range) {
+        for (Tokens t = range.begin; t < range.end; ++t) {
+          rows_[m].push_back(static_cast<std::size_t>(first + t - slice.begin));
+        }
+      });
+      first += slice.size();
+    }
+  }
+}
+
+template <class Real>
+void HeadExchange<Real>::set_sizes(const StageTask& task, std::size_t columns, bool tokens_to_heads) {
+  send_sizes_.clear();
+  receive_sizes_.clear();
+  for (const auto& rows : rows_) {
+    const std::size_t others = rows.size() * columns, own = rows_[task.member].size() * columns;
+    send_sizes_.push_back(tokens_to_heads ? own : others);
+    receive_sizes_.push_back(tokens_to_heads ? others : own);
+  }
+}
+
+template <class Real>
+void HeadExchange<Real>::to_heads(const StageTask& task, ConstViews tokens, Views heads) {
+  set_sizes(task, columns_of(heads), true);
+  const Lease<Real> send(memory_, sum(send_sizes_), " at ", to_string(task));
+  const Lease<Real> receive(memory_, sum(receive_sizes_), " at ", to_string(task));
+  Real* to = send.data();
+  for (std::size_t m = 0; m < rows_.size(); ++m) {
+    for (std::size_t r = 0; r < rows_[task.member].size(); ++r) {
+      for (std::size_t i = 0; i < tokens.size(); ++i) {
+        to = std::copy_n(tokens[i].row(r) + m * heads[i].cols, heads[i].cols, to);
+      }
+    }
+  }
+  exchange_(task, {send.data(), sum(send_sizes_)}, send_sizes_, {receive.data(), sum(receive_sizes_)},
+            receive_sizes_);
+  const Real* from = receive.data();
+  for (const auto& rows : rows_) {
+    for (const std::size_t row : rows) {
+      for (const MatrixView<Real>& view : heads) {
+        std::copy_n(from, view.cols, view.row(row));
+        from += view.cols;
+      }
+    }
+  }
+}
+
+template <class Real>
+void HeadExchange<Real>::to_tokens(const StageTask& task, ConstViews heads, Views tokens) {
+  set_sizes(task, columns_of(heads), false);
+  const Lease<Real> send(memory_, sum(send_sizes_), " at ", to_string(task));
+  const Lease<Real> receive(memory_, sum(receive_sizes_), " at ", to_string(task));
+  Real* to = send.data();
+  for (const auto& rows : rows_) {
+    for (const std::size_t row : rows) {
+      for (const MatrixView<const Real>& view : heads) to = std::copy_n(view.row(row), view.cols, to);
+    }
+  }
+  exchange_(task, {send.data(), sum(send_sizes_)}, send_sizes_, {receive.data(), sum(receive_sizes_)},
+            receive_sizes_);
+  const Real* from = receive.data();
+  for (std::size_t m = 0; m < rows_.size(); ++m) {
+    for (std::size_t r = 0; r < rows_[task.member].size(); ++r) {
+      for (std::size_t i = 0; i < tokens.size(); ++i) {
+        Real* row = tokens[i].row(r) + m * heads[i].cols;
+        for (std::size_t c = 0; c < heads[i].cols; ++c) row[c] += *from++;
+      }
+    }
+  }
+}
+
+template class HeadExchange<float>;
+template class HeadExchange<double>;
+
+}  // namespace slimpack::kernels
