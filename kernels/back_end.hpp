@@ -16,12 +16,14 @@ namespace slimpack::kernels {
 template <class S>
 concept StageBackEnd = std::constructible_from<S, const StagePart&, const StageOptions&> &&
     requires(S& s, const StageProgram& program, const StageTask& task, const Ragged<std::int32_t>& ids,
-             const MatrixView<const typename S::Number>& rows, RingShift<typename S::Number> shift) {
+             const MatrixView<const typename S::Number>& rows, RingShift<typename S::Number> shift,
+             AllToAll<typename S::Number> exchange) {
   { s.part() } -> std::convertible_to<const StagePart&>;
   { s.weights().parameters() } -> std::convertible_to<std::span<typename S::Number>>;
   { s.weights().gradients() } -> std::convertible_to<std::span<typename S::Number>>;
   { s.memory() } -> std::same_as<HighWater&>;
   s.set_ring_shift(shift);
+  s.set_all_to_all(exchange);
   s.begin_step(program, ids);
   { s.forward(task, rows) } -> std::convertible_to<MatrixView<const typename S::Number>>;
   { s.backward(task, rows) } -> std::convertible_to<MatrixView<const typename S::Number>>;

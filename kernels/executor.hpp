@@ -153,6 +153,22 @@ class RankExecutor {
     stage_.set_ring_shift([this](const StageTask& task, std::span<const Real> out, std::span<Real> in) {
       members_of(task).ring_shift(out, in);
     });
+    stage_.set_all_to_all([this](const StageTask& task, std::span<const Real> out,
+                                 std::span<const std::size_t> out_sizes, std::span<Real> in,
+                                 std::span<const std::size_t> in_sizes) {
+      const auto parts = [](auto numbers, std::span<const std::size_t> sizes) {
+        std::vector<decltype(numbers)> result;
+        std::size_t begin = 0;
+        for (const std::size_t size : sizes) {
+          result.push_back(numbers.subspan(begin, size));
+          begin += size;
+        }
+        return result;
+      };
+      const auto sent = parts(out, out_sizes);
+      const auto received = parts(in, in_sizes);
+      members_of(task).template all_to_all<Real>(sent, received);
+    });
   }
 
   RankExecutor(RankExecutor&&) = delete;

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstddef>
 #include <map>
+#include <numeric>
 #include <random>
 #include <string>
 #include <vector>
@@ -93,6 +94,17 @@ struct ExecutorCase {
   }
 };
 
+/// Lets merged packs share attention by heads, and gives the model heads that all groups of members divide.
+inline void share_by_heads(ExecutorCase& c, std::mt19937& random) {
+  c.options.stage.merged = kernels::MergedAttention::heads;
+  std::size_t divided = 1;
+  for (std::size_t k = 0; k < c.plan.forward.packs.size(); ++k)
+    divided = std::lcm(divided, c.plan.forward.pipelines[k].size());
+  if (divided == 1) return;
+  c.model.kv_heads = static_cast<std::int32_t>(divided);
+  c.model.heads = c.model.kv_heads * static_cast<std::int32_t>(1 + random() % 2);
+}
+
 /// Number `i` of the small cases whose plans are of a kind, for so many ranks (0 = 2 to 12); sharded and not in turn.
 [[nodiscard]] inline ExecutorCase executor_case(PlanKind kind, unsigned i, std::size_t ranks = 0) {
   unsigned found = 0;
@@ -111,6 +123,7 @@ struct ExecutorCase {
     c.options.stage = {.page_tokens = 1 + random() % 40, .head_chunk_tokens = 1 + random() % 40};
     c.options.init = {.seed = seed, .deviation = 0.4};
     c.options.shard_optimiser = i % 3 == 0;
+    if (i % 2 == 1) share_by_heads(c, random);
     c.options.block = 1 + Tokens(seed % 5);
     c.options.loop.window = 1 + seed % 3;
     return c;
