@@ -59,6 +59,13 @@ TEST_CASE("a fitted model prices slices that add up") {
   CHECK(cost.slice_seconds(0, 0, 9000, Pass::forward) + cost.pack_seconds(0, Pass::forward) ==
         Approx(forward.seconds(9000)));
   CHECK(cost.transfer_seconds(100, Pass::forward) == Approx(1e-6 + 1e-3));
+  static_assert(QuadraticCostModel<FittedCost>);
+  for (const Pass pass : {Pass::forward, Pass::backward}) {
+    CHECK(cost.coefficients(1, pass).seconds(3000, 7000) ==
+          Approx(cost.slice_seconds(1, 3000, 7000, pass)).epsilon(1e-12));
+    CHECK(cost.pipeline_coefficients(pass).seconds(3000, 7000) ==
+          Approx(4 * cost.slice_seconds(1, 3000, 7000, pass)).epsilon(1e-12));
+  }
 }
 
 TEST_CASE("profiles that say too little are refused") {

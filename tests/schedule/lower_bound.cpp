@@ -166,3 +166,24 @@ TEST_CASE("the longest sample bounds the step where it exceeds a pipeline's shar
   cost.exchange = 0.0;
   CHECK(step_lower_bound(lengths, 4, cost).sample <= bound.sample / 2.0);
 }
+
+TEST_CASE("the longest sample's last piece is indivisible") {
+  TinyCost cost{.number_of_stages = 3};
+  cost.exchange = 1e4;
+  const std::vector<Tokens> lengths{50, 1};
+  double before = 0.0;
+  for (const Tokens tile : {1, 8, 20, 50, 64}) {
+    const double bound = step_lower_bound(lengths, 1, cost, tile).sample;
+    CHECK(bound >= before * (1 - 1e-12));  // last pieces of 1, 2, 10, 50, 50 tokens
+    before = bound;
+  }
+  // In one piece, the sample passes one stage after the other.
+  double chain = 0.0;
+  for (std::size_t s = 0; s < 3; ++s) {
+    for (const Pass pass : {Pass::forward, Pass::backward})
+      chain += cost.slice_seconds(s, 0, 50, pass) + cost.constant;
+  }
+  const double sent = cost.transfer_seconds(50, Pass::forward);
+  CHECK(before == Approx(chain + 4 * sent).epsilon(1e-14));
+  CHECK_THROWS_WITH(step_lower_bound(lengths, 1, cost, 0), Catch::Contains("tile is 0"));
+}

@@ -12,25 +12,10 @@
 #include "slimpack/core/error.hpp"
 #include "slimpack/cost/communication.hpp"
 #include "slimpack/cost/flops.hpp"
+#include "slimpack/cost/quadratic.hpp"
 #include "slimpack/model/parallel.hpp"
 
 namespace slimpack {
-
-/// Time of a slice as a polynomial: `per_token (end - begin) + per_twice_pair * twice_causal_pairs(begin,
-/// end)`.
-struct SliceCoefficients {
-  double per_token = 0.0;
-  double per_twice_pair = 0.0;
-
-  [[nodiscard]] constexpr double seconds(Tokens begin, Tokens end) const {
-    return per_token * static_cast<double>(end - begin) + per_twice_pair * twice_causal_pairs(begin, end);
-  }
-  constexpr SliceCoefficients& operator+=(const SliceCoefficients& other) {
-    per_token += other.per_token;
-    per_twice_pair += other.per_twice_pair;
-    return *this;
-  }
-};
 
 /// Choices of the calibrated model that the hardware leaves open.
 struct CalibratedOptions {

@@ -4,18 +4,10 @@
 #include <cmath>
 #include <concepts>
 
-#include "slimpack/cost/calibrated.hpp"
 #include "slimpack/cost/concepts.hpp"
+#include "slimpack/cost/quadratic.hpp"
 
 namespace slimpack {
-
-/// A cost model whose slices cost a polynomial of their bounds, so that budgets invert in closed form. The
-/// model may say at run time that it does not apply (communication that is hidden only in part).
-template <class M>
-concept QuadraticCostModel = CostModel<M> && requires(const M& m, Pass pass) {
-  { m.pipeline_coefficients(pass) } -> std::convertible_to<SliceCoefficients>;
-  { m.is_quadratic() } -> std::convertible_to<bool>;
-};
 
 /// Seconds of a slice summed over all stages: the work that packs are balanced by. O(stages), O(1) for a
 /// model that has a `pipeline_seconds` of its own.
@@ -28,21 +20,6 @@ template <CostModel M>
     for (std::size_t s = 0; s < cost.stages(); ++s) sum += cost.slice_seconds(s, begin, end, pass);
     return sum;
   }
-}
-
-/// Real number of tokens x >= 0 such that `[begin, begin + x)` costs `budget`: the positive root of
-/// `b x^2 + (a + b (2 begin + 1)) x = budget`, written so that it stays exact for b = 0.
-[[nodiscard]] inline double tokens_after(const SliceCoefficients& c, Tokens begin, double budget) {
-  const double q = c.per_token + c.per_twice_pair * (2.0 * static_cast<double>(begin) + 1.0);
-  return 2.0 * budget / (q + std::sqrt(q * q + 4.0 * c.per_twice_pair * budget));
-}
-
-/// Real number of tokens x >= 0 such that `[end - x, end)` costs `budget`; `budget` at most the cost of `[0,
-/// end)`.
-[[nodiscard]] inline double tokens_before(const SliceCoefficients& c, Tokens end, double budget) {
-  const double q = c.per_token + c.per_twice_pair * (2.0 * static_cast<double>(end) + 1.0);
-  const double root = std::sqrt(std::max(0.0, q * q - 4.0 * c.per_twice_pair * budget));
-  return 2.0 * budget / (q + root);
 }
 
 namespace detail {

@@ -210,11 +210,12 @@ template <CostModel C, MemoryModel M>
                        options.packs> 0
               ? ", or merged and local samples need more than the packs asked for"
               : "",
-          "; expected shorter samples, more stages or more memory");
+          "; expected shorter samples, more stages or more memory",
+          options.packs > 0 || options.equal_packs ? ", or the number of packs left to the planner" : "");
   double sync = 0.0;
   if constexpr (requires { cost.sync_seconds(); }) sync = cost.sync_seconds();
   Plan plan = assemble_plan("slimpack", lengths, job, best.groups, best.schedules, memory, sync);
-  state_lower_bound(step_lower_bound(lengths, pipelines, cost).seconds(), plan);
+  state_lower_bound(step_lower_bound(lengths, pipelines, cost, options.tile).seconds(), plan);
   detail::note_imbalance(rebalanced, options, plan);
   return plan;
 }

@@ -36,26 +36,33 @@ template <CostModel C>
   return around;
 }
 
-/// Most seconds of any stage with one sample, run whole, and what stands around it.
+/// Most seconds of any stage with one sample, run whole, and what stands around it. Between the forward slices
+/// and the backward slices on a stage, the sample's last `piece` tokens go to the last stage and come back.
 template <CostModel C>
-[[nodiscard]] double chain_seconds(Tokens length, const C& cost, std::span<const double> around) {
-  double most = 0.0;
-  for (std::size_t s = 0; s < cost.stages(); ++s) {
-    most = std::max(most, around[s] + cost.slice_seconds(s, 0, length, Pass::forward) +
+[[nodiscard]] double chain_seconds(Tokens length, Tokens piece, const C& cost,
+                                   std::span<const double> around) {
+  const double transfer =
+      cost.transfer_seconds(piece, Pass::forward) + cost.transfer_seconds(piece, Pass::backward);
+  double most = 0.0, behind = 0.0;
+  for (std::size_t s = cost.stages(); s-- > 0;) {
+    most = std::max(most, around[s] + behind + cost.slice_seconds(s, 0, length, Pass::forward) +
                               cost.slice_seconds(s, 0, length, Pass::backward));
+    behind += transfer;
+    for (const Pass pass : {Pass::forward, Pass::backward})
+      behind += cost.pack_seconds(s, pass) + cost.slice_seconds(s, length - piece, length, pass);
   }
   return most;
 }
 
 /// Least `chain_seconds` over all groups of up to `pipelines` members, or anything not above `enough`.
 template <CostModel C>
-[[nodiscard]] double longest_chain(Tokens length, std::size_t pipelines, const C& cost,
+[[nodiscard]] double longest_chain(Tokens length, Tokens piece, std::size_t pipelines, const C& cost,
                                    std::span<const double> around, double enough) {
-  double least = chain_seconds(length, cost, around);
+  double least = chain_seconds(length, piece, cost, around);
   if constexpr (MergeableCostModel<C>) {
     for (std::int32_t g = 2; g <= static_cast<std::int32_t>(pipelines) && least > enough; ++g) {
       if (!cost.supports_context_parallel(g)) continue;
-      least = std::min(least, chain_seconds(length, cost.with_context_parallel(g), around));
+      least = std::min(least, chain_seconds(length, piece, cost.with_context_parallel(g), around));
     }
   }
   return least;
@@ -67,12 +74,15 @@ template <CostModel C>
 ///
 /// Work: stage s of some pipeline holds at least the mean work of stage s, plus the constants of one forward
 /// and one backward pack, plus filling and draining. Sample: every stage runs all forward and all backward
-/// slices of the longest sample, on the group that takes least time for it. Holds for a cost model whose
+/// slices of the longest sample, on the group that takes least time for it, and in between its last,
+/// indivisible piece passes the stages behind and comes back. Holds for a cost model whose
 /// slices are not cheaper in parts than whole and whose merged slices save no total work, as those of this
 /// library. O(samples * stages).
+/// @param tile of which slice boundaries are multiples, except at the end of a sample; 1 = any boundary.
 template <CostModel C>
 [[nodiscard]] StepLowerBound step_lower_bound(std::span<const Tokens> lengths, std::size_t pipelines,
-                                              const C& cost) {
+                                              const C& cost, Tokens tile = 1) {
+  require(tile > 0, "tile is ", tile, "; expected at least 1 token");
   const double share = static_cast<double>(pipelines);
   const std::vector<double> around = detail::fill_and_drain(cost, share);
   StepLowerBound bound;
@@ -86,7 +96,8 @@ template <CostModel C>
   }
   if (lengths.empty()) return bound;
   const Tokens longest = *std::max_element(lengths.begin(), lengths.end());
-  bound.sample = detail::longest_chain(longest, pipelines, cost, around, bound.work);
+  bound.sample =
+      detail::longest_chain(longest, (longest - 1) % tile + 1, pipelines, cost, around, bound.work);
   return bound;
 }
 

@@ -17,10 +17,12 @@ struct Task {
   friend bool operator==(const Task&, const Task&) = default;
 };
 
+/// F, B or W, with which plan files name a pass.
 [[nodiscard]] constexpr char pass_letter(Pass pass) {
   return pass == Pass::forward ? 'F' : pass == Pass::backward ? 'B' : 'W';
 }
 
+/// The task's name in plan files and messages, such as `F12`.
 [[nodiscard]] inline std::string to_string(Task task) { return concat(pass_letter(task.pass), task.pack); }
 
 /// Reads `F12`, `B7` or `W7`. @throws InvalidInput on anything else.
