@@ -414,6 +414,12 @@ TEST_CASE("no more violations than asked for; validate names the first", "[valid
   CHECK(violations(plan, 4).size() == 4);
   CHECK_THROWS_WITH(validate(plan), Catch::StartsWith("invalid plan: forward[0].seconds holds -1") &&
                                         Catch::Contains("forward[2]"));
+  // What was not asked for still keeps the rules from running on nonsense.
+  const Plan lost = changed(small_plan(), [](Plan& p) {
+    p.forward.packs.add({4000000000u, 0, 1}), p.forward.packs.close();
+  });
+  CHECK(violations(lost, 0).empty());
+  CHECK_FALSE(violations(lost, 1).empty());
 }
 
 TEST_CASE("a random change of the order is seen, unless the plan is still right", "[validate]") {

@@ -21,6 +21,10 @@ struct Task {
   return pass == Pass::forward ? 'F' : pass == Pass::backward ? 'B' : 'W';
 }
 
+[[nodiscard]] constexpr const char* pass_name(Pass pass) {
+  return pass == Pass::forward ? "forward" : pass == Pass::backward ? "backward" : "weight";
+}
+
 [[nodiscard]] inline std::string to_string(Task task) { return concat(pass_letter(task.pass), task.pack); }
 
 /// Reads `F12`, `B7` or `W7`. @throws InvalidInput on anything else.
