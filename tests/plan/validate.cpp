@@ -341,6 +341,12 @@ TEST_CASE("shapes, ids and values are checked before the rules", "[validate]") {
        },
        "deferred holds sample 1 twice"},
       {[](Plan& p) { p.model.heads = 0; }, "model 'tiny': heads is 0"},
+      {[](Plan& p) { p.device.host.latency = -1.0; },
+       "device.host_latency is -1; expected zero or a positive"},
+      {[=](Plan& p) { p.device.memory_bytes = inf; },
+       "device.memory_bytes is inf; expected zero or a positive"},
+      {[](Plan& p) { p.device.devices_per_node = -8; }, "device.devices_per_node is -8; expected zero or"},
+      {[](Plan& p) { p.device.gemm_efficiency = 1.1; }, "device.gemm_efficiency is 1.1; expected a fraction"},
       {[](Plan& p) {
          p.pipelines[0].layers = {2, 1};
        },

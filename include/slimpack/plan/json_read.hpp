@@ -189,7 +189,11 @@ inline void read_pack(const JsonPlace& place, std::size_t k, bool backward, Pass
   out.seconds.close();
   out.transfer_seconds.push_back(place["transfer_seconds"].number());
   out.sharding.push_back(read_sharding(place));
-  if (!backward) return;
+  if (!backward) {
+    if (place.has("recompute_layers"))
+      place["recompute_layers"].fail("is there; expected it in backward packs only");
+    return;
+  }
   if (!place.has("recompute_layers")) {
     out.recompute_layers.add_row(seconds.size());
     return;

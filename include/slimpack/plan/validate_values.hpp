@@ -7,10 +7,25 @@
 #include <string>
 
 #include "slimpack/core/error.hpp"
+#include "slimpack/plan/device_fields.hpp"
 #include "slimpack/plan/plan.hpp"
 #include "slimpack/plan/violations.hpp"
 
 namespace slimpack::detail {
+
+/// Constants that a planner has no use for are zero.
+inline void check_device(const Device& device, Violations& found) {
+  visit_device(device, [&](const char* key, double value) {
+    found.expect(value >= 0.0 && std::isfinite(value), "device.", key, " is ", value,
+                 "; expected zero or a positive number");
+  });
+  const auto fraction = [&](const char* key, double value) {
+    found.expect(!(value > 1.0), "device.", key, " is ", value, "; expected a fraction in [0, 1]");
+  };
+  fraction("gemm_efficiency", device.gemm_efficiency);
+  fraction("attention_forward", device.attention_forward);
+  fraction("attention_backward", device.attention_backward);
+}
 
 inline void check_pack_values(const Plan& plan, Pass pass, Violations& found) {
   const PassPlan& packs = plan.of(pass);
@@ -67,6 +82,7 @@ inline void check_values(const Plan& plan, Violations& found) {
   } catch (const InvalidInput& error) {
     found.expect(false, std::string(error.what()));
   }
+  check_device(plan.device, found);
   for (std::size_t i = 0; i < plan.tokens.size(); ++i) {
     found.expect(plan.tokens[i] > 0, "tokens[", i, "] is ", plan.tokens[i], "; expected a positive number");
   }
