@@ -290,6 +290,8 @@ TEST_CASE("whatever is wrong is named by its path", "[json]") {
        "plan.forward[1].slices[0][0] is 4294967296; expected an integer"},
       {"/forward/1/slices/0/1", "-1", "plan.forward[1].slices[0][1] is -1; expected an integer from 0"},
       {"/forward/1/slices/0/2", "1.5", "plan.forward[1].slices[0][2] is 1.5; expected an integer"},
+      {"/forward/1/recompute_layers", "[0,0,0]",
+       "plan.forward[1].recompute_layers is there; expected it in backward packs only"},
       {"/forward/1/flops", "3", "plan.forward[1].flops is 3; expected an object"},
       {"/backward/1/flops/linear", "[1]", "plan.backward[1].flops.linear is array; expected a number"},
       {"/backward/1/seconds/0", "null", "plan.backward[1].seconds[0] is null; expected a number"},

@@ -341,6 +341,12 @@ TEST_CASE("shapes, ids and values are checked before the rules", "[validate]") {
        },
        "deferred holds sample 1 twice"},
       {[](Plan& p) { p.model.heads = 0; }, "model 'tiny': heads is 0"},
+      {[](Plan& p) { p.device.host.latency = -1.0; },
+       "device.host_latency is -1; expected zero or a positive"},
+      {[=](Plan& p) { p.device.memory_bytes = inf; },
+       "device.memory_bytes is inf; expected zero or a positive"},
+      {[](Plan& p) { p.device.devices_per_node = -8; }, "device.devices_per_node is -8; expected zero or"},
+      {[](Plan& p) { p.device.gemm_efficiency = 1.1; }, "device.gemm_efficiency is 1.1; expected a fraction"},
       {[](Plan& p) {
          p.pipelines[0].layers = {2, 1};
        },
@@ -414,6 +420,12 @@ TEST_CASE("no more violations than asked for; validate names the first", "[valid
   CHECK(violations(plan, 4).size() == 4);
   CHECK_THROWS_WITH(validate(plan), Catch::StartsWith("invalid plan: forward[0].seconds holds -1") &&
                                         Catch::Contains("forward[2]"));
+  // What was not asked for still keeps the rules from running on nonsense.
+  const Plan lost = changed(small_plan(), [](Plan& p) {
+    p.forward.packs.add({4000000000u, 0, 1}), p.forward.packs.close();
+  });
+  CHECK(violations(lost, 0).empty());
+  CHECK_FALSE(violations(lost, 1).empty());
 }
 
 TEST_CASE("a random change of the order is seen, unless the plan is still right", "[validate]") {

@@ -14,11 +14,7 @@ namespace detail {
 inline void append_trace_task(const Plan& plan, std::size_t pipeline, std::size_t stage, Task task,
                               TaskTime time, std::string& out) {
   out += concat(",\n{\"ph\":\"X\",\"pid\":", pipeline, ",\"tid\":", stage, ",\"name\":\"", to_string(task),
-                "\",\"cat\":\"",
-                task.pass == Pass::forward    ? "forward"
-                : task.pass == Pass::backward ? "backward"
-                                              : "weight",
-                "\",\"ts\":");
+                "\",\"cat\":\"", pass_name(task.pass), "\",\"ts\":");
   char digits[32];
   const auto number = [&](double microseconds) {
     out.append(digits,

@@ -160,10 +160,9 @@ bool rebalance(Distributor<C, M>& distribute, ScheduleSearch<C, M>& search, int 
 /// Says why replicas or packs are unequal, where they are: step time comes first.
 inline void note_imbalance(bool rebalanced, const SlimPackOptions& options, Plan& plan) {
   const PlanMetrics metrics = plan_metrics(plan);
-  if (rebalanced) {
-    plan.notes.push_back("replicas hold unequal work because that makes the step shorter");
-  } else if (metrics.busiest_stage_imbalance > 1.005) {
-    plan.notes.push_back(options.merge
+  if (metrics.busiest_stage_imbalance > 1.005) {
+    plan.notes.push_back(rebalanced ? "replicas hold unequal work because that makes the step shorter"
+                         : options.merge
                              ? "replicas hold unequal work: of the distributions tried, the one with the "
                                "shortest step does not share it equally"
                              : "replicas hold unequal work: without merging, a sample stays on one of them");

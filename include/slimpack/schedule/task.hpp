@@ -22,6 +22,11 @@ struct Task {
   return pass == Pass::forward ? 'F' : pass == Pass::backward ? 'B' : 'W';
 }
 
+/// forward, backward or weight, for messages.
+[[nodiscard]] constexpr const char* pass_name(Pass pass) {
+  return pass == Pass::forward ? "forward" : pass == Pass::backward ? "backward" : "weight";
+}
+
 /// The task's name in plan files and messages, such as `F12`.
 [[nodiscard]] inline std::string to_string(Task task) { return concat(pass_letter(task.pass), task.pack); }
 

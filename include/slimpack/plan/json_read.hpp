@@ -1,0 +1,270 @@
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <istream>
+#include <iterator>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "slimpack/core/error.hpp"
+#include "slimpack/plan/device_fields.hpp"
+#include "slimpack/plan/plan.hpp"
+
+namespace slimpack {
+
+namespace detail {
+
+/// A JSON value and where it stands, for messages. Its path is put together only when one is needed: a place
+/// points to the place that it was reached from, which has to outlive it.
+class JsonPlace {
+ public:
+  explicit JsonPlace(const nlohmann::json& value) : value_(value) {}
+
+  /// Whether the field is there, and not null.
+  [[nodiscard]] bool has(const char* key) const {
+    if (!value_.is_object()) return false;
+    const auto found = value_.find(key);
+    return found != value_.end() && !found->is_null();
+  }
+
+  [[nodiscard]] JsonPlace operator[](const char* key) const {
+    require_type(value_.is_object(), "an object");
+    const auto found = value_.find(key);
+    if (found == value_.end()) fail(concat("lacks the field '", key, "'"));
+    return {*found, this, key, 0};
+  }
+  [[nodiscard]] std::size_t size() const {
+    require_type(value_.is_array(), "an array");
+    return value_.size();
+  }
+  /// Entry i < size().
+  [[nodiscard]] JsonPlace operator[](std::size_t i) const { return {value_[i], this, nullptr, i}; }
+
+  /// An integer of type T, at least `least`.
+  template <class T>
+  [[nodiscard]] T integer(std::int64_t least) const {
+    require_type(value_.is_number_integer(), "an integer");
+    constexpr auto most = std::numeric_limits<T>::max();
+    const bool ok = value_.is_number_unsigned()
+                        ? std::cmp_less_equal(value_.get<std::uint64_t>(), most) &&
+                              std::cmp_greater_equal(value_.get<std::uint64_t>(), least)
+                        : value_.get<std::int64_t>() >= least;
+    if (!ok) fail(concat("is ", brief(), "; expected an integer from ", least, " to ", most));
+    return value_.get<T>();
+  }
+  [[nodiscard]] double number() const {
+    require_type(value_.is_number(), "a number");
+    return value_.get<double>();
+  }
+  [[nodiscard]] const std::string& text() const {
+    require_type(value_.is_string(), "a string");
+    return value_.get_ref<const std::string&>();
+  }
+  /// The value in short, for messages.
+  [[nodiscard]] std::string brief() const {
+    if (value_.is_structured()) return value_.type_name();
+    const std::string all = value_.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+    return all.size() <= 40 ? all : all.substr(0, 37) + "...";
+  }
+  [[noreturn]] void fail(std::string_view what) const { throw InvalidInput(concat(path(), " ", what)); }
+
+ private:
+  JsonPlace(const nlohmann::json& value, const JsonPlace* parent, const char* key, std::size_t index)
+      : value_(value), parent_(parent), key_(key), index_(index) {}
+
+  void require_type(bool ok, const char* expected) const {
+    if (!ok) fail(concat("is ", brief(), "; expected ", expected));
+  }
+  [[nodiscard]] std::string path() const {
+    if (parent_ == nullptr) return "plan";
+    return key_ != nullptr ? concat(parent_->path(), ".", key_) : concat(parent_->path(), "[", index_, "]");
+  }
+
+  const nlohmann::json& value_;
+  const JsonPlace* parent_ = nullptr;
+  const char* key_ = nullptr;
+  std::size_t index_ = 0;
+};
+
+template <class T>
+std::vector<T> read_integers(const JsonPlace& place, std::int64_t least) {
+  std::vector<T> list(place.size());
+  for (std::size_t i = 0; i < list.size(); ++i) list[i] = place[i].template integer<T>(least);
+  return list;
+}
+
+inline std::vector<double> read_numbers(const JsonPlace& place) {
+  std::vector<double> list(place.size());
+  for (std::size_t i = 0; i < list.size(); ++i) list[i] = place[i].number();
+  return list;
+}
+
+inline Transformer read_model(const JsonPlace& place) {
+  const auto field = [&](const char* key) { return place[key].integer<std::int32_t>(1); };
+  return {place["name"].text(), field("layers"),   field("hidden"), field("heads"),
+          field("kv_heads"),    field("head_dim"), field("ffn"),    field("vocab")};
+}
+
+/// A device of another planner may lack constants; they stay zero.
+inline Device read_device(const JsonPlace& place) {
+  Device device;
+  device.name = place["name"].text();
+  visit_device(device, [&](const char* key, auto& number) {
+    using Number = std::remove_reference_t<decltype(number)>;
+    if (!place.has(key)) return;
+    if constexpr (std::integral<Number>) {
+      number = place[key].template integer<Number>(0);
+    } else {
+      number = place[key].number();
+    }
+  });
+  return device;
+}
+
+inline std::vector<Task> read_order(const JsonPlace& place) {
+  std::vector<Task> tasks(place.size());
+  for (std::size_t i = 0; i < tasks.size(); ++i) {
+    const JsonPlace task = place[i];
+    const std::string& text = task.text();
+    try {
+      tasks[i] = parse_task(text);
+    } catch (const InvalidInput&) {
+      task.fail(concat("is ", task.brief(), "; expected F, B or W followed by a pack number, as in \"F12\""));
+    }
+  }
+  return tasks;
+}
+
+inline PipelinePlan read_pipeline(const JsonPlace& place) {
+  PipelinePlan pipeline{.id = place["id"].integer<PipelineId>(0),
+                        .tp = place["tp"].integer<std::int32_t>(1),
+                        .cp = place["cp"].integer<std::int32_t>(1),
+                        .layers = read_integers<std::int32_t>(place["layers"], 0),
+                        .order = {}};
+  const auto stages = place["pp"].integer<std::int32_t>(1);
+  const JsonPlace order = place["order"];
+  if (std::cmp_not_equal(pipeline.layers.size(), stages) || std::cmp_not_equal(order.size(), stages)) {
+    place.fail(concat("has pp ", stages, ", ", pipeline.layers.size(), " layers and ", order.size(),
+                      " orders; expected one of each for every stage"));
+  }
+  for (std::size_t s = 0; s < order.size(); ++s) pipeline.order.push_back(read_order(order[s]));
+  return pipeline;
+}
+
+inline Sharding read_sharding(const JsonPlace& pack) {
+  if (!pack.has("sharding")) return Sharding::none;
+  const JsonPlace place = pack["sharding"];
+  const std::string& text = place.text();
+  if (text == "per_sequence") return Sharding::per_sequence;
+  if (text != "per_document") {
+    place.fail(concat("is ", place.brief(), "; expected \"per_sequence\", \"per_document\" or null"));
+  }
+  return Sharding::per_document;
+}
+
+inline Slice read_slice(const JsonPlace& place) {
+  if (place.size() != 3) place.fail(concat("has ", place.size(), " entries; expected sample, begin and end"));
+  return {place[std::size_t{0}].integer<SampleId>(0), place[1].integer<Tokens>(0),
+          place[2].integer<Tokens>(0)};
+}
+
+/// Packs stand in the order of their ids. A planner that recomputes nothing may leave that list out.
+inline void read_pack(const JsonPlace& place, std::size_t k, bool backward, PassPlan& out) {
+  const JsonPlace id = place["id"], slices = place["slices"], flops = place["flops"],
+                  seconds = place["seconds"];
+  if (id.integer<PackId>(0) != k) id.fail(concat("is ", id.brief(), "; expected ", k, ", the pack's place"));
+  for (const PipelineId p : read_integers<PipelineId>(place["pipelines"], 0)) out.pipelines.add(p);
+  out.pipelines.close();
+  for (std::size_t i = 0; i < slices.size(); ++i) out.packs.add(read_slice(slices[i]));
+  out.packs.close();
+  out.flops.push_back({flops["linear"].number(), flops["attention"].number()});
+  for (std::size_t s = 0; s < seconds.size(); ++s) out.seconds.add(seconds[s].number());
+  out.seconds.close();
+  out.transfer_seconds.push_back(place["transfer_seconds"].number());
+  out.sharding.push_back(read_sharding(place));
+  if (!backward) {
+    if (place.has("recompute_layers"))
+      place["recompute_layers"].fail("is there; expected it in backward packs only");
+    return;
+  }
+  if (!place.has("recompute_layers")) {
+    out.recompute_layers.add_row(seconds.size());
+    return;
+  }
+  for (const auto n : read_integers<std::int32_t>(place["recompute_layers"], 0)) out.recompute_layers.add(n);
+  out.recompute_layers.close();
+}
+
+inline void read_packs(const JsonPlace& place, bool backward, PassPlan& out) {
+  for (std::size_t k = 0; k < place.size(); ++k) read_pack(place[k], k, backward, out);
+}
+
+inline StepPlan read_step(const JsonPlace& place) {
+  StepPlan step{.seconds = place["seconds"].number(),
+                .sync_seconds = place["sync_seconds"].number(),
+                .pipeline_seconds = place["pipeline_seconds"].number(),
+                .bubble_ratio = place["bubble_ratio"].number(),
+                .lower_bound_seconds = place["lower_bound_seconds"].number(),
+                .peak_bytes = {}};
+  const JsonPlace peaks = place["peak_bytes"];
+  for (std::size_t p = 0; p < peaks.size(); ++p) step.peak_bytes.push_back(read_numbers(peaks[p]));
+  return step;
+}
+
+inline void check_header(const JsonPlace& place) {
+  const JsonPlace format = place["format"];
+  if (format.text() != "slimpack-plan")
+    format.fail(concat("is ", format.brief(), "; expected \"slimpack-plan\""));
+  const JsonPlace version = place["version"];
+  if (version.integer<std::int32_t>(0) != 1) version.fail(concat("is ", version.brief(), "; expected 1"));
+}
+
+inline Plan read_plan(const JsonPlace& place) {
+  check_header(place);
+  Plan plan;
+  plan.planner = place["planner"].text();
+  plan.model = read_model(place["model"]);
+  plan.device = read_device(place["device"]);
+  plan.tokens = read_integers<Tokens>(place["tokens"], 1);
+  plan.deferred = read_integers<SampleId>(place["deferred"], 0);
+  const JsonPlace pipelines = place["pipelines"];
+  for (std::size_t p = 0; p < pipelines.size(); ++p) plan.pipelines.push_back(read_pipeline(pipelines[p]));
+  read_packs(place["forward"], false, plan.forward);
+  read_packs(place["backward"], true, plan.backward);
+  plan.step = read_step(place["step"]);
+  if (!place.has("notes")) return plan;
+  const JsonPlace notes = place["notes"];
+  for (std::size_t i = 0; i < notes.size(); ++i) plan.notes.push_back(notes[i].text());
+  return plan;
+}
+
+}  // namespace detail
+
+/// Reads a plan file (docs/plan-format.md). Fields that it doesn't know are ignored. The plan is well formed,
+/// but not yet valid: see `validate`.
+/// @throws InvalidInput naming the position of a syntax error, or a field by its path (`plan.forward[3].id`)
+/// and what would be accepted. O(size of the text).
+[[nodiscard]] inline Plan read_json(std::string_view text) {
+  nlohmann::json json;
+  try {
+    json = nlohmann::json::parse(text.begin(), text.end());
+  } catch (const nlohmann::json::exception& error) {
+    throw InvalidInput(concat("the plan is not JSON: ", error.what()));
+  }
+  return detail::read_plan(detail::JsonPlace(json));
+}
+
+/// Reads a plan file from a stream, to its end.
+[[nodiscard]] inline Plan read_json(std::istream& in) {
+  const std::string text(std::istreambuf_iterator<char>(in), {});
+  return read_json(std::string_view(text));
+}
+
+}  // namespace slimpack

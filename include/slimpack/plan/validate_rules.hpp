@@ -1,0 +1,220 @@
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "slimpack/core/error.hpp"
+#include "slimpack/cost/flops.hpp"
+#include "slimpack/plan/graph.hpp"
+#include "slimpack/plan/plan.hpp"
+#include "slimpack/plan/timeline.hpp"
+#include "slimpack/plan/violations.hpp"
+
+namespace slimpack::detail {
+
+/// Whether two numbers differ by no more than a share of the larger one.
+inline bool close(double a, double b, double tolerance) {
+  return std::abs(a - b) <= tolerance * std::max(std::abs(a), std::abs(b));
+}
+
+/// FLOPs follow the plan format's formula.
+inline void check_flops(const Plan& plan, Violations& found) {
+  for (const Pass pass : {Pass::forward, Pass::backward}) {
+    const PassPlan& packs = plan.of(pass);
+    for (std::size_t k = 0; k < packs.packs.size(); ++k) {
+      const Flops expected = pack_flops(plan.model, packs.packs[k], pass);
+      found.expect(close(packs.flops[k].linear, expected.linear, 1e-9), pass_name(pass), "[", k,
+                   "].flops.linear is ", packs.flops[k].linear, "; expected ", expected.linear);
+      found.expect(close(packs.flops[k].attention, expected.attention, 1e-9), pass_name(pass), "[", k,
+                   "].flops.attention is ", packs.flops[k].attention, "; expected ", expected.attention);
+    }
+  }
+}
+
+/// Rule 1: every token of every sample that is not deferred is in exactly one pack of the pass.
+inline void check_tokens(const Plan& plan, Pass pass, const SampleSlices& slices, Violations& found) {
+  std::vector<std::uint8_t> deferred(plan.tokens.size(), 0);
+  for (const SampleId id : plan.deferred) deferred[id] = 1;
+  for (SampleId id = 0; id < plan.tokens.size(); ++id) {
+    Tokens reached = 0;
+    for (const auto& piece : slices[id]) {
+      found.expect(piece.begin == reached, "rule 1: ", pass_name(pass), "[", piece.pack, "] holds sample ",
+                   id, " from token ", piece.begin, "; expected from ", reached,
+                   ", where the slice before it ends");
+      reached = piece.end;
+    }
+    const Tokens expected = deferred[id] != 0 ? 0 : plan.tokens[id];
+    found.expect(reached == expected, "rule 1: ", pass_name(pass), " packs hold sample ", id, " up to token ",
+                 reached, "; expected ", expected,
+                 deferred[id] != 0 ? ", for it is deferred" : ", its length");
+  }
+}
+
+/// Rule 4: every stage runs each of its pipeline's packs once.
+class OrderCheck {
+ public:
+  OrderCheck(const Plan& plan, Violations& found) : plan_(plan), found_(found) {}
+
+  void run() {
+    std::vector<std::vector<Task>> held(plan_.pipelines.size());
+    for (const Pass pass : {Pass::forward, Pass::backward}) {
+      const PassPlan& packs = plan_.of(pass);
+      for (std::size_t k = 0; k < packs.packs.size(); ++k) {
+        for (const PipelineId p : packs.pipelines[k]) held[p].push_back({pass, static_cast<PackId>(k)});
+      }
+    }
+    const std::size_t most = std::max(plan_.forward.packs.size(), plan_.backward.packs.size());
+    for (auto& runs : runs_) runs.assign(most, 0);
+    for (const PipelinePlan& pipeline : plan_.pipelines) {
+      for (std::size_t s = 0; s < pipeline.stages(); ++s) check_order(pipeline, s, held[pipeline.id]);
+    }
+  }
+
+ private:
+  [[nodiscard]] std::uint32_t& runs(Task t) { return runs_[static_cast<std::size_t>(t.pass)][t.pack]; }
+  [[nodiscard]] bool exists(Task t) const { return t.pack < plan_.of(t.pass).packs.size(); }
+
+  /// `runs_` holds zeros before and after.
+  void check_order(const PipelinePlan& pipeline, std::size_t s, std::span<const Task> held) {
+    const auto expect = [&](bool ok, Task t, const auto&... rest) {
+      found_.expect(ok, "rule 4: stage ", s, " of pipeline ", pipeline.id, " runs ", to_string(t), rest...);
+    };
+    for (const Task t : pipeline.order[s]) {
+      expect(exists(t), t, "; expected ", t.pass == Pass::forward ? "forward" : "backward", " packs below ",
+             plan_.of(t.pass).packs.size());
+      if (!exists(t)) continue;
+      ++runs(t);
+      expect(t.pass != Pass::weight || (runs(t) == 1 && runs({Pass::backward, t.pack}) > 0), t,
+             "; expected it once, behind its backward task");
+    }
+    for (const Task t : held) {
+      expect(runs(t) == 1, t, " ", runs(t), " times; expected once");
+      runs(t) = 0;
+    }
+    for (const Task t : pipeline.order[s]) {
+      if (!exists(t)) continue;
+      expect(t.pass == Pass::weight || runs(t) == 0, t, "; expected packs of this pipeline only");
+      runs(t) = 0;
+    }
+  }
+
+  const Plan& plan_;
+  Violations& found_;
+  std::vector<std::uint32_t> runs_[3];  ///< how often a stage runs each pack, by pass
+};
+
+/// What a stage has to run in this order, because of a sample. A forward and a backward task: rule 3.
+struct Precedence {
+  Task before, after;
+  SampleId sample;
+};
+
+/// Rules 2 and 3, stage by stage, in orders that keep rule 4.
+class SampleOrderCheck {
+ public:
+  SampleOrderCheck(const Plan& plan, const SampleSlices& forward, const SampleSlices& backward,
+                   Violations& found)
+      : plan_(plan), found_(found), required_(plan.pipelines.size()) {
+    require_neighbours(Pass::forward, forward);
+    require_neighbours(Pass::backward, backward);
+    for (SampleId id = 0; id < plan.tokens.size(); ++id) {
+      if (forward[id].empty() || backward[id].empty()) continue;
+      require_order({Pass::forward, forward[id].back().pack}, {Pass::backward, backward[id].back().pack}, id);
+    }
+  }
+
+  void run() {
+    place_[0].resize(plan_.forward.packs.size());
+    place_[1].resize(plan_.backward.packs.size());
+    for (const PipelinePlan& pipeline : plan_.pipelines) {
+      for (std::size_t s = 0; s < pipeline.stages(); ++s) check_order(pipeline, s);
+    }
+  }
+
+ private:
+  /// Slices of a sample in token order, or in reverse.
+  void require_neighbours(Pass pass, const SampleSlices& slices) {
+    for (SampleId id = 0; id < slices.size(); ++id) {
+      for (std::size_t i = 1; i < slices[id].size(); ++i) {
+        const Task lower{pass, slices[id][i - 1].pack}, upper{pass, slices[id][i].pack};
+        pass == Pass::forward ? require_order(lower, upper, id) : require_order(upper, lower, id);
+      }
+    }
+  }
+
+  void require_order(Task before, Task after, SampleId sample) {
+    if (before == after) return;
+    const auto members = plan_.of(after.pass).pipelines[after.pack];
+    const std::size_t stages[] = {plan_.of(before.pass).seconds[before.pack].size(),
+                                  plan_.of(after.pass).seconds[after.pack].size()};
+    found_.expect(stages[0] == stages[1], "rule 2: sample ", sample, " is in ", to_string(before), " of ",
+                  stages[0], " stages and in ", to_string(after), " of ", stages[1],
+                  "; expected equally many");
+    for (const PipelineId p : plan_.of(before.pass).pipelines[before.pack]) {
+      if (std::find(members.begin(), members.end(), p) == members.end()) continue;
+      required_[p].push_back({before, after, sample});
+    }
+  }
+
+  [[nodiscard]] std::uint32_t& place(Task t) { return place_[static_cast<std::size_t>(t.pass)][t.pack]; }
+
+  void check_order(const PipelinePlan& pipeline, std::size_t s) {
+    const auto& order = pipeline.order[s];
+    for (std::size_t i = 0; i < order.size(); ++i) {
+      if (order[i].pass != Pass::weight) place(order[i]) = static_cast<std::uint32_t>(i);
+    }
+    for (const Precedence& p : required_[pipeline.id]) {
+      const bool loss = p.before.pass != p.after.pass;
+      if (loss && s + 1 < pipeline.stages()) continue;
+      found_.expect(place(p.before) < place(p.after), "rule ", loss ? 3 : 2, ": stage ", s, " of pipeline ",
+                    pipeline.id, " runs ", to_string(p.after), " before ", to_string(p.before), "; expected ",
+                    loss ? "all forward slices" : pass_name(p.after.pass), " of sample ", p.sample,
+                    loss                            ? " before its backward"
+                    : p.after.pass == Pass::forward ? " in token order"
+                                                    : " in reverse token order");
+    }
+  }
+
+  const Plan& plan_;
+  Violations& found_;
+  std::vector<std::vector<Precedence>> required_;  ///< by pipeline
+  std::vector<std::uint32_t> place_[2];            ///< of each pass, in the stage's order
+};
+
+/// Rules 4 and 5: the graph of dependencies and orders has no cycle, and the times are its longest path.
+inline void check_longest_path(const Plan& plan, Violations& found) {
+  const StepPlan& step = plan.step;
+  try {
+    const double longest = time_plan(plan).seconds;
+    found.expect(close(step.pipeline_seconds, longest, 1e-6), "rule 5: step.pipeline_seconds is ",
+                 step.pipeline_seconds, "; expected the longest path of ", longest);
+    found.expect(close(step.seconds - step.sync_seconds, longest, 1e-6),
+                 "rule 5: step.seconds - step.sync_seconds is ", step.seconds - step.sync_seconds,
+                 "; expected the longest path of ", longest);
+  } catch (const InvalidInput& error) {
+    found.expect(false, "rule 4: ", std::string(error.what()));
+  }
+}
+
+/// The plan format's rules, for a plan whose shapes and values are right. A check relies on those before it:
+/// what they find keeps it from running on nonsense.
+inline void check_rules(const Plan& plan, Violations& found) {
+  check_flops(plan, found);
+  const SampleSlices forward(plan.forward.packs, plan.tokens.size());
+  const SampleSlices backward(plan.backward.packs, plan.tokens.size());
+  check_tokens(plan, Pass::forward, forward, found);
+  check_tokens(plan, Pass::backward, backward, found);
+  OrderCheck(plan, found).run();
+  if (found.none()) SampleOrderCheck(plan, forward, backward, found).run();
+  if (found.none()) check_longest_path(plan, found);
+  found.expect(plan.step.lower_bound_seconds <= plan.step.seconds * (1.0 + 1e-12),
+               "rule 6: step.lower_bound_seconds is ", plan.step.lower_bound_seconds,
+               "; expected at most step.seconds = ", plan.step.seconds);
+}
+
+}  // namespace slimpack::detail

@@ -1,0 +1,102 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "slimpack/plan/plan.hpp"
+#include "slimpack/plan/violations.hpp"
+
+namespace slimpack::detail {
+
+inline void check_pipelines(const Plan& plan, Violations& found) {
+  found.expect(!plan.pipelines.empty(), "pipelines is empty; expected at least one pipeline");
+  for (std::size_t p = 0; p < plan.pipelines.size(); ++p) {
+    const PipelinePlan& pipeline = plan.pipelines[p];
+    found.expect(pipeline.id == p, "pipelines[", p, "].id is ", pipeline.id, "; expected ", p);
+    found.expect(pipeline.tp > 0 && pipeline.cp > 0, "pipelines[", p, "] has tp ", pipeline.tp, " and cp ",
+                 pipeline.cp, "; expected positive numbers");
+    found.expect(pipeline.stages() > 0, "pipelines[", p,
+                 "].layers is empty; expected one number for each stage");
+    found.expect(pipeline.order.size() == pipeline.stages(), "pipelines[", p, "] orders ",
+                 pipeline.order.size(), " stages; expected one list of tasks for each of ",
+                 pipeline.stages());
+  }
+}
+
+inline void check_members(const Plan& plan, Pass pass, std::size_t k, Violations& found) {
+  const PassPlan& packs = plan.of(pass);
+  const auto members = packs.pipelines[k];
+  found.expect(!members.empty(), pass_name(pass), "[", k, "].pipelines is empty; expected at least one id");
+  for (std::size_t i = 0; i < members.size(); ++i) {
+    const PipelineId p = members[i];
+    found.expect(p < plan.pipelines.size(), pass_name(pass), "[", k, "] runs on pipeline ", p,
+                 "; expected ids below ", plan.pipelines.size());
+    if (p >= plan.pipelines.size()) return;
+    found.expect(std::find(members.begin(), members.begin() + std::ptrdiff_t(i), p) ==
+                     members.begin() + std::ptrdiff_t(i),
+                 pass_name(pass), "[", k, "].pipelines lists ", p, " twice; expected distinct ids");
+    const std::size_t stages = plan.pipelines[p].stages();
+    const std::size_t first = plan.pipelines[members.front()].stages();
+    found.expect(stages == first, pass_name(pass), "[", k, "] is merged over pipelines ", members.front(),
+                 " and ", p, " of ", first, " and ", stages, " stages; expected equally many");
+    found.expect(i > 0 || packs.seconds[k].size() == stages, pass_name(pass), "[", k, "].seconds has ",
+                 packs.seconds[k].size(), " entries; expected one for each of the ", stages,
+                 " stages of pipeline ", p);
+    if (i > 0 || pass == Pass::forward) continue;
+    found.expect(packs.recompute_layers[k].size() == stages, pass_name(pass), "[", k,
+                 "].recompute_layers has ", packs.recompute_layers[k].size(), " entries; expected ", stages);
+  }
+}
+
+inline void check_slice(const Plan& plan, Pass pass, std::size_t k, const Slice& slice, Violations& found) {
+  found.expect(slice.sample < plan.tokens.size(), pass_name(pass), "[", k, "] holds sample ", slice.sample,
+               "; expected ids below ", plan.tokens.size());
+  if (slice.sample >= plan.tokens.size()) return;
+  found.expect(0 <= slice.begin && slice.begin < slice.end && slice.end <= plan.tokens[slice.sample],
+               pass_name(pass), "[", k, "] holds tokens ", slice.begin, " to ", slice.end, " of sample ",
+               slice.sample, "; expected a range within its ", plan.tokens[slice.sample],
+               " tokens, not empty");
+}
+
+/// Lists have one entry per pack, ids are in range, merged pipelines have equally many stages.
+inline void check_packs(const Plan& plan, Pass pass, Violations& found) {
+  const PassPlan& packs = plan.of(pass);
+  const std::size_t n = packs.packs.size();
+  bool ok = true;
+  const auto one_each = [&](const char* list, std::size_t size, std::size_t expected) {
+    found.expect(size == expected, pass_name(pass), ": ", list, " has ", size, " entries; expected ",
+                 expected, " for ", n, " packs");
+    ok = ok && size == expected;
+  };
+  one_each("pipelines", packs.pipelines.size(), n);
+  one_each("flops", packs.flops.size(), n);
+  one_each("seconds", packs.seconds.size(), n);
+  one_each("transfer_seconds", packs.transfer_seconds.size(), n);
+  one_each("sharding", packs.sharding.size(), n);
+  one_each("recompute_layers", packs.recompute_layers.size(), pass == Pass::forward ? 0 : n);
+  for (std::size_t k = 0; ok && k < n; ++k) {
+    check_members(plan, pass, k, found);
+    for (const Slice& slice : packs.packs[k]) check_slice(plan, pass, k, slice, found);
+  }
+}
+
+inline void check_deferred(const Plan& plan, Violations& found) {
+  std::vector<std::uint8_t> seen(plan.tokens.size(), 0);
+  for (const SampleId id : plan.deferred) {
+    found.expect(id < seen.size(), "deferred holds sample ", id, "; expected ids below ", seen.size());
+    if (id >= seen.size()) continue;
+    found.expect(seen[id] == 0, "deferred holds sample ", id, " twice; expected distinct ids");
+    seen[id] = 1;
+  }
+}
+
+/// Lists have one entry per pack or stage, ids exist, slices lie within their samples.
+inline void check_shapes(const Plan& plan, Violations& found) {
+  check_pipelines(plan, found);
+  for (const Pass pass : {Pass::forward, Pass::backward}) check_packs(plan, pass, found);
+  check_deferred(plan, found);
+}
+
+}  // namespace slimpack::detail

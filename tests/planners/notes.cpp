@@ -1,0 +1,137 @@
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <cstddef>
+#include <fstream>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "oracle.hpp"
+#include "slimpack/model/presets.hpp"
+#include "slimpack/plan/metrics.hpp"
+#include "slimpack/planners/slimpack.hpp"
+
+using namespace slimpack;
+
+// What a plan's notes say is true of the plan.
+
+namespace {
+
+/// The note that begins so, or nothing.
+std::string note_of(const Plan& plan, const std::string& beginning) {
+  for (const std::string& note : plan.notes) {
+    if (note.starts_with(beginning)) return note;
+  }
+  return "";
+}
+
+double pack_imbalance(const Plan& plan) {
+  const PlanMetrics metrics = plan_metrics(plan);
+  return std::max(metrics.max_over_mean_forward, metrics.max_over_mean_backward);
+}
+
+/// @returns whether the plan has the note about its packs.
+bool check_pack_note(const Plan& plan, const SlimPackOptions& options) {
+  const std::string note = note_of(plan, "packs"), form = "packs are unequal by more than 2 %: ";
+  CHECK(note.empty() == (pack_imbalance(plan) <= 1.02));
+  if (note.empty()) return false;
+  CHECK(note == form + (options.packs > 0 ? "their number was given"
+                        : !options.asymmetric
+                            ? "backward packs have the boundaries of forward packs"
+                            : "of the numbers of packs tried, the one with the shortest step "
+                              "has no equal ones"));
+  return true;
+}
+
+std::vector<Tokens> github(std::size_t count, Tokens context) {
+  std::ifstream file(SLIMPACK_SOURCE_DIR "/examples/data/github.train.txt");
+  std::vector<Tokens> lengths;
+  for (Tokens length = 0; lengths.size() < count && file >> length;)
+    lengths.push_back(std::min(context, length));
+  REQUIRE(lengths.size() == count);
+  return lengths;
+}
+
+Job llama_13b(std::int32_t dp, std::int32_t pp, std::int32_t tp) {
+  return {.model = transformer_preset("llama-13b"),
+          .device = device_preset("h100"),
+          .layout = {.dp = dp, .tp = tp, .pp = pp}};
+}
+
+}  // namespace
+
+TEST_CASE("notes about balance hold for random batches under all options") {
+  int unequal = 0, equal = 0, asked = 0, plain = 0, shorter = 0, busiest = 0;
+  for (unsigned seed = 1; seed <= 800; ++seed) {
+    INFO("seed " << seed);
+    std::mt19937 random(seed);
+    const auto pick = [&](int lo, int hi) { return std::uniform_int_distribution<int>(lo, hi)(random); };
+    const std::int32_t dp = pick(1, 6);
+    const std::vector<Tokens> lengths = oracle::random_lengths(
+        random, static_cast<std::size_t>(dp + pick(0, 60)), pick(0, 3), pick(0, 1) == 0 ? 1500 : 6000);
+    Job job = oracle::random_job(random, dp, 1e11);
+    const MemoryOptions none{.reserve_bytes = 0.0};
+    job.device.memory_bytes = TransformerMemory(job, none).static_bytes(0) + 2e7 * std::exp(0.5 * pick(0, 7));
+    const CalibratedCost cost(job);
+    const TransformerMemory memory(job, none);
+    SlimPackOptions options{.tile = pick(0, 1) == 0 ? 1 : 16,
+                            .merge = pick(0, 3) > 0,
+                            .equal_packs = pick(0, 3) == 0,
+                            .packs = pick(0, 2) > 0 ? std::size_t{0} : static_cast<std::size_t>(pick(1, 20)),
+                            .most_packs_per_stage = 8};
+    Plan plan;
+    try {
+      plan = plan_slimpack(lengths, job, cost, memory, options);
+    } catch (const InvalidInput&) {
+      continue;
+    }
+    const bool noted = check_pack_note(plan, options);
+    ++(noted ? unequal : equal);
+    asked += noted && options.packs > 0 ? 1 : 0;
+
+    const PlanMetrics metrics = plan_metrics(plan);
+    const std::string replicas = note_of(plan, "replicas hold");
+    CHECK(replicas.empty() ==
+          (metrics.busiest_stage_imbalance <= 1.005 && metrics.replica_imbalance <= 1.005));
+    CHECK(replicas.starts_with("replicas hold unequal") == (metrics.busiest_stage_imbalance > 1.005));
+    busiest += replicas.starts_with("replicas hold equal work on their busiest stages") ? 1 : 0;
+    if (replicas.starts_with("replicas hold unequal work: ")) {
+      ++plain;
+      CHECK((replicas.find("without merging") != std::string::npos) == !options.merge);
+    } else if (replicas == "replicas hold unequal work because that makes the step shorter") {
+      ++shorter;
+      options.rebalance_rounds = 0;
+      CHECK(plan.step.seconds < plan_slimpack(lengths, job, cost, memory, options).step.seconds);
+    }
+  }
+  CAPTURE(unequal, equal, asked, plain, shorter, busiest);
+  CHECK(std::min({unequal, equal, asked, plain, busiest}) > 20);
+  CHECK(shorter > 3);
+}
+
+TEST_CASE("where packs are unequal, fewer ones that are equal make the step longer") {
+  const std::vector<Tokens> lengths = github(512, 16384);
+  const Job job = llama_13b(4, 4, 2);
+  const Plan plan = plan_slimpack(lengths, job);
+  REQUIRE(check_pack_note(plan, {}));
+  int equal = 0;
+  for (const std::size_t packs : {4u, 8u, 12u, 16u, 24u, 32u}) {
+    INFO("packs " << packs);
+    const Plan fewer = plan_slimpack(lengths, job, {.packs = packs});
+    if (check_pack_note(fewer, {.packs = packs})) continue;
+    ++equal;
+    CHECK(fewer.step.seconds > plan.step.seconds);
+  }
+  CHECK(equal > 2);
+}
+
+TEST_CASE("where fewer packs would be unequal too, no note promises otherwise") {
+  const std::vector<Tokens> lengths = github(64, 262144);
+  const Job job = llama_13b(16, 8, 1);
+  REQUIRE(check_pack_note(plan_slimpack(lengths, job), {}));
+  for (std::size_t packs = 8; packs < 24; ++packs) {
+    INFO("packs " << packs);
+    CHECK(check_pack_note(plan_slimpack(lengths, job, {.packs = packs}), {.packs = packs}));
+  }
+}
