@@ -363,3 +363,25 @@ TEST_CASE("a long sample's backward waits for no short one, and short ones fill 
     mixed += formation(plan.backward.packs[k], lengths) == Formation::mix ? 1U : 0U;
   CHECK(mixed > 4);
 }
+
+TEST_CASE("batches that fit only with long samples spread far are planned") {
+  for (const unsigned seed : {921u, 1038u}) {
+    INFO("seed " << seed);
+    std::mt19937 random(seed);
+    const auto pick = [&](int lo, int hi) { return std::uniform_int_distribution<int>(lo, hi)(random); };
+    const int dp = pick(2, 6);
+    const auto count = static_cast<std::size_t>(dp + pick(0, 30));
+    const auto lengths = oracle::random_lengths(random, count, pick(0, 3), 6000);
+    Job job = oracle::random_job(random, dp, 1e9);
+    const TransformerMemory memory(job);
+    double weights = 0.0;
+    for (std::size_t s = 0; s < static_cast<std::size_t>(job.layout.pp); ++s)
+      weights = std::max(weights, memory.static_bytes(s));
+    job.device.memory_bytes = weights * (1.0 + 0.001 * std::pow(10.0, pick(0, 300) / 100.0)) + (1 << 16);
+    const Plan plan = plan_slimpack(lengths, job, {.tile = 16, .most_packs_per_stage = 8});
+    CHECK(violations(plan).empty());
+    for (const auto& row : plan.step.peak_bytes) {
+      for (const double bytes : row) CHECK(bytes <= job.device.memory_bytes);
+    }
+  }
+}

@@ -90,55 +90,65 @@ inline std::vector<double> pipeline_overheads(const Candidate& candidate) {
 /// recomputation.
 inline constexpr double token_limits[] = {0.55, 0.35};
 
+/// The same for batches that would not fit otherwise.
+inline constexpr double tight_token_limits[] = {0.2, 0.1, 0.05, 0.0};
+
 /// A group that takes this many times as long as another marks its distribution as a bad one.
 inline constexpr double most_lag = 1.15;
 
 /// Other numbers of packs can be expected to make a candidate faster by this factor.
 inline constexpr double worth_improving = 1.02;
 
-/// The best of the distributions that merge samples too long for a pipeline's memory over more pipelines than
-/// their work asks for. Those of which some group lags far behind, or does not fit with the usual number of
-/// packs, are looked at only if there is no other.
+/// The best of the distributions whose members hold at most so many tokens of one sample, as `shares` of what a
+/// stage holds without recomputation; the first one that memory does not hold back.
+/// @param thorough false: gives up those of which some group lags far behind, or does not fit with the usual
+/// number of packs.
 template <CostModel C, MemoryModel M>
 [[nodiscard]] Candidate search_spread(Distributor<C, M>& distribute, ScheduleSearch<C, M>& search,
-                                      const M& memory) {
+                                      const M& memory, std::span<const double> shares, bool thorough) {
   constexpr double unlimited = std::numeric_limits<double>::infinity();
   const double room = memory.capacity_bytes() - memory.static_bytes(0);
   const double whole = room / (memory.activation_bytes(0, 0) + memory.kv_gradient_bytes(0));
   Candidate best;
   best.seconds = unlimited;
-  for (const bool thorough : {false, true}) {
-    for (const double share : token_limits) {
-      if (share * whole >= static_cast<double>(distribute.longest())) continue;
-      Candidate spread{.most_tokens = share * whole, .groups = distribute(share * whole)};
-      if (!search.look(spread, {.seconds = best.seconds * worth_improving,
-                                .ratio = thorough ? unlimited : most_lag,
-                                .any_count = thorough})) {
-        continue;
-      }
-      search.improve(spread);
-      if (spread.seconds < best.seconds) best = std::move(spread);
-      if (best.seconds < unlimited && !held_back(best) && !is_unbalanced(best)) return best;
+  for (const double share : shares) {
+    if (share * whole >= static_cast<double>(distribute.longest())) continue;
+    Candidate spread{.most_tokens = share * whole, .groups = distribute(share * whole)};
+    if (!search.look(spread, {.seconds = best.seconds * worth_improving,
+                              .ratio = thorough ? unlimited : most_lag,
+                              .any_count = thorough})) {
+      continue;
     }
-    if (best.seconds < unlimited) break;
+    search.improve(spread);
+    if (spread.seconds < best.seconds) best = std::move(spread);
+    if (best.seconds < unlimited && !held_back(best) && !is_unbalanced(best)) break;
   }
   return best;
 }
 
 /// Merges as little as the capacity asks for. Where memory holds the pipelines of the longest samples back,
-/// looks also at distributions that spread long samples further, so that their activations fit as they are.
+/// looks also at distributions that spread long samples further, so that their activations fit as they are;
+/// and where nothing fits, at those that spread them as far as can be.
 template <CostModel C, MemoryModel M>
 [[nodiscard]] Candidate search_distributions(Distributor<C, M>& distribute, ScheduleSearch<C, M>& search,
                                              const M& memory, const SlimPackOptions& options) {
+  constexpr double unlimited = std::numeric_limits<double>::infinity();
+  const auto spread = [&](std::span<const double> shares, bool thorough) {
+    return search_spread(distribute, search, memory, shares, thorough);
+  };
   Candidate least_merged{.groups = distribute()}, best;
-  best.seconds = std::numeric_limits<double>::infinity();
-  if (!search.look(least_merged, {.memory_bound = !options.merge})) {
-    best = search_spread(distribute, search, memory);
-    if (!search.look(least_merged, {.seconds = best.seconds * worth_improving})) return best;
+  best.seconds = unlimited;
+  const bool fits = search.look(least_merged, {.memory_bound = !options.merge});
+  if (!fits) {
+    best = spread(token_limits, false);
+    if (best.seconds == unlimited) best = spread(token_limits, true);
   }
-  if (least_merged.seconds > best.seconds * worth_improving) return best;
-  search.improve(least_merged);
-  return least_merged.seconds < best.seconds ? std::move(least_merged) : std::move(best);
+  if ((fits || search.look(least_merged, {.seconds = best.seconds * worth_improving})) &&
+      least_merged.seconds <= best.seconds * worth_improving) {
+    search.improve(least_merged);
+    if (least_merged.seconds < best.seconds) best = std::move(least_merged);
+  }
+  return best.seconds == unlimited && options.merge ? spread(tight_token_limits, true) : std::move(best);
 }
 
 /// Feeds the simulated overhead of pipelines back to Phase 1. Returns whether that made the step shorter.
