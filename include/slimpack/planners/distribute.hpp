@@ -68,15 +68,22 @@ class Distributor {
     most_tokens_ = most_tokens;
     const std::size_t merged = place_merged(capacity());
     std::vector<SampleGroup> groups = make_groups();
-    std::vector<double> load(pipelines_, 0.0);
-    for (const SampleGroup& group : groups) {
-      for (const SampleId id : group.merged) {
-        for (std::size_t i = 0; i < group.size(); ++i) load[group.first + i] += seconds_on(id, group.size());
-      }
-    }
+    std::vector<double> load = loads(groups);
     for (std::size_t i = 0; i < overhead.size(); ++i) load[i] += overhead[i];
     place_local(merged, load, groups);
     return groups;
+  }
+
+  /// Work of each pipeline on the busiest stage, as it was priced.
+  [[nodiscard]] std::vector<double> loads(std::span<const SampleGroup> groups) {
+    std::vector<double> load(pipelines_, 0.0);
+    for (const SampleGroup& group : groups) {
+      for (std::size_t i = 0; i < group.size(); ++i) {
+        for (const SampleId id : group.merged) load[group.first + i] += seconds_on(id, group.size());
+        for (const SampleId id : group.local[i]) load[group.first + i] += seconds_[id];
+      }
+    }
+    return load;
   }
 
  private:

@@ -28,7 +28,7 @@ struct SlimPackOptions {
   bool equal_packs = false;  ///< the same number of packs on every pipeline, empty ones declared where needed
   std::size_t packs = 0;     ///< packs per pipeline and pass; 0 = search
   std::size_t most_packs_per_stage = 48;  ///< largest candidate: this many times the stages
-  int rebalance_rounds = 1;  ///< times that the simulated overhead of pipelines is fed back to Phase 1
+  int rebalance_rounds = 3;  ///< times that the simulated overhead of pipelines is fed back to Phase 1
 };
 
 namespace detail {
@@ -48,19 +48,13 @@ template <CostModel C, MemoryModel M>
           .first = first_count(counts, stages, work, constants)};
 }
 
-/// Seconds that each pipeline's schedule takes beyond its busiest stage's work, less the least of them.
-inline std::vector<double> pipeline_overheads(const Candidate& candidate) {
-  std::vector<double> overhead, work;
+/// Seconds that each pipeline's schedule takes beyond its work as it was priced (to fill and drain, to wait, to
+/// recompute), less the least of them.
+inline std::vector<double> pipeline_overheads(const Candidate& candidate, std::span<const double> loads) {
+  std::vector<double> overhead;
   for (std::size_t g = 0; g < candidate.groups.size(); ++g) {
-    const GroupSchedule& schedule = candidate.schedules[g];
-    for (std::size_t i = 0; i < candidate.groups[g].size(); ++i) {
-      const PipelineTimes& times = schedule.times[std::min(i, schedule.times.size() - 1)];
-      work.assign(schedule.recompute.size(), 0.0);
-      for (const auto* pass : {&times.forward, &times.backward}) {
-        for (std::size_t n = 0; n < pass->seconds.size(); ++n) work[n % work.size()] += pass->seconds[n];
-      }
-      overhead.push_back(schedule.seconds - *std::max_element(work.begin(), work.end()));
-    }
+    for (std::size_t i = 0; i < candidate.groups[g].size(); ++i)
+      overhead.push_back(candidate.schedules[g].seconds - loads[overhead.size()]);
   }
   const double least = *std::min_element(overhead.begin(), overhead.end());
   for (double& o : overhead) o -= least;
@@ -151,15 +145,17 @@ template <CostModel C, MemoryModel M>
   return best.seconds == unlimited && options.merge ? spread(tight_token_limits, true) : std::move(best);
 }
 
-/// Feeds the simulated overhead of pipelines back to Phase 1. Returns whether that made the step shorter.
+/// Feeds the simulated overhead of a finished candidate back to Phase 1. Returns whether that made the step shorter.
 template <CostModel C, MemoryModel M>
 bool rebalance(Distributor<C, M>& distribute, ScheduleSearch<C, M>& search, int rounds, Candidate& best) {
   bool changed = false;
   for (int round = 0; round < rounds && is_unbalanced(best); ++round) {
-    Candidate other{.most_tokens = best.most_tokens,
-                    .groups = distribute(best.most_tokens, pipeline_overheads(best))};
+    Candidate other{
+        .most_tokens = best.most_tokens,
+        .groups = distribute(best.most_tokens, pipeline_overheads(best, distribute.loads(best.groups)))};
     if (!search.look(other, {.seconds = best.seconds * worth_improving})) break;
     search.improve(other);
+    if (other.seconds < best.seconds) search.finish(other);
     if (other.seconds >= best.seconds) break;
     best = std::move(other);
     changed = true;
@@ -211,7 +207,6 @@ template <CostModel C, MemoryModel M>
   ScheduleSearch<C, M> search(lengths, cost, memory, split_layers(job.model.layers, job.layout.pp),
                               detail::search_options(distribute, cost, pipelines, options));
   Candidate best = detail::search_distributions(distribute, search, memory, options);
-  const bool rebalanced = detail::rebalance(distribute, search, options.rebalance_rounds, best);
   if (best.seconds < std::numeric_limits<double>::infinity()) search.finish(best);
   require(best.seconds<std::numeric_limits<double>::infinity(),
                        "no number of packs that was tried fits into the memory of ",
@@ -221,6 +216,7 @@ template <CostModel C, MemoryModel M>
               : "",
           "; expected shorter samples, more stages or more memory",
           options.packs > 0 || options.equal_packs ? ", or the number of packs left to the planner" : "");
+  const bool rebalanced = detail::rebalance(distribute, search, options.rebalance_rounds, best);
   double sync = 0.0;
   if constexpr (requires { cost.sync_seconds(); }) sync = cost.sync_seconds();
   Plan plan = assemble_plan("slimpack", lengths, job, best.groups, best.schedules, memory, sync);
