@@ -12,12 +12,12 @@
 
 namespace slimpack::command {
 
-/// Time on ranks of the CPU back end, by the calibrated model of a device whose constants are those of one core. A
-/// CostModel that knows recomputation and merging; stages may hold any number of layers.
+/// Time on ranks of the CPU back end, by the calibrated model of a device whose constants are those of one
+/// core. A CostModel that knows recomputation and merging; stages may hold any number of layers.
 class CpuCost {
  public:
-  /// @param device peak_flops of 32-bit numbers. @param layers held by each stage. @param pipelines that train
-  /// together. @param number_bytes 4 or 8; with 8, half as many operations in a second.
+  /// @param device peak_flops of 32-bit numbers. @param layers held by each stage. @param pipelines that
+  /// train together. @param number_bytes 4 or 8; with 8, half as many operations in a second.
   CpuCost(const Transformer& model, const Device& device, std::span<const std::int32_t> layers,
           std::size_t pipelines, double number_bytes)
       : layer_(two_layers(model, scaled(device, number_bytes))),
@@ -60,7 +60,8 @@ class CpuCost {
     return copy;
   }
 
-  /// Exchange of gradients and weights among the pipelines, and the sharded optimiser's step, on the slowest stage.
+  /// Exchange of gradients and weights among the pipelines, and the sharded optimiser's step, on the slowest
+  /// stage.
   [[nodiscard]] double sync_seconds() const {
     const Job& job = layer_.job();
     double slowest = 0.0;

@@ -13,9 +13,9 @@
 
 namespace slimpack::command {
 
-/// A language that a small model can learn: each word has one successor, drawn once from the seed, which follows it
-/// with probability `1 - noise`; else any word follows, all alike. What a model can't know, its loss can't fall
-/// below: `entropy()`. Same seed, same texts, on every machine.
+/// A language that a small model can learn: each word has one successor, drawn once from the seed, which
+/// follows it with probability `1 - noise`; else any word follows, all alike. What a model can't know, its
+/// loss can't fall below: `entropy()`. Same seed, same texts, on every machine.
 class Language {
  public:
   /// @param words of the vocabulary, at least 1. @param noise in [0, 1].

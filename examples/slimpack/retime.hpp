@@ -71,10 +71,10 @@ void retime_pass(Pass pass, const Plan& plan, PackCosts<MakeCost>& costs, PassPl
 
 }  // namespace retiming
 
-/// The same plan for another model of as many layers, on other devices: durations, FLOPs, and what the step costs
-/// are computed anew. Its lower bound and peaks of memory are not: they become 0 and unknown.
-/// @param plan valid. @param make_cost from the layers of a pipeline's stages to a cost model that is recomputing
-/// and mergeable, and has `sync_seconds()`.
+/// The same plan for another model of as many layers, on other devices: durations, FLOPs, and what the step
+/// costs are computed anew. Its lower bound and peaks of memory are not: they become 0 and unknown.
+/// @param plan valid. @param make_cost from the layers of a pipeline's stages to a cost model that is
+/// recomputing and mergeable, and has `sync_seconds()`.
 /// @throws InvalidInput if the model has another number of layers.
 template <class MakeCost>
 [[nodiscard]] Plan retimed(Plan plan, const Transformer& model, const Device& device,

@@ -90,7 +90,8 @@ namespace slimpack::command {
 
 int train(const std::vector<std::string>&) {
   throw InvalidInput(
-      "this slimpack can't train: it was built without Eigen; expected one built with Eigen 3.4");
+      "this slimpack can't train: it was built without slimpack::kernels; expected a build that finds Eigen "
+      "3.4");
 }
 
 }  // namespace slimpack::command

@@ -151,9 +151,13 @@ Course planned_course(const TrainOptions& o) {
   const CpuCost cost = cost_of(o, job.model, layers, static_cast<std::size_t>(job.layout.dp));
   Course course{.model = job.model, .plans = {}, .steps = o.steps};
   for (std::size_t step = 0; step < o.steps; ++step) {
-    Plan plan = planner.plan_on_cpu(batch(o.job, lengths, step), o.job, cost, memory_of(o, layers));
-    validate(plan);
-    course.plans.push_back(std::move(plan));
+    try {
+      Plan plan = planner.plan_on_cpu(batch(o.job, lengths, step), o.job, cost, memory_of(o, layers));
+      validate(plan);
+      course.plans.push_back(std::move(plan));
+    } catch (const InvalidInput& error) {
+      throw InvalidInput(with_line(error.what(), o.job, lengths, step));
+    }
   }
   return course;
 }

@@ -32,11 +32,12 @@ struct TrainOptions {
   boost::program_options::variables_map values;  ///< for what overrides a plan file's model
 };
 
-/// @returns nothing if help was asked for. @throws InvalidInput naming the option, and what would be accepted.
+/// @returns nothing if help was asked for. @throws InvalidInput naming the option, and what would be
+/// accepted.
 std::optional<TrainOptions> train_options(const std::vector<std::string>& arguments);
 
-/// What is trained on: a valid plan for each step, or one for all, with what each is predicted to cost on this back
-/// end.
+/// What is trained on: a valid plan for each step, or one for all, with what each is predicted to cost on
+/// this back end.
 struct Course {
   Transformer model;
   std::vector<Plan> plans;

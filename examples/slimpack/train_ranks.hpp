@@ -14,11 +14,12 @@
 
 namespace slimpack::command {
 
-/// What rank 0 is told of a rank's step, as numbers: peak, prediction, then the seconds of each task in the order of
-/// the rank's stage.
+/// What rank 0 is told of a rank's step, as numbers: peak, prediction, then the seconds of each task in the
+/// order of the rank's stage.
 inline constexpr std::size_t numbers_before_tasks = 2;
 
-/// Sends a rank's figures to rank 0, which gets those of all ranks; others get nothing. All ranks have to call it.
+/// Sends a rank's figures to rank 0, which gets those of all ranks; others get nothing. All ranks have to
+/// call it.
 template <kernels::Transport T>
 [[nodiscard]] std::vector<std::vector<double>> gather_figures(T& transport, const Plan& plan,
                                                               const kernels::StepReport& report) {
@@ -79,8 +80,8 @@ inline void add_step(const Plan& plan, const kernels::StepReport& own,
   }
 }
 
-/// @throws InvalidInput if weights, gradients and the optimiser's moments alone exceed what a stage may use: then the
-/// system need not be asked for them.
+/// @throws InvalidInput if weights, gradients and the optimiser's moments alone exceed what a stage may use:
+/// then the system need not be asked for them.
 inline void require_room_for_weights(const Course& course, double number_bytes, std::size_t rank) {
   const Plan& plan = course.plan(0);
   const RankPlace place = place_of(rank, stages_per_pipeline(plan));
