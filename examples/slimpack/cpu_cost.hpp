@@ -18,9 +18,10 @@ class CpuCost {
  public:
   /// @param device peak_flops of 32-bit numbers. @param layers held by each stage. @param pipelines that
   /// train together. @param number_bytes 4 or 8; with 8, half as many operations in a second.
+  /// @param exchange of merged packs: ring or ulysses.
   CpuCost(const Transformer& model, const Device& device, std::span<const std::int32_t> layers,
-          std::size_t pipelines, double number_bytes)
-      : layer_(two_layers(model, scaled(device, number_bytes))),
+          std::size_t pipelines, double number_bytes, ContextExchange exchange = ContextExchange::ring)
+      : layer_(two_layers(model, scaled(device, number_bytes)), {.exchange = exchange}),
         layers_(layers.begin(), layers.end()),
         recompute_(layers.size()),
         pipelines_(static_cast<double>(pipelines)) {}
@@ -89,9 +90,9 @@ class CpuCost {
   }
 
   /// Stage 0 costs one layer, stage 1 one layer and the head.
-  static CalibratedCost two_layers(Transformer model, const Device& device) {
+  static Job two_layers(Transformer model, const Device& device) {
     model.layers = 2;
-    return CalibratedCost({std::move(model), device, {.pp = 2}});
+    return {std::move(model), device, {.pp = 2}};
   }
 
   CalibratedCost layer_;

@@ -106,14 +106,15 @@ Device device_from(const po::variables_map& values) {
   return d;
 }
 
-namespace {
-
-ContextExchange exchange_from(const std::string& name) {
+ContextExchange exchange_from(const po::variables_map& values) {
+  const auto& name = values["exchange"].as<std::string>();
   if (name == "ring") return ContextExchange::ring;
   if (name == "ulysses") return ContextExchange::ulysses;
   require(name == "cheapest", "--exchange is '", name, "'; expected ring, ulysses or cheapest");
   return ContextExchange::cheapest;
 }
+
+namespace {
 
 std::size_t at_least(const po::variables_map& values, const char* name, std::int64_t least) {
   const auto value = values[name].as<std::int64_t>();
@@ -145,7 +146,7 @@ JobOptions job_options(const po::variables_map& values) {
   override_with(values, "reserve-bytes", o.memory.reserve_bytes);
   override_with(values, "offload", o.memory.offload);
   o.cost.offload = o.memory.offload;
-  o.cost.exchange = exchange_from(values["exchange"].as<std::string>());
+  o.cost.exchange = exchange_from(values);
   override_with(values, "sync-overlap", o.cost.sync_overlap);
   o.slimpack.tile = static_cast<Tokens>(at_least(values, "tile", 1));
   require(o.slimpack.tile <= most_tokens, "--tile is ", o.slimpack.tile, "; expected 1 to 2^40");

@@ -43,6 +43,9 @@ Transformer model_from(const boost::program_options::variables_map& values, cons
 /// The device that was named, with the constants that were asked for.
 Device device_from(const boost::program_options::variables_map& values);
 
+/// How context-parallel ranks exchange keys and values.
+ContextExchange exchange_from(const boost::program_options::variables_map& values);
+
 /// Reads a job from parsed options: presets first, then what overrides them.
 JobOptions job_options(const boost::program_options::variables_map& values);
 

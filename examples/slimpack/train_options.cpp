@@ -130,16 +130,26 @@ double machine_bytes() {
   return static_cast<double>(pages) * static_cast<double>(size);
 }
 
+/// Merged packs go round in a ring unless Ulysses is asked for.
+bool by_heads(const TrainOptions& o) { return o.job.cost.exchange == ContextExchange::ulysses; }
+
+/// @param bytes that a stage may use.
+kernels::StageOptions stage_options(const TrainOptions& o, double bytes) {
+  return {.merged = by_heads(o) ? kernels::MergedAttention::heads : kernels::MergedAttention::ring,
+          .limit_bytes = bytes};
+}
+
 /// What `CpuStage` holds. The optimiser is sharded.
 kernels::CpuMemory memory_of(const TrainOptions& o, std::span<const std::int32_t> layers) {
-  return {o.job.job.model, layers, o.number_bytes, kernels::StageOptions{.limit_bytes = o.memory_bytes},
+  return {o.job.job.model, layers, o.number_bytes, stage_options(o, o.memory_bytes),
           2.0 / o.job.job.layout.dp};
 }
 
 /// The one place that decides which model of time predicts.
 CpuCost cost_of(const TrainOptions& o, const Transformer& model, std::span<const std::int32_t> layers,
                 std::size_t pipelines) {
-  return {model, o.job.job.device, layers, pipelines, o.number_bytes};
+  return {model,     o.job.job.device, layers,
+          pipelines, o.number_bytes,   by_heads(o) ? ContextExchange::ulysses : ContextExchange::ring};
 }
 
 Course planned_course(const TrainOptions& o) {
@@ -149,7 +159,7 @@ Course planned_course(const TrainOptions& o) {
   require_batches(o.job, lengths, o.steps, "--steps");
   const auto layers = split_layers(job.model.layers, job.layout.pp);
   const CpuCost cost = cost_of(o, job.model, layers, static_cast<std::size_t>(job.layout.dp));
-  Course course{.model = job.model, .plans = {}, .steps = o.steps};
+  Course course{.model = job.model, .plans = {}, .steps = o.steps, .stage = {}};
   for (std::size_t step = 0; step < o.steps; ++step) {
     try {
       Plan plan = planner.plan_on_cpu(batch(o.job, lengths, step), o.job, cost, memory_of(o, layers));
@@ -173,7 +183,7 @@ Course course_of_file(const TrainOptions& o) {
   const auto cost = [&](std::span<const std::int32_t> layers) {
     return cost_of(o, model, layers, pipelines);
   };
-  Course course{.model = model, .plans = {}, .steps = o.steps};
+  Course course{.model = model, .plans = {}, .steps = o.steps, .stage = {}};
   course.plans.push_back(retimed(std::move(plan), model, o.job.job.device, cost));
   return course;
 }
@@ -192,6 +202,7 @@ std::optional<TrainOptions> train_options(const std::vector<std::string>& argume
     check_plan_file_options(*values);
     o.plan_file = (*values)["plan"].as<std::string>();
     o.job.job.device = device_from(*values);
+    o.job.cost.exchange = exchange_from(*values);
     validate(o.job.job.device);
   } else {
     o.job = planning_options(*values);
@@ -212,7 +223,8 @@ std::optional<TrainOptions> train_options(const std::vector<std::string>& argume
 Course make_course(const TrainOptions& options) {
   Course course = options.plan_file.empty() ? planned_course(options) : course_of_file(options);
   const auto ranks = static_cast<double>(rank_count(course.plan(0)));
-  course.stage_bytes = std::isfinite(options.memory_bytes) ? options.memory_bytes : machine_bytes() / ranks;
+  const bool limited = std::isfinite(options.memory_bytes);
+  course.stage = stage_options(options, limited ? options.memory_bytes : machine_bytes() / ranks);
   return course;
 }
 

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/model/stage.hpp"
 #include "options.hpp"
 #include "slimpack/plan/plan.hpp"
 
@@ -42,7 +43,7 @@ struct Course {
   Transformer model;
   std::vector<Plan> plans;
   std::size_t steps = 0;
-  double stage_bytes = 0.0;  ///< that a stage may use
+  kernels::StageOptions stage;  ///< with the memory that a stage may use
 
   [[nodiscard]] const Plan& plan(std::size_t step) const { return plans[step % plans.size()]; }
 };

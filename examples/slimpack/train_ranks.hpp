@@ -86,11 +86,11 @@ inline void require_room_for_weights(const Course& course, double number_bytes, 
   const Plan& plan = course.plan(0);
   const RankPlace place = place_of(rank, stages_per_pipeline(plan));
   if (place.pipeline >= plan.pipelines.size()) return;  // the executor says what is wrong with that
-  const kernels::CpuMemory memory(course.model, plan.pipelines[place.pipeline].layers, number_bytes, {},
-                                  2.0 / static_cast<double>(plan.pipelines.size()));
+  const kernels::CpuMemory memory(course.model, plan.pipelines[place.pipeline].layers, number_bytes,
+                                  course.stage, 2.0 / static_cast<double>(plan.pipelines.size()));
   const double bytes = memory.static_bytes(place.stage);
-  require(bytes <= course.stage_bytes, "weights, gradients and optimiser of stage ", place.stage, " take ",
-          bytes, " bytes; expected at most ", course.stage_bytes,
+  require(bytes <= course.stage.limit_bytes, "weights, gradients and optimiser of stage ", place.stage,
+          " take ", bytes, " bytes; expected at most ", course.stage.limit_bytes,
           ": a smaller model (--hidden, --vocab, …) or more memory");
 }
 
@@ -99,7 +99,7 @@ inline void require_room_for_weights(const Course& course, double number_bytes, 
 /// @throws InvalidInput and TransportError as `RankExecutor`.
 template <class Real, kernels::Transport T, class OnStep>
 void train_rank(T& transport, const Course& course, const TrainOptions& options, OnStep&& on_step) {
-  const kernels::ExecutorOptions executor_options{.stage = {.limit_bytes = course.stage_bytes},
+  const kernels::ExecutorOptions executor_options{.stage = course.stage,
                                                   .init = {.seed = options.seed},
                                                   .adamw = {.learning_rate = options.learning_rate}};
   require_room_for_weights(course, sizeof(Real), transport.rank());

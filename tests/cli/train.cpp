@@ -64,9 +64,12 @@ TEST_CASE("the CPU's cost is the calibrated one, whatever stages hold") {
     for (std::size_t s = 0; s < layers.size(); ++s)
       again[s] = static_cast<std::int32_t>(random() % std::size_t(layers[s] + 1));
     const std::int32_t group = 1 + static_cast<std::int32_t>(random() % 3);
-    const auto expected = CalibratedCost(job).with_recompute(again).with_context_parallel(group);
+    const bool heads = ulysses_possible(job.model, 1, group) && round % 2 == 0;
+    const auto exchange = heads ? ContextExchange::ulysses : ContextExchange::ring;
+    const auto expected =
+        CalibratedCost(job, {.exchange = exchange}).with_recompute(again).with_context_parallel(group);
     const auto cost =
-        CpuCost(job.model, device, layers, 2, 2).with_recompute(again).with_context_parallel(group);
+        CpuCost(job.model, device, layers, 2, 2, exchange).with_recompute(again).with_context_parallel(group);
     REQUIRE(cost.stages() == layers.size());
     const Tokens begin = random() % 1000, end = begin + 1 + Tokens(random() % 1000);
     for (const Pass pass : {Pass::forward, Pass::backward}) {

@@ -46,6 +46,18 @@ same_losses 1e-10 --real double --dp 2 --pp 2
 same_losses 1e-10 --real double --dp 3 --pp 1 --planner megatron
 same_losses 1e-10 --real double --pp 4 --packs 5 --symmetric
 same_losses 1e-5 --dp 2 --pp 3 --packs 7
+cp "$folder/losses" "$folder/six.losses"
+
+# A sample that two pipelines hold together.
+merged=("$slimpack" train --lengths "$(file long '3000\n200\n150\n170\n')" --context 3000 --hidden 32 --heads 2 --kv-heads 2
+  --head-dim 16 --ffn 64 --vocab 64 --layers 4 --real double --json)
+works "${merged[@]}"
+losses >"$folder/merged"
+for exchange in ring ulysses; do
+  works "${merged[@]}" --dp 2 --pp 2 --memory 2e7 --exchange "$exchange"
+  losses >"$folder/losses"
+  same "$folder/losses" "$folder/merged" 1e-10 || fail "merged packs ($exchange) train another model: $(cat "$folder/losses")"
+done
 works "${train[@]}" --steps 3 --json --seed 2
 losses | cmp -s - "$folder/1e-5" && fail "the seed changes nothing"
 
@@ -126,7 +138,7 @@ if [[ -n $mpirun ]]; then
   [[ $status == 0 && ! -s $folder/err ]] || fail "under mpirun: $status: $(cat "$folder/err")"
   losses | cmp -s - "$folder/plan.losses" || fail "processes train otherwise than threads"
   mpi 6 "${train[@]}" --layers 4 --steps 3 --json --dp 2 --pp 3 --packs 7
-  losses | cmp -s - "$folder/losses" || fail "processes train otherwise than threads"
+  losses | cmp -s - "$folder/six.losses" || fail "processes train otherwise than threads"
 
   all_refuse 'there are 3 ranks; expected the 4 that the plan is for' 3 "${plan[@]}"
   all_refuse 'there are 5 ranks; expected the 4 that the plan is for' 5 "${plan[@]}"
