@@ -66,7 +66,7 @@ const T& find_preset(std::span<const T> presets, std::string_view kind, std::str
       make("h200", 989e12, 0.68, 0.60, 0.52, 150.7e9, 4.1e12, 360e9, 45e9, 50e9, 400e-6),
       make("a800", 312e12, 0.72, 0.60, 0.50, 85.2e9, 1.7e12, 160e9, 22e9, 22e9, 500e-6),
       make("a100", 312e12, 0.72, 0.60, 0.50, 85.2e9, 1.7e12, 240e9, 22e9, 22e9, 500e-6),
-      make("cpu", 60e9, 0.8, 0.5, 0.4, 4e9, 5e9, 2e9, 2e9, 2e9, 20e-6),
+      make("cpu", 120e9, 0.65, 0.70, 0.75, 4e9, 1e10, 2e9, 2e9, 2e9, 20e-6),
   };
   return presets;
 }
