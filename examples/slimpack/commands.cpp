@@ -1,7 +1,6 @@
 #include "commands.hpp"
 
 #include <cstdio>
-#include <fstream>
 #include <iostream>
 #include <string>
 #include <vector>
@@ -9,6 +8,7 @@
 #include "arguments.hpp"
 #include "options.hpp"
 #include "output.hpp"
+#include "plan_file.hpp"
 #include "planners.hpp"
 #include "progress.hpp"
 #include "slimpack/model/presets.hpp"
@@ -22,23 +22,6 @@ namespace slimpack::command {
 namespace po = boost::program_options;
 
 namespace {
-
-Plan read_plan_file(const std::string& path) {
-  std::ifstream file;
-  if (path != "-") file.open(path);
-  std::istream& in = path == "-" ? std::cin : file;
-  const std::string source = path == "-" ? "standard input" : path;
-  constexpr const char* unreadable = "can't read the plan '";
-  constexpr const char* expected = "'; expected a readable file, or - for standard input";
-  require(path == "-" || file.is_open(), unreadable, source, expected);
-  try {
-    return read_json(in);
-  } catch (const std::ios_base::failure&) {  // a directory opens, but can't be read
-    throw InvalidInput(concat(unreadable, source, expected));
-  } catch (const InvalidInput& error) {
-    throw InvalidInput(source + ": " + error.what());
-  }
-}
 
 po::options_description plan_file_options() {
   po::options_description options;

@@ -1,4 +1,4 @@
-// The slimpack command: plans batches, compares planners, checks and draws plans.
+// The slimpack command: plans batches, compares planners, checks, draws and runs plans.
 #include <csignal>
 #include <exception>
 #include <iostream>
@@ -14,11 +14,12 @@
 namespace {
 
 constexpr const char* usage =
-    "usage: slimpack plan|compare|check|trace|presets [options]\n"
+    "usage: slimpack plan|compare|check|trace|train|presets [options]\n"
     "  plan     plans a batch and writes the plan file\n"
     "  compare  plans batches with several planners and compares them\n"
     "  check    checks a plan file against the rules of the format\n"
     "  trace    writes a plan's timeline for chrome://tracing or ui.perfetto.dev\n"
+    "  train    runs plans for real: trains a small model on this machine's processors\n"
     "  presets  lists models and devices\n"
     "`slimpack COMMAND --help` lists a command's options.\n";
 
@@ -27,7 +28,8 @@ constexpr int bad_input = 2;
 
 int run(const std::vector<std::string>& arguments) {
   using namespace slimpack::command;
-  const char* const commands = "expected plan, compare, check, trace or presets (or --help, --version)";
+  const char* const commands =
+      "expected plan, compare, check, trace, train or presets (or --help, --version)";
   slimpack::require(!arguments.empty(), "no command; ", commands);
   const std::string& name = arguments.front();
   const std::vector<std::string> rest(arguments.begin() + 1, arguments.end());
@@ -35,6 +37,7 @@ int run(const std::vector<std::string>& arguments) {
   if (name == "compare") return compare(rest);
   if (name == "check") return check(rest);
   if (name == "trace") return trace(rest);
+  if (name == "train") return train(rest);
   if (name == "presets") return presets(rest);
   const bool help = name == "--help" || name == "-h";
   slimpack::require(help || name == "--version", "unknown command '", name, "'; ", commands);

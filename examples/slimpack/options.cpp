@@ -11,21 +11,22 @@ namespace slimpack::command {
 
 namespace po = boost::program_options;
 
-po::options_description job_description() {
+po::options_description job_description(const JobDefaults& defaults) {
   const auto size = [] { return po::value<std::int32_t>()->value_name("N"); };
   const auto number = [] { return po::value<double>()->value_name("X"); };
+  auto* context = po::value<std::int64_t>()->value_name("C");
+  if (defaults.needs_context) context->required();
   po::options_description batch("Batch");
   batch.add_options()("lengths", po::value<std::string>()->value_name("FILE")->default_value("-"),
                       "token lengths, one integer per line; - for standard input")(
       "first", po::value<std::int64_t>()->value_name("K")->default_value(0), "lengths to skip")(
       "count", po::value<std::int64_t>()->value_name("N"), "samples of a batch; default all")(
-      "context", po::value<std::int64_t>()->value_name("C")->required(),
-      "most tokens of a sample, and of a baseline's pack")("truncate", "cut longer samples to the context")(
-      "split", "make several samples of longer ones");
+      "context", context, "most tokens of a sample, and of a baseline's pack")(
+      "truncate", "cut longer samples to the context")("split", "make several samples of longer ones");
   po::options_description job("Job");
-  job.add_options()("model", po::value<std::string>()->value_name("NAME")->default_value("llama-13b"),
+  job.add_options()("model", po::value<std::string>()->value_name("NAME")->default_value(defaults.model),
                     "see `slimpack presets`")(
-      "device", po::value<std::string>()->value_name("NAME")->default_value("h100"),
+      "device", po::value<std::string>()->value_name("NAME")->default_value(defaults.device),
       "see `slimpack presets`")("dp", size()->default_value(1), "pipelines")("pp", size()->default_value(1),
                                                                              "stages of a pipeline")(
       "tp", size()->default_value(1), "tensor parallelism")("cp", size()->default_value(1),
@@ -69,9 +70,10 @@ void override_with(const po::variables_map& values, const char* name, T& target)
   if (values.count(name) != 0) target = values[name].as<T>();
 }
 
-Transformer model_from(const po::variables_map& values) {
-  Transformer m = transformer_preset(values["model"].as<std::string>());
-  const Transformer preset = m;
+}  // namespace
+
+Transformer model_from(const po::variables_map& values, const Transformer& base) {
+  Transformer m = base;
   override_with(values, "layers", m.layers);
   override_with(values, "hidden", m.hidden);
   override_with(values, "heads", m.heads);
@@ -79,7 +81,7 @@ Transformer model_from(const po::variables_map& values) {
   override_with(values, "head-dim", m.head_dim);
   override_with(values, "ffn", m.ffn);
   override_with(values, "vocab", m.vocab);
-  if (m != preset) m.name += "-modified";
+  if (m != base) m.name += "-modified";
   return m;
 }
 
@@ -104,12 +106,15 @@ Device device_from(const po::variables_map& values) {
   return d;
 }
 
-ContextExchange exchange_from(const std::string& name) {
+ContextExchange exchange_from(const po::variables_map& values) {
+  const auto& name = values["exchange"].as<std::string>();
   if (name == "ring") return ContextExchange::ring;
   if (name == "ulysses") return ContextExchange::ulysses;
   require(name == "cheapest", "--exchange is '", name, "'; expected ring, ulysses or cheapest");
   return ContextExchange::cheapest;
 }
+
+namespace {
 
 std::size_t at_least(const po::variables_map& values, const char* name, std::int64_t least) {
   const auto value = values[name].as<std::int64_t>();
@@ -130,7 +135,7 @@ JobOptions job_options(const po::variables_map& values) {
           "--truncate and --split exclude each other");
   if (values.count("truncate") != 0) o.long_samples = LongSamples::truncate;
   if (values.count("split") != 0) o.long_samples = LongSamples::split;
-  o.job.model = model_from(values);
+  o.job.model = model_from(values, transformer_preset(values["model"].as<std::string>()));
   o.job.device = device_from(values);
   o.job.layout = {.dp = values["dp"].as<std::int32_t>(),
                   .tp = values["tp"].as<std::int32_t>(),
@@ -141,7 +146,7 @@ JobOptions job_options(const po::variables_map& values) {
   override_with(values, "reserve-bytes", o.memory.reserve_bytes);
   override_with(values, "offload", o.memory.offload);
   o.cost.offload = o.memory.offload;
-  o.cost.exchange = exchange_from(values["exchange"].as<std::string>());
+  o.cost.exchange = exchange_from(values);
   override_with(values, "sync-overlap", o.cost.sync_overlap);
   o.slimpack.tile = static_cast<Tokens>(at_least(values, "tile", 1));
   require(o.slimpack.tile <= most_tokens, "--tile is ", o.slimpack.tile, "; expected 1 to 2^40");
@@ -172,14 +177,15 @@ void require_countable(std::span<const Tokens> tokens, Tokens context, const std
 
 }  // namespace
 
-void require_batches(const JobOptions& options, const Lengths& lengths, std::size_t iterations) {
+void require_batches(const JobOptions& options, const Lengths& lengths, std::size_t iterations,
+                     const char* option) {
   const std::size_t size = lengths.tokens.size();
   require(options.first < size, "--first is ", options.first, "; expected less than the ", size,
           " lengths of ", lengths.source);
   const std::size_t rest = size - options.first, count = batch_size(options, lengths);
   require(count <= rest, "--count is ", count, "; expected at most the ", rest, " lengths that ",
           lengths.source, " holds behind --first");
-  require(iterations <= rest / count, "--iterations is ", iterations, "; expected at most ", rest / count,
+  require(iterations <= rest / count, option, " is ", iterations, "; expected at most ", rest / count,
           " batches of ", count, " from the ", rest, " lengths that ", lengths.source,
           " holds behind --first");
   for (std::size_t i = options.first; i < options.first + count * iterations; ++i) {

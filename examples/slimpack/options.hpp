@@ -27,15 +27,33 @@ struct JobOptions {
   bool quiet = false;  ///< no progress on standard error
 };
 
+/// What a command takes where its user says nothing.
+struct JobDefaults {
+  std::string model = "llama-13b";
+  std::string device = "h100";
+  bool needs_context = true;
+};
+
 /// Options on the command line that describe a job.
-boost::program_options::options_description job_description();
+boost::program_options::options_description job_description(const JobDefaults& defaults = {});
+
+/// A model with the sizes that were asked for. @param base has all others.
+Transformer model_from(const boost::program_options::variables_map& values, const Transformer& base);
+
+/// The device that was named, with the constants that were asked for.
+Device device_from(const boost::program_options::variables_map& values);
+
+/// How context-parallel ranks exchange keys and values.
+ContextExchange exchange_from(const boost::program_options::variables_map& values);
 
 /// Reads a job from parsed options: presets first, then what overrides them.
 JobOptions job_options(const boost::program_options::variables_map& values);
 
 /// Checks that the lengths hold `iterations` batches, and that the policy for samples above the context works
-/// for them. @throws InvalidInput naming the line of a bad sample, or how many samples there are.
-void require_batches(const JobOptions& options, const Lengths& lengths, std::size_t iterations);
+/// for them. @param option that asks for so many, for messages.
+/// @throws InvalidInput naming the line of a bad sample, or how many samples there are.
+void require_batches(const JobOptions& options, const Lengths& lengths, std::size_t iterations,
+                     const char* option = "--iterations");
 
 /// Batch number `iteration` of lengths that `require_batches` accepted: `count` samples behind `first`, those
 /// above the context truncated or split.

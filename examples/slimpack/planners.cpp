@@ -10,20 +10,43 @@ namespace slimpack::command {
 
 namespace {
 
-Plan run_megatron(std::span<const Tokens> lengths, const JobOptions& o) {
-  return plan_megatron(lengths, o.job, CalibratedCost(o.job, o.cost), TransformerMemory(o.job, o.memory),
-                       {.context = o.context});
-}
+struct Megatron {
+  template <CostModel C, MemoryModel M>
+  static Plan plan(std::span<const Tokens> lengths, const JobOptions& o, const C& cost, const M& memory) {
+    return plan_megatron(lengths, o.job, cost, memory, {.context = o.context});
+  }
+  static Plan plan_on_cpu(std::span<const Tokens> lengths, const JobOptions& o, const CpuCost& cost,
+                          const kernels::CpuMemory& memory) {
+    return plan(lengths, o, UnmergedCpuCost(cost), memory);
+  }
+};
 
-Plan run_slimpack(std::span<const Tokens> lengths, const JobOptions& o) {
-  return plan_slimpack(lengths, o.job, CalibratedCost(o.job, o.cost), TransformerMemory(o.job, o.memory),
-                       o.slimpack);
+struct SlimPack {
+  template <CostModel C, MemoryModel M>
+  static Plan plan(std::span<const Tokens> lengths, const JobOptions& o, const C& cost, const M& memory) {
+    return plan_slimpack(lengths, o.job, cost, memory, o.slimpack);
+  }
+  static Plan plan_on_cpu(std::span<const Tokens> lengths, const JobOptions& o, const CpuCost& cost,
+                          const kernels::CpuMemory& memory) {
+    return plan(lengths, o, cost, memory);
+  }
+};
+
+/// A recipe with the models of the job's devices, or with those of the CPU back end.
+template <class Recipe>
+Planner planner(const char* name) {
+  return {name,
+          [](std::span<const Tokens> lengths, const JobOptions& o) {
+            return Recipe::plan(lengths, o, CalibratedCost(o.job, o.cost),
+                                TransformerMemory(o.job, o.memory));
+          },
+          &Recipe::plan_on_cpu};
 }
 
 }  // namespace
 
 std::span<const Planner> planners() {
-  static const std::array all{Planner{"megatron", run_megatron}, Planner{"slimpack", run_slimpack}};
+  static const std::array all{planner<Megatron>("megatron"), planner<SlimPack>("slimpack")};
   return all;
 }
 

@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "cpu_cost.hpp"
+#include "kernels/model/memory.hpp"
 #include "options.hpp"
 #include "slimpack/plan/plan.hpp"
 
@@ -13,6 +15,9 @@ namespace slimpack::command {
 struct Planner {
   std::string name;
   Plan (*plan)(std::span<const Tokens> lengths, const JobOptions& options);
+  /// For ranks of the CPU back end, each of them a whole stage.
+  Plan (*plan_on_cpu)(std::span<const Tokens> lengths, const JobOptions& options, const CpuCost& cost,
+                      const kernels::CpuMemory& memory);
 };
 
 /// All planners that exist.

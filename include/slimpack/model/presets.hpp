@@ -27,6 +27,7 @@ const T& find_preset(std::span<const T> presets, std::string_view kind, std::str
 
 /// The papers' models. 7B to 150B: SlimPack, Table 3 (32,000 words). 32B: Hydraulis, section 8.1 (LLaMA).
 /// InfiniPipe's GPT sizes and WLB-LLM's 7B coincide with 7B and 13B; its other sizes are not published.
+/// `tiny` is for trying plans out on a CPU.
 [[nodiscard]] inline std::span<const Transformer> transformer_presets() {
   static const std::array presets{
       Transformer{"llama-7b", 32, 4096, 32, 32, 128, 11008, 32000},
@@ -34,6 +35,7 @@ const T& find_preset(std::span<const T> presets, std::string_view kind, std::str
       Transformer{"llama-32b", 60, 6656, 52, 52, 128, 17920, 32000},
       Transformer{"llama-70b", 80, 8192, 64, 8, 128, 28672, 32000},
       Transformer{"llama-150b", 96, 12288, 96, 8, 128, 32768, 32000},
+      Transformer{"tiny", 4, 128, 4, 2, 32, 384, 512},
   };
   return presets;
 }
@@ -41,7 +43,7 @@ const T& find_preset(std::span<const T> presets, std::string_view kind, std::str
 /// Accelerators of the papers' clusters. Peak rates, memory and bandwidths are the vendors'; achieved
 /// fractions are typical of tuned training code (FlashAttention 3 on Hopper, 2 on Ampere) until a profile
 /// replaces them; so is the overhead of a pack: launches of some layers' kernels, and what small matrices
-/// lose.
+/// lose. `cpu` is one core of a server's processor that computes with 32-bit numbers, for trying plans out.
 [[nodiscard]] inline std::span<const Device> device_presets() {
   constexpr auto make = [](const char* name, double peak, double gemm, double attention_forward,
                            double attention_backward, double memory, double bandwidth, double nvlink,
@@ -64,6 +66,7 @@ const T& find_preset(std::span<const T> presets, std::string_view kind, std::str
       make("h200", 989e12, 0.68, 0.60, 0.52, 150.7e9, 4.1e12, 360e9, 45e9, 50e9, 400e-6),
       make("a800", 312e12, 0.72, 0.60, 0.50, 85.2e9, 1.7e12, 160e9, 22e9, 22e9, 500e-6),
       make("a100", 312e12, 0.72, 0.60, 0.50, 85.2e9, 1.7e12, 240e9, 22e9, 22e9, 500e-6),
+      make("cpu", 120e9, 0.65, 0.70, 0.75, 4e9, 1e10, 2e9, 2e9, 2e9, 20e-6),
   };
   return presets;
 }

@@ -1,0 +1,99 @@
+#include "commands.hpp"
+#include "slimpack/core/error.hpp"
+
+#ifdef SLIMPACK_COMMAND_TRAINS
+
+#include <iostream>
+#include <memory>
+
+#include "kernels/transport/in_process.hpp"
+#include "train_ranks.hpp"
+#ifdef SLIMPACK_COMMAND_MPI
+#include "kernels/transport/mpi.hpp"
+#endif
+
+namespace slimpack::command {
+
+namespace {
+
+/// Prints steps as they are done, and the rest behind the last one; as JSON, everything then.
+void print(const TrainReport& report, std::size_t steps, bool json) {
+  const std::size_t done = report.steps.size();
+  if (json) {
+    if (done == steps) std::cout << to_json_text(report);
+    return;
+  }
+  if (done == 1) std::cout << step_heading();
+  std::cout << step_text(done, report.steps.back()) << std::flush;
+  if (done == steps) std::cout << summary_text(report);
+}
+
+template <kernels::Transport T>
+void train_on(T& transport, const Course& course, const TrainOptions& options) {
+  const auto on_step = [&](const TrainReport& report) { print(report, course.steps, options.json); };
+  if (options.number_bytes == sizeof(float)) {
+    train_rank<float>(transport, course, options, on_step);
+  } else {
+    train_rank<double>(transport, course, options, on_step);
+  }
+}
+
+/// A rank that stands still can't be ended and is left behind: it keeps what it works on.
+void train_on_threads(const TrainOptions& given) {
+  const auto options = std::make_shared<const TrainOptions>(given);
+  const auto course = std::make_shared<const Course>(make_course(given));
+  kernels::InProcessOptions transport;
+  transport.timeout = given.timeout;
+  const auto body = [options, course](kernels::InProcessTransport& t) {
+    try {
+      train_on(t, *course, *options);
+    } catch (const InvalidInput& error) {
+      throw InvalidInput(concat("rank ", t.rank(), ": ", error.what()));
+    }
+  };
+  try {
+    kernels::run_in_process(rank_count(course->plan(0)), body, transport);
+  } catch (const kernels::TransportError& error) {
+    throw InvalidInput(error.what());
+  }
+}
+
+#ifdef SLIMPACK_COMMAND_MPI
+int train_on_processes(const TrainOptions& options) {
+  kernels::MpiOptions transport;
+  transport.timeout = options.timeout;
+  return kernels::run_mpi([&](kernels::MpiTransport& t) { train_on(t, make_course(options), options); },
+                          transport);
+}
+#else
+int train_on_processes(const TrainOptions&) {
+  throw InvalidInput(
+      "this slimpack has no MPI; expected one built where MPI is found, or --transport threads");
+}
+#endif
+
+}  // namespace
+
+int train(const std::vector<std::string>& arguments) {
+  const auto options = train_options(arguments);
+  if (!options) return 0;
+  if (options->ranks == RankKind::mpi) return train_on_processes(*options);
+  train_on_threads(*options);
+  return 0;
+}
+
+}  // namespace slimpack::command
+
+#else
+
+namespace slimpack::command {
+
+int train(const std::vector<std::string>&) {
+  throw InvalidInput(
+      "this slimpack can't train: it was built without slimpack::kernels; expected a build that finds Eigen "
+      "3.4");
+}
+
+}  // namespace slimpack::command
+
+#endif

@@ -1,0 +1,231 @@
+#include "train_options.hpp"
+
+#include <unistd.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <span>
+
+#include "arguments.hpp"
+#include "cpu_cost.hpp"
+#include "kernels/model/memory.hpp"
+#include "plan_file.hpp"
+#include "planners.hpp"
+#include "retime.hpp"
+#include "slimpack/exec/program.hpp"
+#include "slimpack/plan/validate.hpp"
+
+namespace slimpack::command {
+
+namespace po = boost::program_options;
+
+namespace {
+
+po::options_description description() {
+  po::options_description training("Training");
+  training.add_options()("plan", po::value<std::string>()->value_name("FILE"),
+                         "train with this plan alone; - for standard input")(
+      "planner", po::value<std::string>()->default_value("slimpack"),
+      "without --plan: plans each step's batch")(
+      "steps", po::value<std::int64_t>()->value_name("N")->default_value(1), "optimiser steps")(
+      "real", po::value<std::string>()->default_value("float"), "numbers: float or double")(
+      "learning-rate", po::value<double>()->value_name("X")->default_value(1e-3), "of AdamW")(
+      "seed", po::value<std::int64_t>()->value_name("N")->default_value(1), "of weights and texts")(
+      "memory", po::value<double>()->value_name("BYTES"),
+      "that a stage may use; default: the machine's, divided by the number of ranks")(
+      "timeout", po::value<double>()->value_name("SECONDS")->default_value(60.0),
+      "after which a rank that others wait for is given up")(
+      "transport", po::value<std::string>()->default_value("auto"),
+      "ranks are threads of this process, or processes of an mpirun: threads, mpi, or auto")(
+      "json", "one JSON document at the end");
+  training.add(job_description({.model = "tiny", .device = "cpu", .needs_context = false}));
+  return training;
+}
+
+/// Options that mean something beside a plan file.
+bool fits_plan_file(const std::string& option) {
+  for (const auto* fits : {"plan",
+                           "steps",
+                           "real",
+                           "learning-rate",
+                           "seed",
+                           "memory",
+                           "timeout",
+                           "transport",
+                           "json",
+                           "quiet",
+                           "layers",
+                           "hidden",
+                           "heads",
+                           "kv-heads",
+                           "head-dim",
+                           "ffn",
+                           "vocab",
+                           "device",
+                           "peak-flops",
+                           "gemm-efficiency",
+                           "attention-forward",
+                           "attention-backward",
+                           "memory-bandwidth",
+                           "pack-overhead",
+                           "network-bandwidth",
+                           "network-latency",
+                           "nvlink-bandwidth",
+                           "nvlink-latency",
+                           "devices-per-node"}) {
+    if (option == fits) return true;
+  }
+  return false;
+}
+
+void check_plan_file_options(const po::variables_map& values) {
+  for (const auto& [name, value] : values) {
+    require(value.defaulted() || fits_plan_file(name), "--", name,
+            " is about planning; expected no such option beside --plan");
+  }
+}
+
+/// Whether this process was started by an mpirun: OpenMPI's, or one that speaks PMI.
+bool started_by_mpirun() {
+  for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_RANK"}) {
+    if (std::getenv(name) != nullptr) return true;
+  }
+  return false;
+}
+
+RankKind ranks_from(const std::string& transport) {
+  require(transport == "auto" || transport == "threads" || transport == "mpi", "--transport is '", transport,
+          "'; expected threads, mpi or auto");
+  if (transport == "auto") return started_by_mpirun() ? RankKind::mpi : RankKind::threads;
+  return transport == "mpi" ? RankKind::mpi : RankKind::threads;
+}
+
+double positive(const po::variables_map& values, const char* name, double most) {
+  const double value = values[name].as<double>();
+  require(value > 0.0 && value <= most, "--", name, " is ", value, "; expected a positive number up to ",
+          most);
+  return value;
+}
+
+std::int64_t at_least(const po::variables_map& values, const char* name, std::int64_t least) {
+  const auto value = values[name].as<std::int64_t>();
+  require(value >= least, "--", name, " is ", value, "; expected at least ", least);
+  return value;
+}
+
+/// The batches' job: a rank of the back end is a whole stage, so there is nothing to divide it among.
+JobOptions planning_options(const po::variables_map& values) {
+  require(values.count("context") != 0,
+          "--context is missing; expected --plan FILE, or --lengths FILE --context C and what else plans it");
+  JobOptions job = job_options(values);
+  require(job.job.layout.tp == 1 && job.job.layout.cp == 1, "tp is ", job.job.layout.tp, " and cp ",
+          job.job.layout.cp, "; expected 1 of each: each stage is one rank");
+  return job;
+}
+
+/// Of this machine; infinite where the system does not say.
+double machine_bytes() {
+  const long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
+  if (pages <= 0 || size <= 0) return std::numeric_limits<double>::infinity();
+  return static_cast<double>(pages) * static_cast<double>(size);
+}
+
+/// Merged packs go round in a ring unless Ulysses is asked for.
+bool by_heads(const TrainOptions& o) { return o.job.cost.exchange == ContextExchange::ulysses; }
+
+/// @param bytes that a stage may use.
+kernels::StageOptions stage_options(const TrainOptions& o, double bytes) {
+  return {.merged = by_heads(o) ? kernels::MergedAttention::heads : kernels::MergedAttention::ring,
+          .limit_bytes = bytes};
+}
+
+/// What `CpuStage` holds. The optimiser is sharded.
+kernels::CpuMemory memory_of(const TrainOptions& o, std::span<const std::int32_t> layers) {
+  return {o.job.job.model, layers, o.number_bytes, stage_options(o, o.memory_bytes),
+          2.0 / o.job.job.layout.dp};
+}
+
+/// The one place that decides which model of time predicts.
+CpuCost cost_of(const TrainOptions& o, const Transformer& model, std::span<const std::int32_t> layers,
+                std::size_t pipelines) {
+  return {model,     o.job.job.device, layers,
+          pipelines, o.number_bytes,   by_heads(o) ? ContextExchange::ulysses : ContextExchange::ring};
+}
+
+Course planned_course(const TrainOptions& o) {
+  const Job& job = o.job.job;
+  const Planner& planner = find_planner(o.planner);
+  const Lengths lengths = read_lengths_from(o.job.lengths);
+  require_batches(o.job, lengths, o.steps, "--steps");
+  const auto layers = split_layers(job.model.layers, job.layout.pp);
+  const CpuCost cost = cost_of(o, job.model, layers, static_cast<std::size_t>(job.layout.dp));
+  Course course{.model = job.model, .plans = {}, .steps = o.steps, .stage = {}};
+  for (std::size_t step = 0; step < o.steps; ++step) {
+    try {
+      Plan plan = planner.plan_on_cpu(batch(o.job, lengths, step), o.job, cost, memory_of(o, layers));
+      validate(plan);
+      course.plans.push_back(std::move(plan));
+    } catch (const InvalidInput& error) {
+      throw InvalidInput(with_line(error.what(), o.job, lengths, step));
+    }
+  }
+  return course;
+}
+
+Course course_of_file(const TrainOptions& o) {
+  Plan plan = read_plan_file(o.plan_file);
+  const auto found = violations(plan);
+  require(found.empty(), o.plan_file, " breaks the plan format in ", found.size(),
+          " places, the first: ", found.empty() ? "" : found.front(), "; expected none");
+  const Transformer model = model_from(o.values, plan.model);
+  validate(model);
+  const std::size_t pipelines = plan.pipelines.size();
+  const auto cost = [&](std::span<const std::int32_t> layers) {
+    return cost_of(o, model, layers, pipelines);
+  };
+  Course course{.model = model, .plans = {}, .steps = o.steps, .stage = {}};
+  course.plans.push_back(retimed(std::move(plan), model, o.job.job.device, cost));
+  return course;
+}
+
+}  // namespace
+
+std::optional<TrainOptions> train_options(const std::vector<std::string>& arguments) {
+  const auto values =
+      parse({"train", "--plan plan.json [options], or --lengths FILE --context C [options]", ""},
+            description(), arguments);
+  if (!values) return std::nullopt;
+  TrainOptions o;
+  o.values = *values;
+  o.planner = (*values)["planner"].as<std::string>();
+  if (values->count("plan") != 0) {
+    check_plan_file_options(*values);
+    o.plan_file = (*values)["plan"].as<std::string>();
+    o.job.job.device = device_from(*values);
+    o.job.cost.exchange = exchange_from(*values);
+    validate(o.job.job.device);
+  } else {
+    o.job = planning_options(*values);
+  }
+  const auto real = (*values)["real"].as<std::string>();
+  require(real == "float" || real == "double", "--real is '", real, "'; expected float or double");
+  o.number_bytes = real == "float" ? 4 : 8;
+  o.steps = static_cast<std::size_t>(at_least(*values, "steps", 1));
+  o.learning_rate = positive(*values, "learning-rate", std::numeric_limits<double>::max());
+  o.seed = static_cast<std::uint64_t>(at_least(*values, "seed", 0));
+  if (values->count("memory") != 0) o.memory_bytes = positive(*values, "memory", 1e18);
+  o.timeout = std::chrono::milliseconds(std::llround(std::ceil(1e3 * positive(*values, "timeout", 1e6))));
+  o.ranks = ranks_from((*values)["transport"].as<std::string>());
+  o.json = values->count("json") != 0;
+  return o;
+}
+
+Course make_course(const TrainOptions& options) {
+  Course course = options.plan_file.empty() ? planned_course(options) : course_of_file(options);
+  const auto ranks = static_cast<double>(rank_count(course.plan(0)));
+  const bool limited = std::isfinite(options.memory_bytes);
+  course.stage = stage_options(options, limited ? options.memory_bytes : machine_bytes() / ranks);
+  return course;
+}
+
+}  // namespace slimpack::command

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <boost/program_options.hpp>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "kernels/model/stage.hpp"
+#include "options.hpp"
+#include "slimpack/plan/plan.hpp"
+
+namespace slimpack::command {
+
+enum class RankKind : std::uint8_t { threads, mpi };
+
+/// What `train` is asked for.
+struct TrainOptions {
+  std::string plan_file;  ///< empty: batches are planned, by `planner`
+  std::string planner;
+  JobOptions job;  ///< of a plan file, only its device counts
+  std::size_t steps = 1;
+  double number_bytes = 4;  ///< 4: float, 8: double
+  double learning_rate = 1e-3;
+  std::uint64_t seed = 1;
+  double memory_bytes = std::numeric_limits<double>::infinity();  ///< that plans may use of a stage
+  std::chrono::milliseconds timeout{60'000};
+  RankKind ranks = RankKind::threads;
+  bool json = false;
+  boost::program_options::variables_map values;  ///< for what overrides a plan file's model
+};
+
+/// @returns nothing if help was asked for. @throws InvalidInput naming the option, and what would be
+/// accepted.
+std::optional<TrainOptions> train_options(const std::vector<std::string>& arguments);
+
+/// What is trained on: a valid plan for each step, or one for all, with what each is predicted to cost on
+/// this back end.
+struct Course {
+  Transformer model;
+  std::vector<Plan> plans;
+  std::size_t steps = 0;
+  kernels::StageOptions stage;  ///< with the memory that a stage may use
+
+  [[nodiscard]] const Plan& plan(std::size_t step) const { return plans[step % plans.size()]; }
+};
+
+/// Reads the plan, or plans successive batches.
+/// @throws InvalidInput if a plan is not valid or for another model, or a batch can't be planned.
+Course make_course(const TrainOptions& options);
+
+}  // namespace slimpack::command

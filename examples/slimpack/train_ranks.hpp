@@ -1,0 +1,122 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <span>
+#include <vector>
+
+#include "kernels/executor.hpp"
+#include "language.hpp"
+#include "train_options.hpp"
+#include "train_report.hpp"
+
+namespace slimpack::command {
+
+/// What rank 0 is told of a rank's step, as numbers: peak, prediction, then the seconds of each task in the
+/// order of the rank's stage.
+inline constexpr std::size_t numbers_before_tasks = 2;
+
+/// Sends a rank's figures to rank 0, which gets those of all ranks; others get nothing. All ranks have to
+/// call it.
+template <kernels::Transport T>
+[[nodiscard]] std::vector<std::vector<double>> gather_figures(T& transport, const Plan& plan,
+                                                              const kernels::StepReport& report) {
+  constexpr kernels::Tag tag = 0;
+  std::vector<double> own{report.peak_bytes, report.predicted_bytes};
+  for (const kernels::TaskRecord& task : report.tasks) own.push_back(task.seconds);
+  if (transport.rank() != 0) {
+    kernels::Request request = transport.isend(0, tag, std::as_bytes(std::span(own)));
+    transport.wait(request);
+    return {};
+  }
+  std::vector<std::vector<double>> all(transport.size());
+  std::vector<kernels::Request> requests;
+  const std::size_t stages = stages_per_pipeline(plan);
+  for (std::size_t rank = 1; rank < all.size(); ++rank) {
+    const RankPlace place = place_of(rank, stages);
+    all[rank].resize(numbers_before_tasks + plan.pipelines[place.pipeline].order[place.stage].size());
+    requests.push_back(transport.irecv(rank, tag, std::as_writable_bytes(std::span(all[rank]))));
+  }
+  all[0] = std::move(own);
+  kernels::wait_all(transport, std::span(requests));
+  return all;
+}
+
+/// Adds one rank's tasks of a step. A backward task's weight task adds to its time.
+inline void add_tasks(const Plan& plan, RankPlace place, std::span<const double> seconds,
+                      std::vector<TrainedTask>& tasks) {
+  const auto& order = plan.pipelines[place.pipeline].order[place.stage];
+  std::map<PackId, std::size_t> backward;
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    if (order[i].pass == Pass::weight) {
+      tasks[backward.at(order[i].pack)].seconds += seconds[i];
+      continue;
+    }
+    if (order[i].pass == Pass::backward) backward[order[i].pack] = tasks.size();
+    tasks.push_back({order[i].pass, seconds[i], plan.of(order[i].pass).seconds[order[i].pack][place.stage]});
+  }
+}
+
+/// Takes a step's figures in. @param figures of all ranks.
+inline void add_step(const Plan& plan, const kernels::StepReport& own,
+                     std::span<const std::vector<double>> figures, TrainReport& report) {
+  report.steps.push_back({.loss = own.loss,
+                          .seconds = own.seconds,
+                          .predicted_seconds = plan.step.seconds,
+                          .pipeline_seconds = own.pipeline_seconds,
+                          .predicted_pipeline_seconds = plan.step.pipeline_seconds});
+  if (report.steps.size() == 2) report.tasks.clear();
+  report.memory.resize(figures.size());
+  for (std::size_t rank = 0; rank < figures.size(); ++rank) {
+    const RankPlace place = place_of(rank, stages_per_pipeline(plan));
+    const std::span<const double> numbers(figures[rank]);
+    TrainedMemory& memory = report.memory[rank];
+    memory.place = place;
+    memory.peak_bytes = std::max(memory.peak_bytes, numbers[0]);
+    memory.predicted_bytes = std::max(memory.predicted_bytes, numbers[1]);
+    add_tasks(plan, place, numbers.subspan(numbers_before_tasks), report.tasks);
+  }
+}
+
+/// @throws InvalidInput if weights, gradients and the optimiser's moments alone exceed what a stage may use:
+/// then the system need not be asked for them.
+inline void require_room_for_weights(const Course& course, double number_bytes, std::size_t rank) {
+  const Plan& plan = course.plan(0);
+  const RankPlace place = place_of(rank, stages_per_pipeline(plan));
+  if (place.pipeline >= plan.pipelines.size()) return;  // the executor says what is wrong with that
+  const kernels::CpuMemory memory(course.model, plan.pipelines[place.pipeline].layers, number_bytes,
+                                  course.stage, 2.0 / static_cast<double>(plan.pipelines.size()));
+  const double bytes = memory.static_bytes(place.stage);
+  require(bytes <= course.stage.limit_bytes, "weights, gradients and optimiser of stage ", place.stage,
+          " take ", bytes, " bytes; expected at most ", course.stage.limit_bytes,
+          ": a smaller model (--hidden, --vocab, …) or more memory");
+}
+
+/// One rank's part in training. All ranks have to call it with the same arguments.
+/// @param on_step called on rank 0 behind each step with the report so far.
+/// @throws InvalidInput and TransportError as `RankExecutor`.
+template <class Real, kernels::Transport T, class OnStep>
+void train_rank(T& transport, const Course& course, const TrainOptions& options, OnStep&& on_step) {
+  const kernels::ExecutorOptions executor_options{.stage = course.stage,
+                                                  .init = {.seed = options.seed},
+                                                  .adamw = {.learning_rate = options.learning_rate}};
+  require_room_for_weights(course, sizeof(Real), transport.rank());
+  kernels::RankExecutor<kernels::CpuStage<Real>, T> executor(transport, course.model, course.plan(0),
+                                                             executor_options);
+  const Language language(course.model.vocab, options.seed);
+  TrainReport report{.entropy = language.entropy(), .steps = {}, .tasks = {}, .memory = {}};
+  std::uint64_t text = 0;
+  for (std::size_t step = 0; step < course.steps; ++step) {
+    const Plan& plan = course.plan(step);
+    const kernels::StepReport own = executor.step(plan, language.texts(text, plan.tokens));
+    text += plan.tokens.size();
+    const auto figures = gather_figures(transport, plan, own);
+    if (transport.rank() != 0) continue;
+    add_step(plan, own, figures, report);
+    on_step(report);
+  }
+}
+
+}  // namespace slimpack::command

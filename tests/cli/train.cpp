@@ -1,0 +1,125 @@
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <map>
+#include <random>
+#include <utility>
+#include <vector>
+
+#include "examples/slimpack/cpu_cost.hpp"
+#include "examples/slimpack/language.hpp"
+#include "examples/slimpack/retime.hpp"
+#include "slimpack/model/presets.hpp"
+#include "slimpack/plan/validate.hpp"
+#include "tests/exec/plans.hpp"
+
+using namespace slimpack;
+using command::CpuCost, command::Language;
+
+TEST_CASE("texts depend on their number alone, and a longer one begins as a shorter one") {
+  const Language language(50, 7), other(50, 8);
+  const auto texts = language.texts(3, std::vector<Tokens>{5, 40, 1, 200});
+  REQUIRE(texts.size() == 4);
+  const auto later = language.texts(4, std::vector<Tokens>{90, 1});
+  CHECK(std::equal(texts[1].begin(), texts[1].end(), later[0].begin()));
+  CHECK(later[1][0] == texts[2][0]);
+  const auto differ = other.texts(4, std::vector<Tokens>{90});
+  CHECK_FALSE(std::equal(later[0].begin(), later[0].end(), differ[0].begin()));
+  for (const std::int32_t id : texts.values()) CHECK((id >= 0 && id < 50));
+  CHECK(Language(1, 1).texts(0, std::vector<Tokens>{9})[0][8] == 0);
+  CHECK(Language(1, 1).entropy() == 0.0);
+}
+
+TEST_CASE("a model that knows all pairs of words reaches the language's entropy") {
+  constexpr std::int32_t words = 20;
+  for (const double noise : {0.0, 0.1, 0.5, 1.0}) {
+    INFO("noise " << noise);
+    const Language language(words, 5, noise);
+    std::map<std::pair<std::int32_t, std::int32_t>, double> pairs;
+    std::map<std::int32_t, double> firsts;
+    const auto texts = language.texts(0, std::vector<Tokens>(20, 20'000));
+    double count = 0.0;
+    for (std::size_t t = 0; t < texts.size(); ++t) {
+      for (std::size_t i = 1; i < texts[t].size(); ++i) {
+        ++pairs[{texts[t][i - 1], texts[t][i]}];
+        ++firsts[texts[t][i - 1]];
+        ++count;
+      }
+    }
+    double surprise = 0.0;
+    for (const auto& [pair, n] : pairs) surprise -= n / count * std::log(n / firsts[pair.first]);
+    CHECK(surprise == Approx(language.entropy()).margin(0.005));
+  }
+}
+
+TEST_CASE("the CPU's cost is the calibrated one, whatever stages hold") {
+  std::mt19937 random(3);
+  for (int round = 0; round < 200; ++round) {
+    INFO("round " << round);
+    Job job = oracle::random_job(random, 2, 1e9);
+    job.layout.tp = job.layout.cp = 1;
+    Device device = job.device;
+    device.peak_flops /= 2;  // the calibrated model counts 16-bit numbers
+    const auto layers = split_layers(job.model.layers, job.layout.pp);
+    std::vector<std::int32_t> again(layers.size());
+    for (std::size_t s = 0; s < layers.size(); ++s)
+      again[s] = static_cast<std::int32_t>(random() % std::size_t(layers[s] + 1));
+    const std::int32_t group = 1 + static_cast<std::int32_t>(random() % 3);
+    const bool heads = ulysses_possible(job.model, 1, group) && round % 2 == 0;
+    const auto exchange = heads ? ContextExchange::ulysses : ContextExchange::ring;
+    const auto expected =
+        CalibratedCost(job, {.exchange = exchange}).with_recompute(again).with_context_parallel(group);
+    const auto cost =
+        CpuCost(job.model, device, layers, 2, 2, exchange).with_recompute(again).with_context_parallel(group);
+    REQUIRE(cost.stages() == layers.size());
+    const Tokens begin = random() % 1000, end = begin + 1 + Tokens(random() % 1000);
+    for (const Pass pass : {Pass::forward, Pass::backward}) {
+      for (std::size_t s = 0; s < layers.size(); ++s) {
+        CHECK(cost.slice_seconds(s, begin, end, pass) ==
+              Approx(expected.slice_seconds(s, begin, end, pass)).epsilon(1e-9));
+        CHECK(cost.pack_seconds(s, pass) == expected.pack_seconds(s, pass));
+      }
+      CHECK(cost.transfer_seconds(end, pass) == Approx(expected.transfer_seconds(end, pass)).epsilon(1e-12));
+    }
+  }
+}
+
+TEST_CASE("a plan made with a cost model keeps its durations when it is timed by it again") {
+  std::mt19937 random(11);
+  for (int round = 0; round < 60; ++round) {
+    INFO("round " << round);
+    Job job = oracle::random_job(random, 1 + round % 4, 1e12);
+    job.layout.tp = job.layout.cp = 1;
+    const auto lengths = oracle::random_lengths(random, 4 + random() % 20, 1, 3000);
+    const auto cost = [&](std::span<const std::int32_t> layers) {
+      return CpuCost(job.model, job.device, layers, static_cast<std::size_t>(job.layout.dp), 4);
+    };
+    const Plan plan = plan_slimpack(lengths, job, cost(split_layers(job.model.layers, job.layout.pp)),
+                                    TransformerMemory(job), {.tile = 16});
+    const Plan again = command::retimed(plan, plan.model, plan.device, cost);
+    CHECK(again.step.seconds == Approx(plan.step.seconds).epsilon(1e-9));
+    CHECK(again.step.bubble_ratio == Approx(plan.step.bubble_ratio).margin(1e-9));
+    for (const Pass pass : {Pass::forward, Pass::backward}) {
+      for (std::size_t k = 0; k < plan.of(pass).packs.size(); ++k) {
+        CHECK(again.of(pass).transfer_seconds[k] == Approx(plan.of(pass).transfer_seconds[k]).epsilon(1e-9));
+        for (std::size_t s = 0; s < plan.of(pass).seconds[k].size(); ++s)
+          CHECK(again.of(pass).seconds[k][s] == Approx(plan.of(pass).seconds[k][s]).epsilon(1e-9));
+      }
+    }
+  }
+}
+
+TEST_CASE("plans of all kinds are valid for another model on another device") {
+  const Device cpu = device_preset("cpu");
+  slimpack::testing::for_each_plan(20, [&](const Plan& plan) {
+    Transformer model = transformer_preset("tiny");
+    model.layers = plan.model.layers;
+    const auto cost = [&](std::span<const std::int32_t> layers) {
+      return CpuCost(model, cpu, layers, plan.pipelines.size(), 8);
+    };
+    const Plan other = command::retimed(plan, model, cpu, cost);
+    CHECK(violations(other) == std::vector<std::string>{});
+    CHECK(other.model == model);
+    ++model.layers;
+    CHECK_THROWS_WITH(command::retimed(plan, model, cpu, cost), Catch::Contains("that the plan is for"));
+  });
+}

@@ -1,0 +1,161 @@
+#!/usr/bin/env bash
+# Trains with the slimpack command as a user would, on threads and under mpirun, and ends runs in every way that they
+# can end. Usage: train_test.sh BINARY LENGTHS [MPIRUN]
+set -uo pipefail
+slimpack=$1 lengths=$2 mpirun=${3-}
+source "$(dirname "$0")/checks.sh"
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
+if [[ -n $mpirun ]]; then export ASAN_OPTIONS=detect_leaks=0${ASAN_OPTIONS+:$ASAN_OPTIONS}; fi  # OpenMPI has many
+
+small=(--hidden 32 --heads 2 --kv-heads 1 --head-dim 16 --ffn 64 --vocab 64)
+batch=(--lengths "$lengths" --count 6 --context 200 --truncate --tile 16)
+train=("$slimpack" train "${batch[@]}" "${small[@]}")
+losses() { sed -n 's/.*"loss": \([^,]*\),.*/\1/p' "$folder/out"; }
+
+# same FILE FILE TOLERANCE: as many losses in both, which differ by no more, relatively.
+same() {
+  paste "$1" "$2" | awk -v most="$3" 'NF != 2 || ($1 - $2) ^ 2 > (most * $1) ^ 2 { bad = 1 } END { exit bad || NR == 0 }'
+}
+
+# The loss falls, and memory is as predicted.
+works "$slimpack" train "${batch[@]/#200/2000}" "${small[@]}" --dp 2 --pp 2 --steps 15 --learning-rate 1e-2 --json
+losses | awk 'NR == 1 { first = $1 } { last = $1 } END { exit !(NR == 15 && last < 0.9 * first) }' || fail "the loss does not fall: $(losses)"
+awk -F'[:,]' '/"peak_bytes"/ { peak = $2 } /"predicted_bytes"/ { n++; if (peak < $2 || peak > 1.05 * $2) bad = 1 }
+  END { exit bad || n != 4 }' "$folder/out" || fail "memory is not within 5 % of the prediction: $(cat "$folder/out")"
+for pass in forward backward; do
+  grep -A1 "\"$pass\": {" "$folder/out" | grep -q '"tasks": [1-9]' || fail "no $pass tasks"
+done
+works "${train[@]}" --steps 2
+grep -qE '^ +2 +[0-9.]+ +[0-9.]+ +[0-9.]+$' "$folder/out" || fail "no line of step 2: $(cat "$folder/out")"
+grep -q 'median error' "$folder/out" || fail "no summary"
+
+# The same model, however its steps are planned.
+same_losses() {  # TOLERANCE OPTION...: as with one rank
+  local tolerance=$1
+  shift
+  works "${train[@]}" --layers 4 --steps 3 --json "$@"
+  losses >"$folder/losses"
+  same "$folder/losses" "$folder/$tolerance" "$tolerance" || fail "$* trains another model: $(cat "$folder/losses")"
+}
+works "${train[@]}" --layers 4 --steps 3 --json
+losses >"$folder/1e-5"
+works "${train[@]}" --layers 4 --steps 3 --json --real double
+losses >"$folder/1e-10"
+! cmp -s "$folder/1e-5" "$folder/1e-10" || fail "float is double"
+same_losses 1e-10 --real double --dp 2 --pp 2
+same_losses 1e-10 --real double --dp 3 --pp 1 --planner megatron
+same_losses 1e-10 --real double --pp 4 --packs 5 --symmetric
+same_losses 1e-5 --dp 2 --pp 3 --packs 7
+cp "$folder/losses" "$folder/six.losses"
+
+# A sample that two pipelines hold together.
+merged=("$slimpack" train --lengths "$(file long '3000\n200\n150\n170\n')" --context 3000 --hidden 32 --heads 2 --kv-heads 2
+  --head-dim 16 --ffn 64 --vocab 64 --layers 4 --real double --json)
+works "${merged[@]}"
+losses >"$folder/merged"
+for exchange in ring ulysses; do
+  works "${merged[@]}" --dp 2 --pp 2 --memory 2e7 --exchange "$exchange"
+  losses >"$folder/losses"
+  same "$folder/losses" "$folder/merged" 1e-10 || fail "merged packs ($exchange) train another model: $(cat "$folder/losses")"
+done
+works "${train[@]}" --steps 3 --json --seed 2
+losses | cmp -s - "$folder/1e-5" && fail "the seed changes nothing"
+
+# A plan for other devices and another model.
+works "$slimpack" plan "${batch[@]}" --model llama-13b --layers 4 --dp 2 --pp 2 -o "$folder/plan.json"
+plan=("$slimpack" train --plan "$folder/plan.json" "${small[@]}")
+works "${plan[@]}" --steps 2 --json
+losses >"$folder/plan.losses"
+
+# Bad input.
+refuses "expected --plan FILE, or --lengths FILE --context C" "$slimpack" train
+refuses "--dp is about planning" "${plan[@]}" --dp 2
+refuses "the model has 5 layers; expected the 4 that the plan is for" "${plan[@]}" --layers 5
+refuses "kv_heads is 3; expected a divisor" "$slimpack" train --plan "$folder/plan.json" --kv-heads 3
+refuses "hidden is 0; expected a positive number" "$slimpack" train --plan "$folder/plan.json" --hidden 0
+refuses "can't read the plan '$folder/none.json'" "$slimpack" train --plan "$folder/none.json"
+head -c 1000 "$folder/plan.json" >"$folder/cut.json"
+refuses "not JSON" "$slimpack" train --plan "$folder/cut.json"
+sed 's/"F0","F1"/"F1","F0"/g' "$folder/plan.json" >"$folder/order.json"
+refuses "breaks the plan format in" "$slimpack" train --plan "$folder/order.json" "${small[@]}"
+refuses "weights, gradients and optimiser of stage" "${plan[@]}" --memory 1e3
+refuses "expected at most" "$slimpack" train --plan "$folder/plan.json" --hidden 2000000 --vocab 2000000
+refuses "expected at most 500000" "${plan[@]}" --memory 5e5
+refuses "expected less than the 1e-06 GB of a device" "${train[@]}" --memory 1e3
+refuses "nan; expected a finite number" "${plan[@]}" --steps 9 --learning-rate 1e30 --json
+refuses "expected a finite number" "${train[@]}" --steps 9 --learning-rate 1e200 --real double --json
+refuses "tp is 2 and cp 1; expected 1 of each" "${train[@]}" --tp 2
+refuses "--steps is 0; expected at least 1" "${train[@]}" --steps 0
+refuses "--steps is 99999; expected at most" "${train[@]}" --steps 99999
+refuses "--real is 'half'; expected float or double" "${train[@]}" --real half
+refuses "--learning-rate is -1; expected a positive number" "${train[@]}" --learning-rate -1
+refuses "--learning-rate is nan" "${train[@]}" --learning-rate nan
+refuses "--seed is -1; expected at least 0" "${train[@]}" --seed -1
+refuses "--memory is 0; expected a positive number" "${train[@]}" --memory 0
+refuses "--timeout is -2; expected a positive number" "${train[@]}" --timeout -2
+refuses "--transport is 'pigeon'; expected threads, mpi or auto" "${train[@]}" --transport pigeon
+refuses "unknown planner 'magic'" "${train[@]}" --planner magic
+
+# Under mpirun.
+mpi() {  # RANKS COMMAND...: leaves status, out and err
+  local ranks=$1
+  shift
+  timeout --kill-after=10 60 "$mpirun" -n "$ranks" "$@" >"$folder/out" 2>"$folder/err" </dev/null
+  status=$?
+  echo "$status" >"$folder/status"
+}
+all_refuse() {  # TEXT RANKS COMMAND...: mpirun ends with 2, nothing is printed, and every rank says it
+  local text=$1 ranks=$2
+  shift 2
+  mpi "$ranks" "$@"
+  [[ $status == 2 ]] || fail "mpirun ended with $status, expected 2: $*: $(cat "$folder/err")"
+  [[ ! -s $folder/out ]] || fail "wrote to standard output: $*"
+  for ((rank = 0; rank < ranks; ++rank)); do
+    grep -qE "^rank $rank: .*$text" "$folder/err" || fail "rank $rank does not say '$text': $(cat "$folder/err")"
+  done
+}
+by_rank() {  # COMMAND...: in which RANK stands for the rank
+  printf '%s' "$*" | sed 's/RANK/$OMPI_COMM_WORLD_RANK/g'
+}
+ends_when() {  # SIGNAL STATUS TEXT: rank 1 gets the signal in the middle of training
+  local signal=$1 expected=$2 text=$3 run
+  rm -f "$folder"/rank* "$folder/out"
+  mpi 4 bash -c "$(by_rank "echo \$\$ >$folder/rankRANK; exec" "${plan[*]}" --steps 1000000 --timeout 3)" &
+  run=$!
+  for ((i = 0; i < 300; ++i)); do
+    if grep -qE '^ +3 ' "$folder/out" 2>/dev/null; then break; fi
+    sleep 0.1
+  done
+  kill -"$signal" "$(cat "$folder/rank1")" || fail "there is no rank 1"
+  wait "$run"
+  [[ $(cat "$folder/status") == "$expected" ]] || fail "mpirun ended with $(cat "$folder/status"), expected $expected"
+  for rank in 0 2 3; do
+    grep -qE "^rank $rank: rank 1 \(.*\) $text" "$folder/err" || fail "rank $rank does not say that rank 1 $text: $(cat "$folder/err")"
+  done
+}
+if [[ -n $mpirun ]]; then
+  mpi 4 "${plan[@]}" --steps 2 --json
+  [[ $status == 0 && ! -s $folder/err ]] || fail "under mpirun: $status: $(cat "$folder/err")"
+  losses | cmp -s - "$folder/plan.losses" || fail "processes train otherwise than threads"
+  mpi 6 "${train[@]}" --layers 4 --steps 3 --json --dp 2 --pp 3 --packs 7
+  losses | cmp -s - "$folder/six.losses" || fail "processes train otherwise than threads"
+
+  all_refuse 'there are 3 ranks; expected the 4 that the plan is for' 3 "${plan[@]}"
+  all_refuse 'there are 5 ranks; expected the 4 that the plan is for' 5 "${plan[@]}"
+  all_refuse 'the loss of F[0-9] is -?nan; expected a finite number' 4 "${plan[@]}" --steps 9 --learning-rate 1e30 --json
+  all_refuse 'optimiser of stage .* take [0-9]* bytes; expected at most 1000' 4 "${plan[@]}" --memory 1e3
+  all_refuse 'breaks the plan format' 4 "$slimpack" train --plan "$folder/order.json" "${small[@]}"
+  works "$slimpack" plan "${batch[@]}" --first 6 --model llama-13b --layers 4 --dp 2 --pp 2 -o "$folder/plan3.json"
+  for rank in 0 1 2; do cp "$folder/plan.json" "$folder/plan$rank.json"; done
+  all_refuse 'ranks do not agree on the plan: rank 3 has' 4 \
+    bash -c "$(by_rank exec "$slimpack" train --plan "$folder/planRANK.json" "${small[@]}")"
+  rm "$folder/plan2.json"
+  all_refuse "can't read the plan '$folder/plan2.json'" 4 \
+    bash -c "$(by_rank exec "$slimpack" train --plan "$folder/planRANK.json" "${small[@]}")"
+
+  ends_when KILL 137 'is gone, its process has ended'
+  ends_when STOP 2 'does not answer'
+fi
+
+[[ $failed == 0 ]] && echo "all checks of training passed"
+exit $failed
