@@ -1,0 +1,159 @@
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "slimpack/core/error.hpp"
+#include "slimpack/cost/calibrated.hpp"
+#include "slimpack/cost/profile.hpp"
+#include "slimpack/model/transformer.hpp"
+
+namespace slimpack {
+
+/// What the end of a step depends on.
+struct MeasuredOptions {
+  std::int32_t replicas = 1;    ///< pipelines that exchange gradients
+  bool shard_optimiser = true;  ///< each replica updates its share of the weights (ZeRO-1)
+};
+
+/// Time by a machine's profile: a CostModel that recomputes, and a QuadraticCostModel where the profile's slices cost
+/// neither a constant nor a price per key. Stages are single devices; packs are not merged.
+class MeasuredCost {
+ public:
+  /// @param model of the same layers as the profile's; any number of them. @param layers held by each stage.
+  /// @throws InvalidInput if the profile or the model is impossible, the profile is of other layers, or the stages'
+  /// layers are not the model's.
+  MeasuredCost(Profile profile, const Transformer& model, std::span<const std::int32_t> layers,
+               MeasuredOptions options = {})
+      : options_(options), layers_(layers.begin(), layers.end()), recompute_(layers.size(), 0) {
+    validate(model);
+    validate(profile);
+    require_same_layers(profile, model);
+    profile.model = model;
+    profile_ = std::make_shared<const Profile>(std::move(profile));
+    require(options.replicas > 0, "replicas is ", options.replicas, "; expected a positive number");
+    require(!layers_.empty(), "there are no stages; expected at least one");
+    std::int64_t sum = 0;
+    for (std::size_t s = 0; s < layers_.size(); ++s) {
+      require(layers_[s] >= 0, "stage ", s, " has ", layers_[s], " layers; expected none or more");
+      sum += layers_[s];
+    }
+    require(sum == model.layers, "the stages hold ", sum, " layers; expected the ", model.layers,
+            " of model '", model.name, "'");
+    tabulate();
+  }
+
+  /// Of this model.
+  [[nodiscard]] const Profile& profile() const { return *profile_; }
+  [[nodiscard]] std::size_t stages() const { return layers_.size(); }
+  [[nodiscard]] std::span<const std::int32_t> layers() const { return layers_; }
+
+  /// All that a pack takes on a stage.
+  [[nodiscard]] const PackRates& rates(std::size_t stage, Pass pass) const {
+    return table_[2 * stage + index(pass)];
+  }
+
+  /// Time of `[begin, end)` on a stage, in seconds. O(1).
+  [[nodiscard]] double slice_seconds(std::size_t stage, Tokens begin, Tokens end, Pass pass) const {
+    return rates(stage, pass).slice_seconds(begin, end);
+  }
+
+  [[nodiscard]] double pack_seconds(std::size_t stage, Pass pass) const {
+    return rates(stage, pass).per_pack;
+  }
+
+  /// Hidden states of a pack (or their gradients) to the neighbouring stage.
+  [[nodiscard]] double transfer_seconds(Tokens tokens, Pass) const {
+    return profile_->transfer.seconds(static_cast<double>(tokens) * profile_->model.hidden *
+                                      profile_->real_bytes);
+  }
+
+  /// Sum of `slice_seconds` over all stages. O(1).
+  [[nodiscard]] double pipeline_seconds(Tokens begin, Tokens end, Pass pass) const {
+    return totals_[index(pass)].slice_seconds(begin, end);
+  }
+
+  [[nodiscard]] SliceCoefficients coefficients(std::size_t stage, Pass pass) const {
+    return polynomial(rates(stage, pass));
+  }
+
+  /// Sum of `coefficients` over all stages.
+  [[nodiscard]] const SliceCoefficients& pipeline_coefficients(Pass pass) const {
+    return polynomials_[index(pass)];
+  }
+
+  /// Whether `coefficients` is the whole time of a slice.
+  [[nodiscard]] bool is_quadratic() const { return totals_[0].is_quadratic() && totals_[1].is_quadratic(); }
+
+  /// The same model with `layers[stage]` layers of each stage computed again in the backward pass.
+  /// @throws InvalidInput if a stage has fewer layers, or another number of stages is given.
+  [[nodiscard]] MeasuredCost with_recompute(std::span<const std::int32_t> layers) const {
+    require(layers.size() == stages(), "recompute lists ", layers.size(), " stages; expected ", stages());
+    MeasuredCost copy = *this;
+    for (std::size_t s = 0; s < stages(); ++s) {
+      require(layers[s] >= 0 && layers[s] <= layers_[s], "recompute on stage ", s, " is ", layers[s],
+              "; expected 0 to ", layers_[s], " layers");
+      copy.recompute_[s] = layers[s];
+    }
+    copy.tabulate();
+    return copy;
+  }
+
+  /// Exchange of gradients and weights among the replicas in a ring, and the optimiser's step, on the slowest stage.
+  [[nodiscard]] double sync_seconds() const {
+    double most = 0.0;
+    for (std::size_t s = 0; s < stages(); ++s) most = std::max(most, stage_weights(s));
+    const double replicas = options_.replicas;
+    const double own = options_.shard_optimiser ? most / replicas : most;
+    const double rounds = 2.0 * (replicas - 1.0);
+    return rounds * profile_->transfer.seconds(most / replicas * profile_->real_bytes) +
+           own * profile_->optimiser_seconds_per_parameter;
+  }
+
+ private:
+  [[nodiscard]] static constexpr std::size_t index(Pass pass) { return pass == Pass::forward ? 0 : 1; }
+  [[nodiscard]] static constexpr SliceCoefficients polynomial(const PackRates& r) {
+    return {r.per_token, r.per_twice_pair};
+  }
+
+  [[nodiscard]] double stage_weights(std::size_t s) const {
+    const Transformer& model = profile_->model;
+    const double ends = embedding_parameters(model);
+    return layers_[s] * layer_parameters(model) + (s == 0 ? ends : 0.0) +
+           (s + 1 == stages() ? ends + model.hidden : 0.0);
+  }
+
+  void tabulate() {
+    table_.assign(2 * stages(), {});
+    for (const Pass pass : {Pass::forward, Pass::backward}) {
+      const PassRates& of = profile_->of(pass);
+      PackRates& total = totals_[index(pass)];
+      total = {};
+      for (std::size_t s = 0; s < stages(); ++s) {
+        PackRates& stage = table_[2 * s + index(pass)];
+        stage = of.stage;
+        stage += static_cast<double>(layers_[s]) * of.layer;
+        if (s == 0) stage += of.first;
+        if (s + 1 == stages()) stage += of.last;
+        if (pass == Pass::backward) stage += static_cast<double>(recompute_[s]) * profile_->recompute;
+        total += stage;
+      }
+      polynomials_[index(pass)] = polynomial(total);
+    }
+  }
+
+  std::shared_ptr<const Profile> profile_;  // never changed: planners copy cost models often
+  MeasuredOptions options_;
+  std::vector<std::int32_t> layers_, recompute_;
+  std::vector<PackRates> table_;  // [stage][forward, backward]
+  std::array<PackRates, 2> totals_;
+  std::array<SliceCoefficients, 2> polynomials_;
+};
+
+}  // namespace slimpack

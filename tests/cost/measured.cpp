@@ -1,0 +1,248 @@
+#include "slimpack/cost/measured.hpp"
+
+#include <catch2/catch.hpp>
+#include <random>
+#include <vector>
+
+#include "slimpack/cost/inverse.hpp"
+#include "slimpack/cost/packs.hpp"
+
+#ifdef SLIMPACK_TEST_EIGEN
+#include "slimpack/cost/profile_fit.hpp"
+#endif
+
+using namespace slimpack;
+
+static_assert(CostModel<MeasuredCost>);
+static_assert(QuadraticCostModel<MeasuredCost>);
+static_assert(RecomputingCostModel<MeasuredCost>);
+static_assert(!MergeableCostModel<MeasuredCost>);
+
+namespace {
+
+Transformer model() { return {"tiny", 5, 64, 4, 2, 16, 96, 300}; }
+
+/// A machine with known constants. @param slices whether slices and keys have a price.
+Profile machine(unsigned seed, bool slices) {
+  std::mt19937 random(seed);
+  const auto number = [&](double size) {
+    return size * std::uniform_real_distribution<double>(0.5, 2.0)(random);
+  };
+  const auto rates = [&] {
+    return PackRates{.per_pack = number(2e-5),
+                     .per_slice = slices ? number(3e-6) : 0.0,
+                     .per_key = slices ? number(5e-9) : 0.0,
+                     .per_token = number(1e-6),
+                     .per_twice_pair = number(1e-9)};
+  };
+  const auto end = [&](double per_pack, double per_token) {
+    return PackRates{.per_pack = number(per_pack), .per_token = number(per_token)};
+  };
+  const auto pass = [&] {
+    return PassRates{
+        .layer = rates(), .stage = end(1e-5, 1e-8), .first = end(2e-6, 2e-8), .last = end(1e-5, 2e-6)};
+  };
+  return {.model = model(),
+          .real_bytes = 4,
+          .machine = "made up",
+          .date = "2025-01-31",
+          .forward = pass(),
+          .backward = pass(),
+          .recompute = rates(),
+          .transfer = {.bandwidth = 1e9, .latency = 2e-6},
+          .optimiser_seconds_per_parameter = 1e-9,
+          .operators = {{"rms_norm", 1e-10}},
+          .fit = {10, 0.01, 0.02},
+          .held_out = {5, 0.02, 0.04}};
+}
+
+}  // namespace
+
+TEST_CASE("a measured stage costs what its layers, its ends and its recomputation cost") {
+  for (unsigned seed = 1; seed <= 20; ++seed) {
+    INFO("seed " << seed);
+    const Profile p = machine(seed, seed % 2 == 0);
+    const std::vector<std::int32_t> layers{2, 0, 3};
+    const MeasuredCost cost(p, model(), layers);
+    const Slice slices[] = {{0, 0, 100}, {1, 300, 512}};
+    const auto sum = [&](const MeasuredCost& of, std::size_t stage, Pass pass) {
+      double seconds = of.pack_seconds(stage, pass);
+      for (const Slice& s : slices) seconds += of.slice_seconds(stage, s.begin, s.end, pass);
+      return seconds;
+    };
+    CHECK(sum(cost, 0, Pass::forward) ==
+          Approx(p.forward.stage.seconds(slices) + 2 * p.forward.layer.seconds(slices) +
+                 p.forward.first.seconds(slices))
+              .epsilon(1e-12));
+    CHECK(sum(cost, 1, Pass::backward) == Approx(p.backward.stage.seconds(slices)).epsilon(1e-12));
+    CHECK(sum(cost, 2, Pass::forward) ==
+          Approx(p.forward.stage.seconds(slices) + 3 * p.forward.layer.seconds(slices) +
+                 p.forward.last.seconds(slices))
+              .epsilon(1e-12));
+    const MeasuredCost again = cost.with_recompute(std::vector<std::int32_t>{0, 0, 2});
+    CHECK(sum(again, 2, Pass::backward) - sum(cost, 2, Pass::backward) ==
+          Approx(2 * p.recompute.seconds(slices)).epsilon(1e-9));
+    CHECK(sum(again, 2, Pass::forward) == sum(cost, 2, Pass::forward));
+    CHECK(sum(again, 0, Pass::backward) == sum(cost, 0, Pass::backward));
+    for (const Pass pass : {Pass::forward, Pass::backward}) {
+      double pipeline = 0.0;
+      for (std::size_t s = 0; s < 3; ++s) pipeline += cost.slice_seconds(s, 7, 4000, pass);
+      CHECK(cost.pipeline_seconds(7, 4000, pass) == Approx(pipeline).epsilon(1e-12));
+      CHECK(cost.pipeline_seconds(7, 900, pass) + cost.pipeline_seconds(900, 4000, pass) >=
+            pipeline * (1 - 1e-12));
+      CHECK(cost.slice_seconds(0, 9, 9, pass) == 0.0);
+    }
+    CHECK(cost.is_quadratic() == (seed % 2 == 1));
+    CHECK(cost.transfer_seconds(1000, Pass::backward) == Approx(2e-6 + 1000 * 64 * 4 / 1e9));
+  }
+}
+
+TEST_CASE("budgets invert with and without prices of slices") {
+  std::mt19937 random(5);
+  for (int i = 0; i < 300; ++i) {
+    const std::vector<std::int32_t> layers{3, 2};
+    const MeasuredCost cost(machine(static_cast<unsigned>(i), i % 4 < 2), model(), layers);
+    const Pass pass = i % 2 == 0 ? Pass::forward : Pass::backward;
+    const Tokens length = std::uniform_int_distribution<Tokens>(1, 100000)(random);
+    const Tokens at = std::uniform_int_distribution<Tokens>(0, length)(random);
+    const double budget =
+        cost.pipeline_seconds(0, length, pass) * std::uniform_real_distribution<double>(0.0, 1.1)(random);
+    INFO("case " << i << ": " << at << " of " << length << " within " << budget);
+    const Tokens end = longest_slice(cost, at, length, budget, pass);
+    CHECK(cost.pipeline_seconds(at, end, pass) <= budget);
+    CHECK((end == length || cost.pipeline_seconds(at, end + 1, pass) > budget));
+    const Tokens begin = longest_slice_before(cost, at, 0, budget, pass);
+    CHECK(cost.pipeline_seconds(begin, at, pass) <= budget);
+    CHECK((begin == 0 || cost.pipeline_seconds(begin - 1, at, pass) > budget));
+  }
+}
+
+TEST_CASE("a step ends with the exchange of gradients and the optimiser of the slowest stage") {
+  const std::vector<std::int32_t> layers{5};
+  const Profile p = machine(1, true);
+  const double weights = parameters(model());
+  CHECK(MeasuredCost(p, model(), layers).sync_seconds() == Approx(weights * 1e-9));
+  CHECK(MeasuredCost(p, model(), layers, {.replicas = 4}).sync_seconds() ==
+        Approx(6 * (2e-6 + weights / 4 * 4 / 1e9) + weights / 4 * 1e-9));
+  CHECK(MeasuredCost(p, model(), layers, {.replicas = 4, .shard_optimiser = false}).sync_seconds() ==
+        Approx(6 * (2e-6 + weights / 4 * 4 / 1e9) + weights * 1e-9));
+}
+
+TEST_CASE("profiles that do not fit are refused") {
+  const std::vector<std::int32_t> layers{3, 2};
+  const Profile good = machine(1, true);
+  Transformer other = model();
+  other.ffn = 100;
+  CHECK_THROWS_WITH(MeasuredCost(good, other, layers), Catch::Contains("ffn 96, but model 'tiny' has 100"));
+  other = model();
+  other.layers = 7;
+  CHECK_THROWS_WITH(MeasuredCost(good, other, layers), Catch::Contains("5 layers; expected the 7"));
+  CHECK_NOTHROW(MeasuredCost(good, other, std::vector<std::int32_t>{3, 4}));
+  Profile bad = good;
+  bad.backward.last.per_key = -1e-9;
+  CHECK_THROWS_WITH(MeasuredCost(bad, model(), layers), Catch::Contains("backward.last.per_key is -1e-09"));
+  bad = good;
+  bad.recompute.per_pack = std::numeric_limits<double>::quiet_NaN();
+  CHECK_THROWS_WITH(MeasuredCost(bad, model(), layers), Catch::Contains("recompute.per_pack is nan"));
+  bad = good;
+  bad.forward.layer.per_token = 0.0;
+  CHECK_THROWS_WITH(MeasuredCost(bad, model(), layers), Catch::Contains("forward.layer.per_token is 0"));
+  bad = good;
+  bad.transfer.bandwidth = 0.0;
+  CHECK_THROWS_WITH(MeasuredCost(bad, model(), layers), Catch::Contains("transfer.bandwidth is 0"));
+  CHECK_THROWS_WITH(MeasuredCost(good, model(), layers, {.replicas = 0}), Catch::Contains("replicas is 0"));
+  const MeasuredCost cost(good, model(), layers);
+  CHECK_THROWS_WITH(cost.with_recompute(std::vector<std::int32_t>{4, 0}),
+                    Catch::Contains("stage 0 is 4; expected 0 to 3"));
+  CHECK_THROWS_WITH(cost.with_recompute(std::vector<std::int32_t>{4}), Catch::Contains("expected 2"));
+}
+
+#ifdef SLIMPACK_TEST_EIGEN
+namespace {
+
+/// Tasks on all kinds of stages, priced by a machine.
+std::vector<MeasuredTask> tasks(const Profile& machine, unsigned seed, double noise) {
+  std::mt19937 random(seed);
+  std::normal_distribution<double> error(1.0, std::max(noise, 1e-12));
+  std::vector<MeasuredTask> out;
+  for (int i = 0; i < 200; ++i) {
+    MeasuredTask task{.pass = i % 2 == 0 ? Pass::forward : Pass::backward,
+                      .layers = 1 + i / 2 % 3,
+                      .first = i % 7 == 0 || i % 7 == 1,
+                      .last = i % 5 == 0 || i % 5 == 1};
+    if (i % 2 == 1) task.recompute_layers = i / 6 % (task.layers + 1);
+    for (unsigned n = 1 + random() % 4; n > 0; --n) {
+      const Tokens begin = random() % 3 == 0 ? 0 : Tokens(random() % 4000);
+      task.slices.push_back({0, begin, begin + 1 + Tokens(random() % 1000)});
+    }
+    task.seconds = predicted_seconds(machine, task) * (noise > 0.0 ? error(random) : 1.0);
+    out.push_back(std::move(task));
+  }
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("a fit recovers a machine's constants") {
+  for (unsigned seed = 1; seed <= 30; ++seed) {
+    INFO("seed " << seed);
+    const Profile truth = machine(seed, seed % 3 != 0);
+    Profile found;
+    fit_tasks(tasks(truth, seed, 0.0), found);
+    const auto same = [&](const PackRates& a, const PackRates& b) {
+      const double to[] = {a.per_pack, a.per_slice, a.per_key, a.per_token, a.per_twice_pair};
+      std::size_t i = 0;
+      visit_rates(b, [&](const char* name, double value) {
+        INFO(name);
+        CHECK(to[i] == Approx(value).epsilon(1e-6).margin(1e-15));
+        ++i;
+      });
+    };
+    visit_parts(truth.forward, [&](const char* name, const PackRates& rates) {
+      INFO("forward " << name);
+      visit_parts(found.forward, [&](const std::string& other, const PackRates& r) {
+        if (other == name) same(r, rates);
+      });
+    });
+    visit_parts(truth.backward, [&](const char* name, const PackRates& rates) {
+      INFO("backward " << name);
+      visit_parts(found.backward, [&](const std::string& other, const PackRates& r) {
+        if (other == name) same(r, rates);
+      });
+    });
+    same(found.recompute, truth.recompute);
+    CHECK(found.fit.worst < 1e-9);
+    CHECK(found.fit.tasks == 200);
+  }
+}
+
+TEST_CASE("a fit of noisy times predicts others and has no negative rate") {
+  for (unsigned seed = 1; seed <= 30; ++seed) {
+    INFO("seed " << seed);
+    const Profile truth = machine(seed, true);
+    Profile found = truth;
+    fit_tasks(tasks(truth, seed, 0.05), found);
+    CHECK_NOTHROW(validate(found));
+    CHECK(found.fit.median > 0.005);
+    CHECK(found.fit.median < 0.08);
+    CHECK(found.fit.worst >= found.fit.median);
+    CHECK(prediction_error(found, tasks(truth, seed + 100, 0.0)).median < 0.05);
+  }
+}
+
+TEST_CASE("measurements that say too little are refused") {
+  Profile found;
+  const MeasuredTask forward{.layers = 1, .slices = {{0, 0, 5}}, .seconds = 1.0};
+  MeasuredTask backward = forward;
+  backward.pass = Pass::backward;
+  CHECK_THROWS_WITH(fit_tasks(std::vector{forward}, found), Catch::Contains("no measured backward tasks"));
+  CHECK_THROWS_WITH(fit_tasks(std::vector{backward}, found), Catch::Contains("no measured forward tasks"));
+  CHECK_NOTHROW(fit_tasks(std::vector{forward, backward}, found));
+  backward.seconds = 0.0;
+  CHECK_THROWS_WITH(fit_tasks(std::vector{forward, backward}, found),
+                    Catch::Contains("measured task 1 has 0 seconds"));
+  backward.seconds = 1.0;
+  backward.slices[0].end = 0;
+  CHECK_THROWS_WITH(fit_tasks(std::vector{forward, backward}, found), Catch::Contains("slice [0, 0)"));
+}
+#endif
