@@ -58,7 +58,7 @@ struct PackRates {
 /// What a pass takes on a stage: `stage` once, `layer` for each of its layers, `first` and `last` on the stages
 /// that hold the embedding and the head.
 struct PassRates {
-  PackRates layer, stage, first, last;
+  PackRates layer = {}, stage = {}, first = {}, last = {};
 
   friend bool operator==(const PassRates&, const PassRates&) = default;
 };

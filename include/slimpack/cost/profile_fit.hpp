@@ -10,20 +10,10 @@
 
 #include "slimpack/core/error.hpp"
 #include "slimpack/core/packs.hpp"
+#include "slimpack/cost/measured_task.hpp"
 #include "slimpack/cost/profile.hpp"
 
 namespace slimpack {
-
-/// What a task took on some stage.
-struct MeasuredTask {
-  Pass pass = Pass::forward;
-  std::int32_t layers = 0;
-  std::int32_t recompute_layers = 0;  ///< backward only
-  bool first = false;                 ///< the stage holds the embedding
-  bool last = false;                  ///< the stage holds the head
-  std::vector<Slice> slices = {};
-  double seconds = 0.0;
-};
 
 namespace detail {
 
@@ -122,34 +112,6 @@ inline void fit_pass(std::span<const MeasuredTask> tasks, Pass pass, Profile& pr
 }
 
 }  // namespace detail
-
-/// What a profile predicts for a task.
-[[nodiscard]] inline double predicted_seconds(const Profile& profile, const MeasuredTask& task) {
-  const PassRates& pass = profile.of(task.pass);
-  PackRates rates = pass.stage;
-  rates += static_cast<double>(task.layers) * pass.layer;
-  if (task.first) rates += pass.first;
-  if (task.last) rates += pass.last;
-  if (task.pass == Pass::backward) {
-    rates += static_cast<double>(task.recompute_layers) * profile.recompute;
-  }
-  return rates.seconds(task.slices);
-}
-
-/// Relative errors of what a profile predicts for tasks. O(tasks).
-[[nodiscard]] inline PredictionError prediction_error(const Profile& profile,
-                                                      std::span<const MeasuredTask> tasks) {
-  if (tasks.empty()) return {};
-  std::vector<double> errors;
-  for (const MeasuredTask& task : tasks) {
-    errors.push_back(std::abs(predicted_seconds(profile, task) / task.seconds - 1.0));
-  }
-  const auto middle = errors.begin() + static_cast<std::ptrdiff_t>(errors.size() / 2);
-  std::nth_element(errors.begin(), middle, errors.end());
-  return {.tasks = static_cast<std::int64_t>(errors.size()),
-          .median = *middle,
-          .worst = *std::max_element(errors.begin(), errors.end())};
-}
 
 /// Finds the rates of forward and backward tasks and of recomputation: least squares of relative errors, no rate
 /// negative. Rates of what no task has (a first stage, say) are zero.
