@@ -6,64 +6,26 @@
 
 #include "slimpack/cost/inverse.hpp"
 #include "slimpack/cost/packs.hpp"
+#include "tests/cost/random_profile.hpp"
 
 #ifdef SLIMPACK_TEST_EIGEN
 #include "slimpack/cost/profile_fit.hpp"
 #endif
 
 using namespace slimpack;
+using slimpack::testing::machine, slimpack::testing::profiled_model;
 
 static_assert(CostModel<MeasuredCost>);
 static_assert(QuadraticCostModel<MeasuredCost>);
 static_assert(RecomputingCostModel<MeasuredCost>);
 static_assert(!MergeableCostModel<MeasuredCost>);
 
-namespace {
-
-Transformer model() { return {"tiny", 5, 64, 4, 2, 16, 96, 300}; }
-
-/// A machine with known constants. @param slices whether slices and keys have a price.
-Profile machine(unsigned seed, bool slices) {
-  std::mt19937 random(seed);
-  const auto number = [&](double size) {
-    return size * std::uniform_real_distribution<double>(0.5, 2.0)(random);
-  };
-  const auto rates = [&] {
-    return PackRates{.per_pack = number(2e-5),
-                     .per_slice = slices ? number(3e-6) : 0.0,
-                     .per_key = slices ? number(5e-9) : 0.0,
-                     .per_token = number(1e-6),
-                     .per_twice_pair = number(1e-9)};
-  };
-  const auto end = [&](double per_pack, double per_token) {
-    return PackRates{.per_pack = number(per_pack), .per_token = number(per_token)};
-  };
-  const auto pass = [&] {
-    return PassRates{
-        .layer = rates(), .stage = end(1e-5, 1e-8), .first = end(2e-6, 2e-8), .last = end(1e-5, 2e-6)};
-  };
-  return {.model = model(),
-          .real_bytes = 4,
-          .machine = "made up",
-          .date = "2025-01-31",
-          .forward = pass(),
-          .backward = pass(),
-          .recompute = rates(),
-          .transfer = {.bandwidth = 1e9, .latency = 2e-6},
-          .optimiser_seconds_per_parameter = 1e-9,
-          .operators = {{"rms_norm", 1e-10}},
-          .fit = {10, 0.01, 0.02},
-          .held_out = {5, 0.02, 0.04}};
-}
-
-}  // namespace
-
 TEST_CASE("a measured stage costs what its layers, its ends and its recomputation cost") {
   for (unsigned seed = 1; seed <= 20; ++seed) {
     INFO("seed " << seed);
     const Profile p = machine(seed, seed % 2 == 0);
     const std::vector<std::int32_t> layers{2, 0, 3};
-    const MeasuredCost cost(p, model(), layers);
+    const MeasuredCost cost(p, profiled_model(), layers);
     const Slice slices[] = {{0, 0, 100}, {1, 300, 512}};
     const auto sum = [&](const MeasuredCost& of, std::size_t stage, Pass pass) {
       double seconds = of.pack_seconds(stage, pass);
@@ -101,7 +63,7 @@ TEST_CASE("budgets invert with and without prices of slices") {
   std::mt19937 random(5);
   for (int i = 0; i < 300; ++i) {
     const std::vector<std::int32_t> layers{3, 2};
-    const MeasuredCost cost(machine(static_cast<unsigned>(i), i % 4 < 2), model(), layers);
+    const MeasuredCost cost(machine(static_cast<unsigned>(i), i % 4 < 2), profiled_model(), layers);
     const Pass pass = i % 2 == 0 ? Pass::forward : Pass::backward;
     const Tokens length = std::uniform_int_distribution<Tokens>(1, 100000)(random);
     const Tokens at = std::uniform_int_distribution<Tokens>(0, length)(random);
@@ -120,38 +82,42 @@ TEST_CASE("budgets invert with and without prices of slices") {
 TEST_CASE("a step ends with the exchange of gradients and the optimiser of the slowest stage") {
   const std::vector<std::int32_t> layers{5};
   const Profile p = machine(1, true);
-  const double weights = parameters(model());
-  CHECK(MeasuredCost(p, model(), layers).sync_seconds() == Approx(weights * 1e-9));
-  CHECK(MeasuredCost(p, model(), layers, {.replicas = 4}).sync_seconds() ==
+  const double weights = parameters(profiled_model());
+  CHECK(MeasuredCost(p, profiled_model(), layers).sync_seconds() == Approx(weights * 1e-9));
+  CHECK(MeasuredCost(p, profiled_model(), layers, {.replicas = 4}).sync_seconds() ==
         Approx(6 * (2e-6 + weights / 4 * 4 / 1e9) + weights / 4 * 1e-9));
-  CHECK(MeasuredCost(p, model(), layers, {.replicas = 4, .shard_optimiser = false}).sync_seconds() ==
+  CHECK(MeasuredCost(p, profiled_model(), layers, {.replicas = 4, .shard_optimiser = false}).sync_seconds() ==
         Approx(6 * (2e-6 + weights / 4 * 4 / 1e9) + weights * 1e-9));
 }
 
 TEST_CASE("profiles that do not fit are refused") {
   const std::vector<std::int32_t> layers{3, 2};
   const Profile good = machine(1, true);
-  Transformer other = model();
+  Transformer other = profiled_model();
   other.ffn = 100;
   CHECK_THROWS_WITH(MeasuredCost(good, other, layers), Catch::Contains("ffn 96, but model 'tiny' has 100"));
-  other = model();
+  other = profiled_model();
   other.layers = 7;
   CHECK_THROWS_WITH(MeasuredCost(good, other, layers), Catch::Contains("5 layers; expected the 7"));
   CHECK_NOTHROW(MeasuredCost(good, other, std::vector<std::int32_t>{3, 4}));
   Profile bad = good;
   bad.backward.last.per_key = -1e-9;
-  CHECK_THROWS_WITH(MeasuredCost(bad, model(), layers), Catch::Contains("backward.last.per_key is -1e-09"));
+  CHECK_THROWS_WITH(MeasuredCost(bad, profiled_model(), layers),
+                    Catch::Contains("backward.last.per_key is -1e-09"));
   bad = good;
   bad.recompute.per_pack = std::numeric_limits<double>::quiet_NaN();
-  CHECK_THROWS_WITH(MeasuredCost(bad, model(), layers), Catch::Contains("recompute.per_pack is nan"));
+  CHECK_THROWS_WITH(MeasuredCost(bad, profiled_model(), layers),
+                    Catch::Contains("recompute.per_pack is nan"));
   bad = good;
   bad.forward.layer.per_token = 0.0;
-  CHECK_THROWS_WITH(MeasuredCost(bad, model(), layers), Catch::Contains("forward.layer.per_token is 0"));
+  CHECK_THROWS_WITH(MeasuredCost(bad, profiled_model(), layers),
+                    Catch::Contains("forward.layer.per_token is 0"));
   bad = good;
   bad.transfer.bandwidth = 0.0;
-  CHECK_THROWS_WITH(MeasuredCost(bad, model(), layers), Catch::Contains("transfer.bandwidth is 0"));
-  CHECK_THROWS_WITH(MeasuredCost(good, model(), layers, {.replicas = 0}), Catch::Contains("replicas is 0"));
-  const MeasuredCost cost(good, model(), layers);
+  CHECK_THROWS_WITH(MeasuredCost(bad, profiled_model(), layers), Catch::Contains("transfer.bandwidth is 0"));
+  CHECK_THROWS_WITH(MeasuredCost(good, profiled_model(), layers, {.replicas = 0}),
+                    Catch::Contains("replicas is 0"));
+  const MeasuredCost cost(good, profiled_model(), layers);
   CHECK_THROWS_WITH(cost.with_recompute(std::vector<std::int32_t>{4, 0}),
                     Catch::Contains("stage 0 is 4; expected 0 to 3"));
   CHECK_THROWS_WITH(cost.with_recompute(std::vector<std::int32_t>{4}), Catch::Contains("expected 2"));

@@ -1,0 +1,188 @@
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "slimpack/core/error.hpp"
+#include "slimpack/cost/profile.hpp"
+
+namespace slimpack {
+
+namespace detail {
+
+/// Calls `visit(name, size)` for each size of a transformer.
+template <class AnyTransformer, class Visit>
+void visit_sizes(AnyTransformer& m, Visit&& visit) {
+  visit("layers", m.layers);
+  visit("hidden", m.hidden);
+  visit("heads", m.heads);
+  visit("kv_heads", m.kv_heads);
+  visit("head_dim", m.head_dim);
+  visit("ffn", m.ffn);
+  visit("vocab", m.vocab);
+}
+
+/// A value of a profile's file and its path, for messages.
+class ProfileField {
+ public:
+  explicit ProfileField(const nlohmann::json& value) : value_(value), path_("profile") {}
+
+  [[nodiscard]] ProfileField operator[](const char* key) const {
+    check(value_.is_object(), "an object");
+    const auto found = value_.find(key);
+    require(found != value_.end(), path_, " lacks the field '", key, "'");
+    return {*found, concat(path_, ".", key)};
+  }
+  [[nodiscard]] std::size_t size() const {
+    check(value_.is_array(), "an array");
+    return value_.size();
+  }
+  [[nodiscard]] ProfileField operator[](std::size_t i) const {
+    return {value_[i], concat(path_, "[", i, "]")};
+  }
+  [[nodiscard]] double number() const {
+    check(value_.is_number(), "a number");
+    return value_.get<double>();
+  }
+  [[nodiscard]] const std::string& text() const {
+    check(value_.is_string(), "a string");
+    return value_.get_ref<const std::string&>();
+  }
+  template <class T>
+  [[nodiscard]] T integer() const {
+    constexpr T most = std::numeric_limits<T>::max();
+    // What does not fit into 64 bits with a sign was read as an unsigned or a real number.
+    const bool fits =
+        value_.is_number_integer() &&
+        (!value_.is_number_unsigned() || std::cmp_less_equal(value_.get<std::uint64_t>(), most)) &&
+        std::in_range<T>(value_.get<std::int64_t>());
+    check(fits && value_.get<std::int64_t>() >= 0, "an integer from 0 to ", most);
+    return value_.get<T>();
+  }
+  template <class... Expected>
+  void check(bool ok, const Expected&... expected) const {
+    if (!ok) throw InvalidInput(concat(path_, " is ", brief(), "; expected ", expected...));
+  }
+
+ private:
+  ProfileField(const nlohmann::json& value, std::string path) : value_(value), path_(std::move(path)) {}
+
+  [[nodiscard]] std::string brief() const {
+    if (value_.is_structured()) return value_.is_array() ? "an array" : "an object";
+    const std::string all = value_.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+    return all.size() <= 40 ? all : all.substr(0, 37) + "...";
+  }
+
+  const nlohmann::json& value_;
+  std::string path_;
+};
+
+inline nlohmann::ordered_json rates_to_json(const PackRates& rates) {
+  nlohmann::ordered_json json;
+  visit_rates(rates, [&](const char* name, double rate) { json[name] = rate; });
+  return json;
+}
+
+inline nlohmann::ordered_json pass_to_json(const PassRates& pass) {
+  nlohmann::ordered_json json;
+  visit_parts(pass, [&](const char* name, const PackRates& rates) { json[name] = rates_to_json(rates); });
+  return json;
+}
+
+inline nlohmann::ordered_json error_to_json(const PredictionError& error) {
+  return {{"tasks", error.tasks}, {"median", error.median}, {"worst", error.worst}};
+}
+
+inline PackRates read_rates(const ProfileField& field) {
+  PackRates rates;
+  visit_rates(rates, [&](const char* name, double& rate) { rate = field[name].number(); });
+  return rates;
+}
+
+inline PassRates read_pass(const ProfileField& field) {
+  PassRates pass;
+  visit_parts(pass, [&](const char* name, PackRates& rates) { rates = read_rates(field[name]); });
+  return pass;
+}
+
+inline PredictionError read_error(const ProfileField& field) {
+  return {.tasks = field["tasks"].integer<std::int64_t>(),
+          .median = field["median"].number(),
+          .worst = field["worst"].number()};
+}
+
+inline Profile read_profile(const ProfileField& file) {
+  const ProfileField format = file["format"], version = file["version"], operators = file["operators"];
+  format.check(format.text() == "slimpack-profile", "\"slimpack-profile\"");
+  version.check(version.integer<std::int32_t>() == 1, 1);
+  Profile p;
+  const ProfileField model = file["model"], transfer = file["transfer"];
+  p.model.name = model["name"].text();
+  visit_sizes(p.model,
+              [&](const char* name, std::int32_t& size) { size = model[name].integer<std::int32_t>(); });
+  p.real_bytes = file["real_bytes"].integer<std::int32_t>();
+  p.machine = file["machine"].text();
+  p.date = file["date"].text();
+  p.forward = read_pass(file["forward"]);
+  p.backward = read_pass(file["backward"]);
+  p.recompute = read_rates(file["recompute"]);
+  p.transfer = {.bandwidth = transfer["bandwidth"].number(), .latency = transfer["latency"].number()};
+  p.optimiser_seconds_per_parameter = file["optimiser_seconds_per_parameter"].number();
+  for (std::size_t i = 0; i < operators.size(); ++i) {
+    const ProfileField one = operators[i];
+    p.operators.push_back({one["name"].text(), one["seconds_per_number"].number()});
+  }
+  p.fit = read_error(file["fit"]);
+  p.held_out = read_error(file["held_out"]);
+  return p;
+}
+
+}  // namespace detail
+
+/// A profile as a file: one JSON object (docs/profile.md), whose numbers read back exactly.
+/// @throws InvalidInput as `validate`.
+[[nodiscard]] inline std::string to_json(const Profile& p) {
+  validate(p);
+  nlohmann::ordered_json model{{"name", p.model.name}};
+  detail::visit_sizes(p.model, [&](const char* name, std::int32_t size) { model[name] = size; });
+  auto operators = nlohmann::ordered_json::array();
+  for (const OperatorRate& o : p.operators)
+    operators.push_back({{"name", o.name}, {"seconds_per_number", o.seconds_per_number}});
+  const nlohmann::ordered_json json{
+      {"format", "slimpack-profile"},
+      {"version", 1},
+      {"model", std::move(model)},
+      {"real_bytes", p.real_bytes},
+      {"machine", p.machine},
+      {"date", p.date},
+      {"forward", detail::pass_to_json(p.forward)},
+      {"backward", detail::pass_to_json(p.backward)},
+      {"recompute", detail::rates_to_json(p.recompute)},
+      {"transfer", {{"bandwidth", p.transfer.bandwidth}, {"latency", p.transfer.latency}}},
+      {"optimiser_seconds_per_parameter", p.optimiser_seconds_per_parameter},
+      {"operators", std::move(operators)},
+      {"fit", detail::error_to_json(p.fit)},
+      {"held_out", detail::error_to_json(p.held_out)}};
+  return json.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+}
+
+/// Reads a profile's file. Fields that it doesn't know are ignored.
+/// @throws InvalidInput naming the position of a syntax error, a field by its path (`profile.forward.layer`) and what
+/// would be accepted, or as `validate`. O(size of the text).
+[[nodiscard]] inline Profile profile_from_json(std::string_view text) {
+  nlohmann::json json;
+  try {
+    json = nlohmann::json::parse(text.begin(), text.end());
+  } catch (const nlohmann::json::exception& error) {
+    throw InvalidInput(concat("the profile is not JSON: ", error.what()));
+  }
+  Profile profile = detail::read_profile(detail::ProfileField(json));
+  validate(profile);
+  return profile;
+}
+
+}  // namespace slimpack
