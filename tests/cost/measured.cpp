@@ -18,7 +18,7 @@ using slimpack::testing::machine, slimpack::testing::profiled_model;
 static_assert(CostModel<MeasuredCost>);
 static_assert(QuadraticCostModel<MeasuredCost>);
 static_assert(RecomputingCostModel<MeasuredCost>);
-static_assert(!MergeableCostModel<MeasuredCost>);
+static_assert(MergeableCostModel<MeasuredCost>);
 
 TEST_CASE("a measured stage costs what its layers, its ends and its recomputation cost") {
   for (unsigned seed = 1; seed <= 20; ++seed) {
@@ -88,6 +88,73 @@ TEST_CASE("a step ends with the exchange of gradients and the optimiser of the s
         Approx(6 * (2e-6 + weights / 4 * 4 / 1e9) + weights / 4 * 1e-9));
   CHECK(MeasuredCost(p, profiled_model(), layers, {.replicas = 4, .shard_optimiser = false}).sync_seconds() ==
         Approx(6 * (2e-6 + weights / 4 * 4 / 1e9) + weights * 1e-9));
+}
+
+TEST_CASE("members share tokens and pairs, and pass keys and values on") {
+  for (const bool slices : {false, true}) {
+    const Profile p = machine(7, slices);
+    const std::vector<std::int32_t> layers{2, 3}, again{1, 0};
+    const MeasuredCost one = MeasuredCost(p, profiled_model(), layers).with_recompute(again);
+    const Tokens begin = 3000, end = 4000;
+    const double key = 2.0 * 2 * 16 * 4 / 1e9, latency = 2e-6, keys = 4000.0;
+    for (const std::int32_t g : {2, 3, 6}) {
+      const MeasuredCost merged = one.with_context_parallel(g);
+      const double rounds = g - 1;
+      for (const std::size_t s : {0, 1}) {
+        const auto whole = [&](Pass pass) {
+          const PackRates& r = one.rates(s, pass);
+          const double shared = r.per_token * 1000 + r.per_twice_pair * twice_causal_pairs(begin, end);
+          return shared / g + r.per_slice + r.per_key * keys;
+        };
+        const double forward = rounds * (latency + key * keys / g);
+        const double backward = rounds * (latency + 2 * key * keys / g) + latency + key * keys / g;
+        CHECK(merged.slice_seconds(s, begin, end, Pass::forward) ==
+              Approx(whole(Pass::forward) + layers[s] * forward).epsilon(1e-9));
+        CHECK(merged.slice_seconds(s, begin, end, Pass::backward) ==
+              Approx(whole(Pass::backward) + layers[s] * backward + again[s] * forward).epsilon(1e-9));
+        CHECK(merged.pack_seconds(s, Pass::forward) == one.pack_seconds(s, Pass::forward));
+        CHECK(g * merged.slice_seconds(s, begin, end, Pass::forward) >=
+              one.slice_seconds(s, begin, end, Pass::forward) * (1 - 1e-12));
+      }
+      CHECK(merged.transfer_seconds(999, Pass::forward) == Approx(2e-6 + 999 * 64 * 4 / 1e9 / g));
+      CHECK_FALSE(merged.is_quadratic());
+      const MeasuredCost twice = merged.with_context_parallel(2);
+      CHECK(twice.slice_seconds(1, 5, 90, Pass::backward) ==
+            one.with_context_parallel(2 * g).slice_seconds(1, 5, 90, Pass::backward));
+    }
+    CHECK(one.with_context_parallel(1).is_quadratic() == !slices);
+    CHECK(one.supports_context_parallel(5));
+    CHECK_FALSE(one.supports_context_parallel(0));
+    CHECK_THROWS_WITH(one.with_context_parallel(0), Catch::Contains("group is 0"));
+  }
+}
+
+TEST_CASE("members that share heads exchange their tokens' numbers") {
+  const Profile p = machine(8, true);
+  const std::vector<std::int32_t> layers{5}, again{2};
+  const MeasuredCost one =
+      MeasuredCost(p, profiled_model(), layers, {.exchange = ContextExchange::ulysses}).with_recompute(again);
+  const MeasuredCost merged = one.with_context_parallel(2);
+  const double number = 4 / 1e9 / 2 / 2, latency = 2e-6;  // a half of a half of the tokens
+  const double pairs = twice_causal_pairs(300, 500);
+  for (const Pass pass : {Pass::forward, Pass::backward}) {
+    const PackRates& r = one.rates(0, pass);
+    const double q = 4 * 16, kv = 2 * 2 * 16, lse = 4;
+    const double forward = 200 * number * (2 * q + kv + lse), backward = 200 * number * (4 * q + kv + lse),
+                 recompute = 200 * number * (2 * q + lse);
+    const double moved = pass == Pass::forward ? 5 * forward : 5 * backward + 2 * recompute;
+    const double messages = pass == Pass::forward ? 15 : 15 + 4;
+    CHECK(merged.slice_seconds(0, 300, 500, pass) ==
+          Approx(r.per_slice + (r.per_key * 500 + r.per_token * 200 + r.per_twice_pair * pairs) / 2 + moved)
+              .epsilon(1e-9));
+    CHECK(merged.pack_seconds(0, pass) == Approx(r.per_pack + messages * latency).epsilon(1e-9));
+  }
+  CHECK(one.supports_context_parallel(2));
+  CHECK_FALSE(one.supports_context_parallel(4));
+  CHECK_FALSE(merged.supports_context_parallel(2));
+  CHECK_THROWS_WITH(one.with_context_parallel(4), Catch::Contains("is 4; expected a divisor of the 2"));
+  CHECK_THROWS_WITH(MeasuredCost(p, profiled_model(), layers, {.exchange = ContextExchange::cheapest}),
+                    Catch::Contains("expected ring or ulysses"));
 }
 
 TEST_CASE("profiles that do not fit are refused") {

@@ -11,19 +11,24 @@
 
 #include "slimpack/core/error.hpp"
 #include "slimpack/cost/calibrated.hpp"
+#include "slimpack/cost/communication.hpp"
 #include "slimpack/cost/profile.hpp"
 #include "slimpack/model/transformer.hpp"
 
 namespace slimpack {
 
-/// What the end of a step depends on.
+/// What a profile leaves open: how pipelines work together.
 struct MeasuredOptions {
   std::int32_t replicas = 1;    ///< pipelines that exchange gradients
   bool shard_optimiser = true;  ///< each replica updates its share of the weights (ZeRO-1)
+  ContextExchange exchange = ContextExchange::ring;  ///< of merged packs: ring or ulysses
 };
 
-/// Time by a machine's profile: a CostModel that recomputes, and a QuadraticCostModel where the profile's slices cost
-/// neither a constant nor a price per key. Stages are single devices; packs are not merged.
+/// Time by a machine's profile: a CostModel that recomputes and merges, and a QuadraticCostModel where slices cost
+/// neither a constant nor a price per key. Stages are single devices. Of merged packs each member computes its share of
+/// tokens and pairs. In a ring it meets all keys, and passes keys and values on (backward: their gradients as well);
+/// by heads (Ulysses) it has its heads' keys, and exchanges heads for tokens before attention and back behind it.
+/// Messages go over the profile's link, while their sender does not compute.
 class MeasuredCost {
  public:
   /// @param model of the same layers as the profile's; any number of them. @param layers held by each stage.
@@ -37,6 +42,8 @@ class MeasuredCost {
     require_same_layers(profile, model);
     profile.model = model;
     profile_ = std::make_shared<const Profile>(std::move(profile));
+    require(options.exchange != ContextExchange::cheapest,
+            "the exchange is cheapest; expected ring or ulysses, as the back end has one way");
     require(options.replicas > 0, "replicas is ", options.replicas, "; expected a positive number");
     require(!layers_.empty(), "there are no stages; expected at least one");
     std::int64_t sum = 0;
@@ -68,10 +75,11 @@ class MeasuredCost {
     return rates(stage, pass).per_pack;
   }
 
-  /// Hidden states of a pack (or their gradients) to the neighbouring stage.
+  /// Hidden states of a pack's tokens (or their gradients) to the neighbouring stage; of a merged one, each member's
+  /// share.
   [[nodiscard]] double transfer_seconds(Tokens tokens, Pass) const {
     return profile_->transfer.seconds(static_cast<double>(tokens) * profile_->model.hidden *
-                                      profile_->real_bytes);
+                                      profile_->real_bytes / group_);
   }
 
   /// Sum of `slice_seconds` over all stages. O(1).
@@ -105,6 +113,25 @@ class MeasuredCost {
     return copy;
   }
 
+  /// Whether pipelines can be merged in groups of this size.
+  [[nodiscard]] bool supports_context_parallel(std::int32_t group) const {
+    return group > 0 &&
+           (!by_heads() || profile_->model.kv_heads % (group * static_cast<std::int32_t>(group_)) == 0);
+  }
+
+  /// The same model for packs that `group` times as many pipelines run together, each on its share (DP-Merge).
+  /// @throws InvalidInput if that is not supported.
+  [[nodiscard]] MeasuredCost with_context_parallel(std::int32_t group) const {
+    require(group > 0, "context-parallel group is ", group, "; expected a positive number");
+    require(supports_context_parallel(group), "context-parallel group is ", group * group_,
+            "; expected a divisor of the ", profile_->model.kv_heads, " key/value heads of model '",
+            profile_->model.name, "', which members share");
+    MeasuredCost copy = *this;
+    copy.group_ *= group;
+    copy.tabulate();
+    return copy;
+  }
+
   /// Exchange of gradients and weights among the replicas in a ring, and the optimiser's step, on the slowest stage.
   [[nodiscard]] double sync_seconds() const {
     double most = 0.0;
@@ -129,20 +156,67 @@ class MeasuredCost {
            (s + 1 == stages() ? ends + model.hidden : 0.0);
   }
 
+  [[nodiscard]] bool by_heads() const { return options_.exchange == ContextExchange::ulysses; }
+
+  /// Attention of one layer among members: in a pass, or in a forward pass that is computed again.
+  enum class Exchange : std::uint8_t { forward, backward, again };
+
+  /// What it adds to a layer.
+  [[nodiscard]] PackRates exchange(Exchange what) const {
+    if (group_ == 1.0) return {};
+    return by_heads() ? all_to_all(what) : ring(what);
+  }
+
+  /// Rounds of messages that hold two numbers (forward) or four for each key, and backward the way home of the
+  /// gradients.
+  [[nodiscard]] PackRates ring(Exchange what) const {
+    const bool forward = what != Exchange::backward;
+    const Transformer& m = profile_->model;
+    const double key_bytes = 2.0 * m.kv_heads * m.head_dim * profile_->real_bytes;
+    const double sent =
+        forward ? group_ - 1.0 : 2.0 * (group_ - 1.0) + 1.0;  // times a member's keys and values
+    return {.per_slice = (forward ? group_ - 1.0 : group_) * profile_->transfer.latency,
+            .per_key = sent * key_bytes / group_ / profile_->transfer.bandwidth};
+  }
+
+  /// Keys and values, queries, and back the output with its log-sum-exp. Backward: queries, output, its gradient and
+  /// log-sum-exp, and back the gradients of queries, and of keys and values. What is computed again has its keys.
+  [[nodiscard]] PackRates all_to_all(Exchange what) const {
+    const Transformer& m = profile_->model;
+    const double query = double(m.heads) * m.head_dim, keys = 2.0 * m.kv_heads * m.head_dim;
+    const double numbers = what == Exchange::forward    ? 2.0 * query + keys + m.heads
+                           : what == Exchange::backward ? 4.0 * query + keys + m.heads
+                                                        : 2.0 * query + m.heads;
+    const double exchanges = what == Exchange::again ? 2.0 : 3.0, others = group_ - 1.0;
+    return {.per_pack = exchanges * others * profile_->transfer.latency,
+            .per_token =
+                others / group_ * numbers * profile_->real_bytes / group_ / profile_->transfer.bandwidth};
+  }
+
+  [[nodiscard]] PackRates stage_rates(std::size_t s, Pass pass) const {
+    const PassRates& of = profile_->of(pass);
+    const double layers = layers_[s], again = pass == Pass::backward ? recompute_[s] : 0.0;
+    PackRates sum = of.stage;
+    sum += layers * of.layer;
+    sum += again * profile_->recompute;
+    if (s == 0) sum += of.first;
+    if (s + 1 == stages()) sum += of.last;
+    sum.per_token /= group_;
+    sum.per_twice_pair /= group_;
+    if (by_heads()) sum.per_key /= group_;
+    sum += layers * exchange(pass == Pass::forward ? Exchange::forward : Exchange::backward);
+    sum += again * exchange(Exchange::again);
+    return sum;
+  }
+
   void tabulate() {
     table_.assign(2 * stages(), {});
     for (const Pass pass : {Pass::forward, Pass::backward}) {
-      const PassRates& of = profile_->of(pass);
       PackRates& total = totals_[index(pass)];
       total = {};
       for (std::size_t s = 0; s < stages(); ++s) {
-        PackRates& stage = table_[2 * s + index(pass)];
-        stage = of.stage;
-        stage += static_cast<double>(layers_[s]) * of.layer;
-        if (s == 0) stage += of.first;
-        if (s + 1 == stages()) stage += of.last;
-        if (pass == Pass::backward) stage += static_cast<double>(recompute_[s]) * profile_->recompute;
-        total += stage;
+        table_[2 * s + index(pass)] = stage_rates(s, pass);
+        total += rates(s, pass);
       }
       polynomials_[index(pass)] = polynomial(total);
     }
@@ -151,6 +225,7 @@ class MeasuredCost {
   std::shared_ptr<const Profile> profile_;  // never changed: planners copy cost models often
   MeasuredOptions options_;
   std::vector<std::int32_t> layers_, recompute_;
+  double group_ = 1.0;            // members of each pack
   std::vector<PackRates> table_;  // [stage][forward, backward]
   std::array<PackRates, 2> totals_;
   std::array<SliceCoefficients, 2> polynomials_;
