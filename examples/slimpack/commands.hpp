@@ -11,6 +11,7 @@ int compare(const std::vector<std::string>& arguments);
 int check(const std::vector<std::string>& arguments);
 int trace(const std::vector<std::string>& arguments);
 int train(const std::vector<std::string>& arguments);
+int profile(const std::vector<std::string>& arguments);
 int presets(const std::vector<std::string>& arguments);
 
 }  // namespace slimpack::command

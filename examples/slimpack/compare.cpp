@@ -63,7 +63,8 @@ std::string page(const std::vector<Plan>& plans, const std::vector<Row>& rows, c
   curves.reserve(plans.size());
   for (const Plan& plan : plans) {
     timelines.push_back(time_plan(plan));
-    curves.push_back(memory_over_time(plan, timelines.back(), memory_of(plan, options)));
+    curves.push_back(options.profile ? memory_over_time(plan, timelines.back(), profiled_memory(options))
+                                     : memory_over_time(plan, timelines.back(), memory_of(plan, options)));
     views.push_back({&plan, &timelines.back(), &curves.back(), plan.planner});
   }
   std::ostringstream out;

@@ -100,28 +100,4 @@ class CpuCost {
   double pipelines_;
 };
 
-/// The same without merging, for planners that would make a pipeline's stages of several ranks of it.
-class UnmergedCpuCost {
- public:
-  explicit UnmergedCpuCost(CpuCost cost) : cost_(std::move(cost)) {}
-
-  [[nodiscard]] std::size_t stages() const { return cost_.stages(); }
-  [[nodiscard]] double slice_seconds(std::size_t stage, Tokens begin, Tokens end, Pass pass) const {
-    return cost_.slice_seconds(stage, begin, end, pass);
-  }
-  [[nodiscard]] double pack_seconds(std::size_t stage, Pass pass) const {
-    return cost_.pack_seconds(stage, pass);
-  }
-  [[nodiscard]] double transfer_seconds(Tokens tokens, Pass pass) const {
-    return cost_.transfer_seconds(tokens, pass);
-  }
-  [[nodiscard]] UnmergedCpuCost with_recompute(std::span<const std::int32_t> layers) const {
-    return UnmergedCpuCost(cost_.with_recompute(layers));
-  }
-  [[nodiscard]] double sync_seconds() const { return cost_.sync_seconds(); }
-
- private:
-  CpuCost cost_;
-};
-
 }  // namespace slimpack::command

@@ -14,12 +14,13 @@
 namespace {
 
 constexpr const char* usage =
-    "usage: slimpack plan|compare|check|trace|train|presets [options]\n"
+    "usage: slimpack plan|compare|check|trace|train|profile|presets [options]\n"
     "  plan     plans a batch and writes the plan file\n"
     "  compare  plans batches with several planners and compares them\n"
     "  check    checks a plan file against the rules of the format\n"
     "  trace    writes a plan's timeline for chrome://tracing or ui.perfetto.dev\n"
     "  train    runs plans for real: trains a small model on this machine's processors\n"
+    "  profile  measures a model's tasks on this machine, for plan, compare and train\n"
     "  presets  lists models and devices\n"
     "`slimpack COMMAND --help` lists a command's options.\n";
 
@@ -29,7 +30,7 @@ constexpr int bad_input = 2;
 int run(const std::vector<std::string>& arguments) {
   using namespace slimpack::command;
   const char* const commands =
-      "expected plan, compare, check, trace, train or presets (or --help, --version)";
+      "expected plan, compare, check, trace, train, profile or presets (or --help, --version)";
   slimpack::require(!arguments.empty(), "no command; ", commands);
   const std::string& name = arguments.front();
   const std::vector<std::string> rest(arguments.begin() + 1, arguments.end());
@@ -38,6 +39,7 @@ int run(const std::vector<std::string>& arguments) {
   if (name == "check") return check(rest);
   if (name == "trace") return trace(rest);
   if (name == "train") return train(rest);
+  if (name == "profile") return profile(rest);
   if (name == "presets") return presets(rest);
   const bool help = name == "--help" || name == "-h";
   slimpack::require(help || name == "--version", "unknown command '", name, "'; ", commands);

@@ -5,6 +5,7 @@
 #include <span>
 #include <string_view>
 
+#include "profile_file.hpp"
 #include "slimpack/model/presets.hpp"
 
 namespace slimpack::command {
@@ -44,8 +45,10 @@ po::options_description job_description(const JobDefaults& defaults) {
       "network-latency", number(), "seconds")("host-latency", number(), "seconds")("devices-per-node",
                                                                                    size());
   po::options_description time("Time");
-  time.add_options()("exchange", po::value<std::string>()->value_name("WAY")->default_value("cheapest"),
-                     "of context parallelism: ring, ulysses, or cheapest for each slice")(
+  time.add_options()("profile", po::value<std::string>()->value_name("FILE"),
+                     "of `slimpack profile`: plan for the machine and the model that were measured")(
+      "exchange", po::value<std::string>()->value_name("WAY")->default_value("cheapest"),
+      "of context parallelism: ring, ulysses, or cheapest for each slice")(
       "sync-overlap", number(), "share of the gradient synchronisation hidden behind the backward pass");
   po::options_description memory("Memory");
   memory.add_options()("zero", size()->default_value(1), "ZeRO stage, 0 to 3")(
@@ -85,8 +88,14 @@ Transformer model_from(const po::variables_map& values, const Transformer& base)
   return m;
 }
 
+std::shared_ptr<const Profile> profile_from(const po::variables_map& values) {
+  if (values.count("profile") == 0) return nullptr;
+  return std::make_shared<const Profile>(read_profile_file(values["profile"].as<std::string>()));
+}
+
 Device device_from(const po::variables_map& values) {
-  Device d = device_preset(values["device"].as<std::string>());
+  const bool measured = values.count("profile") != 0 && values["device"].defaulted();
+  Device d = device_preset(measured ? "cpu" : values["device"].as<std::string>());
   const Device preset = d;
   override_with(values, "peak-flops", d.peak_flops);
   override_with(values, "gemm-efficiency", d.gemm_efficiency);
@@ -116,6 +125,19 @@ ContextExchange exchange_from(const po::variables_map& values) {
 
 namespace {
 
+/// What is measured can't be said otherwise, and was measured on stages of one rank.
+void check_profile(const po::variables_map& values, const Job& job) {
+  require(job.layout.tp == 1 && job.layout.cp == 1, "tp is ", job.layout.tp, " and cp ", job.layout.cp,
+          "; expected 1 of each with --profile: each stage is one rank");
+  for (const auto* name : {"peak-flops", "gemm-efficiency", "attention-forward", "attention-backward",
+                           "memory-bandwidth", "pack-overhead", "nvlink-bandwidth", "network-bandwidth",
+                           "host-bandwidth", "nvlink-latency", "network-latency", "host-latency",
+                           "devices-per-node", "sync-overlap", "zero", "reserve-bytes", "offload"}) {
+    require(values.count(name) == 0 || values[name].defaulted(), "--", name,
+            " is of devices that are not measured; expected no such option beside --profile");
+  }
+}
+
 std::size_t at_least(const po::variables_map& values, const char* name, std::int64_t least) {
   const auto value = values[name].as<std::int64_t>();
   require(value >= least, "--", name, " is ", value, "; expected at least ", least);
@@ -135,13 +157,17 @@ JobOptions job_options(const po::variables_map& values) {
           "--truncate and --split exclude each other");
   if (values.count("truncate") != 0) o.long_samples = LongSamples::truncate;
   if (values.count("split") != 0) o.long_samples = LongSamples::split;
-  o.job.model = model_from(values, transformer_preset(values["model"].as<std::string>()));
+  o.profile = profile_from(values);
+  const bool of_profile = o.profile && values["model"].defaulted();
+  o.job.model = model_from(
+      values, of_profile ? o.profile->model : transformer_preset(values["model"].as<std::string>()));
   o.job.device = device_from(values);
   o.job.layout = {.dp = values["dp"].as<std::int32_t>(),
                   .tp = values["tp"].as<std::int32_t>(),
                   .cp = values["cp"].as<std::int32_t>(),
                   .pp = values["pp"].as<std::int32_t>()};
   validate(o.job);
+  if (o.profile) check_profile(values, o.job);
   o.memory.zero_stage = values["zero"].as<std::int32_t>();
   override_with(values, "reserve-bytes", o.memory.reserve_bytes);
   override_with(values, "offload", o.memory.offload);

@@ -2,12 +2,14 @@
 
 #include <boost/program_options.hpp>
 #include <cstddef>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "lengths.hpp"
 #include "slimpack/core/batch.hpp"
 #include "slimpack/cost/memory.hpp"
+#include "slimpack/cost/profile.hpp"
 #include "slimpack/model/parallel.hpp"
 #include "slimpack/planners/slimpack.hpp"
 
@@ -21,6 +23,7 @@ struct JobOptions {
   Tokens context = 0;
   LongSamples long_samples = LongSamples::error;
   Job job;
+  std::shared_ptr<const Profile> profile;  ///< replaces the device's constants, if there is one
   MemoryOptions memory;
   CalibratedOptions cost;
   SlimPackOptions slimpack;
@@ -45,6 +48,9 @@ Device device_from(const boost::program_options::variables_map& values);
 
 /// How context-parallel ranks exchange keys and values.
 ContextExchange exchange_from(const boost::program_options::variables_map& values);
+
+/// The profile that was named, if any. @throws InvalidInput if it can't be read.
+std::shared_ptr<const Profile> profile_from(const boost::program_options::variables_map& values);
 
 /// Reads a job from parsed options: presets first, then what overrides them.
 JobOptions job_options(const boost::program_options::variables_map& values);

@@ -15,9 +15,9 @@ struct Megatron {
   static Plan plan(std::span<const Tokens> lengths, const JobOptions& o, const C& cost, const M& memory) {
     return plan_megatron(lengths, o.job, cost, memory, {.context = o.context});
   }
-  static Plan plan_on_cpu(std::span<const Tokens> lengths, const JobOptions& o, const CpuCost& cost,
+  static Plan plan_on_cpu(std::span<const Tokens> lengths, const JobOptions& o, const RankCost& cost,
                           const kernels::CpuMemory& memory) {
-    return plan(lengths, o, UnmergedCpuCost(cost), memory);
+    return plan(lengths, o, UnmergedRankCost(cost), memory);
   }
 };
 
@@ -26,17 +26,25 @@ struct SlimPack {
   static Plan plan(std::span<const Tokens> lengths, const JobOptions& o, const C& cost, const M& memory) {
     return plan_slimpack(lengths, o.job, cost, memory, o.slimpack);
   }
-  static Plan plan_on_cpu(std::span<const Tokens> lengths, const JobOptions& o, const CpuCost& cost,
+  static Plan plan_on_cpu(std::span<const Tokens> lengths, const JobOptions& o, const RankCost& cost,
                           const kernels::CpuMemory& memory) {
     return plan(lengths, o, cost, memory);
   }
 };
 
-/// A recipe with the models of the job's devices, or with those of the CPU back end.
+/// What the profile says of the job's stages.
+RankCost profiled_cost(const JobOptions& o) {
+  const Job& job = o.job;
+  return MeasuredCost(*o.profile, job.model, split_layers(job.model.layers, job.layout.pp),
+                      {.replicas = job.layout.dp});
+}
+
+/// A recipe with the models of the job's devices or its profile, or with those of the CPU back end.
 template <class Recipe>
 Planner planner(const char* name) {
   return {name,
           [](std::span<const Tokens> lengths, const JobOptions& o) {
+            if (o.profile) return Recipe::plan_on_cpu(lengths, o, profiled_cost(o), profiled_memory(o));
             return Recipe::plan(lengths, o, CalibratedCost(o.job, o.cost),
                                 TransformerMemory(o.job, o.memory));
           },
@@ -44,6 +52,12 @@ Planner planner(const char* name) {
 }
 
 }  // namespace
+
+kernels::CpuMemory profiled_memory(const JobOptions& o) {
+  const Job& job = o.job;
+  return {job.model, split_layers(job.model.layers, job.layout.pp), double(o.profile->real_bytes),
+          kernels::StageOptions{.limit_bytes = job.device.memory_bytes}, 2.0 / job.layout.dp};
+}
 
 std::span<const Planner> planners() {
   static const std::array all{planner<Megatron>("megatron"), planner<SlimPack>("slimpack")};

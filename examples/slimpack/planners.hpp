@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
-#include "cpu_cost.hpp"
 #include "kernels/model/memory.hpp"
 #include "options.hpp"
+#include "rank_cost.hpp"
 #include "slimpack/plan/plan.hpp"
 
 namespace slimpack::command {
@@ -16,9 +16,12 @@ struct Planner {
   std::string name;
   Plan (*plan)(std::span<const Tokens> lengths, const JobOptions& options);
   /// For ranks of the CPU back end, each of them a whole stage.
-  Plan (*plan_on_cpu)(std::span<const Tokens> lengths, const JobOptions& options, const CpuCost& cost,
+  Plan (*plan_on_cpu)(std::span<const Tokens> lengths, const JobOptions& options, const RankCost& cost,
                       const kernels::CpuMemory& memory);
 };
+
+/// What the stages hold that a job's profile was measured on. The optimiser is sharded.
+kernels::CpuMemory profiled_memory(const JobOptions& options);
 
 /// All planners that exist.
 std::span<const Planner> planners();

@@ -6,6 +6,7 @@
 #include <iostream>
 #include <memory>
 
+#include "kernels/keep_memory.hpp"
 #include "kernels/transport/in_process.hpp"
 #include "train_ranks.hpp"
 #ifdef SLIMPACK_COMMAND_MPI
@@ -77,6 +78,7 @@ int train_on_processes(const TrainOptions&) {
 int train(const std::vector<std::string>& arguments) {
   const auto options = train_options(arguments);
   if (!options) return 0;
+  kernels::keep_memory();  // as when profiles are measured
   if (options->ranks == RankKind::mpi) return train_on_processes(*options);
   train_on_threads(*options);
   return 0;

@@ -7,10 +7,10 @@
 #include <span>
 
 #include "arguments.hpp"
-#include "cpu_cost.hpp"
 #include "kernels/model/memory.hpp"
 #include "plan_file.hpp"
 #include "planners.hpp"
+#include "rank_cost.hpp"
 #include "retime.hpp"
 #include "slimpack/exec/program.hpp"
 #include "slimpack/plan/validate.hpp"
@@ -62,6 +62,7 @@ bool fits_plan_file(const std::string& option) {
                            "ffn",
                            "vocab",
                            "device",
+                           "profile",
                            "peak-flops",
                            "gemm-efficiency",
                            "attention-forward",
@@ -133,6 +134,10 @@ double machine_bytes() {
 /// Merged packs go round in a ring unless Ulysses is asked for.
 bool by_heads(const TrainOptions& o) { return o.job.cost.exchange == ContextExchange::ulysses; }
 
+ContextExchange exchange_of(const TrainOptions& o) {
+  return by_heads(o) ? ContextExchange::ulysses : ContextExchange::ring;
+}
+
 /// @param bytes that a stage may use.
 kernels::StageOptions stage_options(const TrainOptions& o, double bytes) {
   return {.merged = by_heads(o) ? kernels::MergedAttention::heads : kernels::MergedAttention::ring,
@@ -146,10 +151,13 @@ kernels::CpuMemory memory_of(const TrainOptions& o, std::span<const std::int32_t
 }
 
 /// The one place that decides which model of time predicts.
-CpuCost cost_of(const TrainOptions& o, const Transformer& model, std::span<const std::int32_t> layers,
-                std::size_t pipelines) {
-  return {model,     o.job.job.device, layers,
-          pipelines, o.number_bytes,   by_heads(o) ? ContextExchange::ulysses : ContextExchange::ring};
+RankCost cost_of(const TrainOptions& o, const Transformer& model, std::span<const std::int32_t> layers,
+                 std::size_t pipelines) {
+  if (o.job.profile) {
+    return MeasuredCost(*o.job.profile, model, layers,
+                        {.replicas = static_cast<std::int32_t>(pipelines), .exchange = exchange_of(o)});
+  }
+  return CpuCost{model, o.job.job.device, layers, pipelines, o.number_bytes, exchange_of(o)};
 }
 
 Course planned_course(const TrainOptions& o) {
@@ -158,7 +166,7 @@ Course planned_course(const TrainOptions& o) {
   const Lengths lengths = read_lengths_from(o.job.lengths);
   require_batches(o.job, lengths, o.steps, "--steps");
   const auto layers = split_layers(job.model.layers, job.layout.pp);
-  const CpuCost cost = cost_of(o, job.model, layers, static_cast<std::size_t>(job.layout.dp));
+  const RankCost cost = cost_of(o, job.model, layers, static_cast<std::size_t>(job.layout.dp));
   Course course{.model = job.model, .plans = {}, .steps = o.steps, .stage = {}};
   for (std::size_t step = 0; step < o.steps; ++step) {
     try {
@@ -201,6 +209,7 @@ std::optional<TrainOptions> train_options(const std::vector<std::string>& argume
   if (values->count("plan") != 0) {
     check_plan_file_options(*values);
     o.plan_file = (*values)["plan"].as<std::string>();
+    o.job.profile = profile_from(*values);
     o.job.job.device = device_from(*values);
     o.job.cost.exchange = exchange_from(*values);
     validate(o.job.job.device);
@@ -210,6 +219,8 @@ std::optional<TrainOptions> train_options(const std::vector<std::string>& argume
   const auto real = (*values)["real"].as<std::string>();
   require(real == "float" || real == "double", "--real is '", real, "'; expected float or double");
   o.number_bytes = real == "float" ? 4 : 8;
+  require(!o.job.profile || o.job.profile->real_bytes == o.number_bytes, "--real is ", real,
+          ", but the profile is of ", o.number_bytes == 4 ? "double" : "float", "; expected the same");
   o.steps = static_cast<std::size_t>(at_least(*values, "steps", 1));
   o.learning_rate = positive(*values, "learning-rate", std::numeric_limits<double>::max());
   o.seed = static_cast<std::uint64_t>(at_least(*values, "seed", 0));

@@ -1,0 +1,170 @@
+#include "commands.hpp"
+#include "slimpack/core/error.hpp"
+
+#ifdef SLIMPACK_COMMAND_TRAINS
+
+#include <ctime>
+#include <fstream>
+#include <iostream>
+#include <sstream>
+
+#include "arguments.hpp"
+#include "kernels/keep_memory.hpp"
+#include "kernels/model/stage.hpp"
+#include "kernels/profile.hpp"
+#include "kernels/profile_transfer.hpp"
+#include "kernels/transport/in_process.hpp"
+#include "options.hpp"
+#include "output.hpp"
+#include "slimpack/cost/profile_json.hpp"
+#include "slimpack/model/presets.hpp"
+
+namespace slimpack::command {
+
+namespace po = boost::program_options;
+
+namespace {
+
+po::options_description description() {
+  const auto size = [] { return po::value<std::int32_t>()->value_name("N"); };
+  po::options_description options("Profile");
+  options.add_options()("model", po::value<std::string>()->value_name("NAME")->default_value("tiny"),
+                        "see `slimpack presets`")("real", po::value<std::string>()->default_value("float"),
+                                                  "numbers: float or double")(
+      "seconds", po::value<double>()->value_name("X")->default_value(30.0), "that measuring may take, about")(
+      "tokens", po::value<std::int64_t>()->value_name("N")->default_value(0),
+      "of the largest packs measured; 0 = as many as the time allows, up to 2048")(
+      "stage-layers", size()->default_value(0), "of a measured stage; 0 = half of the model's, 2 to 4")(
+      "clock", po::value<std::string>()->default_value("cpu"),
+      "cpu: the processor's time, so that others' work on this machine does not count; or wall")(
+      "machine", po::value<std::string>()->value_name("NAME"), "its name; default: the processor's")(
+      "output,o", po::value<std::string>()->value_name("FILE")->default_value("-"),
+      "the profile; - for standard output");
+  po::options_description model("Model, instead of the preset's");
+  model.add_options()("layers", size())("hidden", size())("heads", size())("kv-heads", size())(
+      "head-dim", size())("ffn", size())("vocab", size());
+  options.add(model);
+  return options;
+}
+
+std::string processor() {
+  std::ifstream info("/proc/cpuinfo");
+  for (std::string line; std::getline(info, line);) {
+    const std::size_t colon = line.find(": ");
+    if (line.rfind("model name", 0) == 0 && colon != std::string::npos) return line.substr(colon + 2);
+  }
+  return "unknown";
+}
+
+std::string today() {
+  const std::time_t now = std::time(nullptr);
+  std::tm day{};
+  char text[16];
+  if (gmtime_r(&now, &day) == nullptr || std::strftime(text, sizeof text, "%Y-%m-%d", &day) == 0) return {};
+  return text;
+}
+
+/// Two ranks of this process, from a token's hidden state to those of a large pack.
+Link measure_link(const Profile& profile) {
+  std::vector<std::size_t> bytes;
+  for (const std::size_t tokens : {1, 8, 64, 256, 1024, 4096})
+    bytes.push_back(tokens * static_cast<std::size_t>(profile.model.hidden * profile.real_bytes));
+  std::vector<kernels::TransferTime> times;
+  kernels::run_in_process(2, [&](kernels::InProcessTransport& t) {
+    auto own = kernels::measure_transfers(t, bytes);
+    if (t.rank() == 0) times = std::move(own);
+  });
+  return kernels::fit_link(times);
+}
+
+template <class Real>
+kernels::BackEndTimes measure(const kernels::ProfileOptions& options, Profile& profile) {
+  kernels::BackEndTimes times = kernels::measure_back_end<kernels::CpuStage<Real>>(profile.model, options);
+  kernels::measure_operators<Real>(profile.model, times.tokens, options.clock, profile);
+  kernels::fit_back_end(times, profile);
+  return times;
+}
+
+void print_rates(const char* name, const PackRates& r, std::ostream& out) {
+  out << "  " << name << ": " << 1e6 * r.per_pack << " a pack + " << 1e6 * r.per_slice << " a slice + "
+      << 1e6 * r.per_token << " a token + " << 1e9 * r.per_key << "e-3 a key + " << 2e9 * r.per_twice_pair
+      << "e-3 a pair of tokens\n";
+}
+
+std::string summary(const Profile& p, const kernels::BackEndTimes& times) {
+  std::ostringstream out;
+  out.precision(3);
+  const auto error = [&](const char* name, const PredictionError& e) {
+    out << name << ": median error " << 100 * e.median << " %, worst " << 100 * e.worst << " %, of "
+        << e.tasks << " tasks\n";
+  };
+  out << p.machine << ", " << (p.real_bytes == 4 ? "float" : "double") << ": " << times.rounds
+      << " rounds of packs of up to " << times.tokens << " tokens\n";
+  error("fitted  ", p.fit);
+  error("held out", p.held_out);
+  for (const Pass pass : {Pass::forward, Pass::backward}) {
+    out << (pass == Pass::forward ? "forward" : "backward") << ", microseconds\n";
+    visit_parts(p.of(pass), [&](const char* name, const PackRates& r) { print_rates(name, r, out); });
+  }
+  print_rates("recomputed layer", p.recompute, out);
+  out << "transfer: " << 1e6 * p.transfer.latency << " us + bytes / " << p.transfer.bandwidth / 1e9
+      << " GB/s; optimiser: " << 1e9 * p.optimiser_seconds_per_parameter << " ns a parameter\n";
+  for (const OperatorRate& o : p.operators)
+    out << o.name << ": " << 1e9 * o.seconds_per_number << " ns a number\n";
+  return out.str();
+}
+
+kernels::ProfileOptions profile_options(const po::variables_map& values) {
+  const auto clock = values["clock"].as<std::string>();
+  require(clock == "cpu" || clock == "wall", "--clock is '", clock, "'; expected cpu or wall");
+  kernels::ProfileOptions o;
+  o.seconds = values["seconds"].as<double>();
+  require(o.seconds > 0.0 && o.seconds <= 1e6, "--seconds is ", o.seconds,
+          "; expected a positive number up to 1e6");
+  o.tokens = values["tokens"].as<std::int64_t>();
+  require(o.tokens <= 1'000'000, "--tokens is ", o.tokens, "; expected at most 1000000");
+  o.stage_layers = values["stage-layers"].as<std::int32_t>();
+  o.clock = clock == "cpu" ? kernels::ProfileClock::thread : kernels::ProfileClock::wall;
+  return o;
+}
+
+}  // namespace
+
+int profile(const std::vector<std::string>& arguments) {
+  const auto values =
+      parse({"profile", "[--model NAME] [options] -o profile.json", ""}, description(), arguments);
+  if (!values) return 0;
+  const auto real = (*values)["real"].as<std::string>();
+  require(real == "float" || real == "double", "--real is '", real, "'; expected float or double");
+  const kernels::ProfileOptions options = profile_options(*values);
+  Profile profile;
+  profile.model = model_from(*values, transformer_preset((*values)["model"].as<std::string>()));
+  validate(profile.model);
+  profile.real_bytes = real == "float" ? 4 : 8;
+  profile.machine = values->count("machine") != 0 ? (*values)["machine"].as<std::string>() : processor();
+  profile.date = today();
+
+  kernels::keep_memory();
+  const kernels::BackEndTimes times =
+      real == "float" ? measure<float>(options, profile) : measure<double>(options, profile);
+  profile.transfer = measure_link(profile);
+  const std::string path = (*values)["output"].as<std::string>();
+  write_output(path, to_json(profile));
+  (path == "-" ? std::cerr : std::cout) << summary(profile, times);
+  return 0;
+}
+
+}  // namespace slimpack::command
+
+#else
+
+namespace slimpack::command {
+
+int profile(const std::vector<std::string>&) {
+  throw InvalidInput(
+      "this slimpack can't measure: it was built without Eigen; expected one built with Eigen 3.4");
+}
+
+}  // namespace slimpack::command
+
+#endif
