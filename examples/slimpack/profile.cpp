@@ -68,7 +68,8 @@ std::string today() {
 Link measure_link(const Profile& profile) {
   std::vector<std::size_t> bytes;
   for (const std::size_t tokens : {1, 8, 64, 256, 1024, 4096})
-    bytes.push_back(tokens * static_cast<std::size_t>(profile.model.hidden * profile.real_bytes));
+    bytes.push_back(tokens * static_cast<std::size_t>(profile.model.hidden) *
+                    static_cast<std::size_t>(profile.real_bytes));
   std::vector<kernels::TransferTime> times;
   kernels::run_in_process(2, [&](kernels::InProcessTransport& t) {
     auto own = kernels::measure_transfers(t, bytes);

@@ -116,11 +116,11 @@ inline PredictionError read_error(const ProfileField& field) {
 }
 
 inline Profile read_profile(const ProfileField& file) {
-  const ProfileField format = file["format"], version = file["version"], operators = file["operators"];
+  const ProfileField format = file["format"], version = file["version"];
   format.check(format.text() == "slimpack-profile", "\"slimpack-profile\"");
   version.check(version.integer<std::int32_t>() == 1, 1);
   Profile p;
-  const ProfileField model = file["model"], transfer = file["transfer"];
+  const ProfileField model = file["model"], transfer = file["transfer"], operators = file["operators"];
   p.model.name = model["name"].text();
   visit_sizes(p.model,
               [&](const char* name, std::int32_t& size) { size = model[name].integer<std::int32_t>(); });

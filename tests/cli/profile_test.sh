@@ -1,0 +1,76 @@
+#!/usr/bin/env bash
+# Measures with the slimpack command as a user would, plans by what was measured, and hands in bad profiles.
+# Usage: profile_test.sh BINARY LENGTHS
+set -uo pipefail
+slimpack=$1 lengths=$2
+source "$(dirname "$0")/checks.sh"
+
+small=(--hidden 32 --heads 2 --kv-heads 1 --head-dim 16 --ffn 64 --vocab 64)
+batch=(--lengths "$lengths" --count 24 --context 400 --truncate --tile 16)
+profile=("$slimpack" profile --seconds 0.1 --tokens 64)
+
+works "${profile[@]}" "${small[@]}" --machine 'a "test" machine' -o "$folder/profile.json"
+grep -qF 'a "test" machine, float: ' "$folder/out" || fail "the summary does not name the machine"
+grep -qE '^held out: median error [0-9.]+ %, worst [0-9.]+ %, of [1-9][0-9]* tasks' "$folder/out" ||
+  fail "no error of held-out tasks: $(cat "$folder/out")"
+grep -qF '"machine": "a \"test\" machine"' "$folder/profile.json" || fail "the file does not name the machine"
+grep -qE '"date": "20[0-9]{2}-[0-9]{2}-[0-9]{2}"' "$folder/profile.json" || fail "the file has no date"
+works "${profile[@]}" "${small[@]}" --real double --clock wall --stage-layers 1 -o "$folder/double.json"
+grep -q '"real_bytes": 8' "$folder/double.json" || fail "double is not of 8 bytes"
+"${profile[@]}" "${small[@]}" >"$folder/stdout.json" 2>"$folder/err" || fail "standard output"
+grep -q 'held out' "$folder/err" || fail "no summary on standard error"
+
+by_profile=("${batch[@]}" --profile "$folder/profile.json" --dp 2 --pp 2)
+for planner in slimpack megatron; do
+  works "$slimpack" plan "${by_profile[@]}" --planner $planner -o "$folder/$planner.json"
+  works "$slimpack" check "$folder/$planner.json"
+  grep -qF '"hidden":32' "$folder/$planner.json" || fail "$planner's plan is not for the profile's model"
+done
+works "$slimpack" plan "${batch[@]}" --profile "$folder/stdout.json" -o "$folder/other.json"
+works "$slimpack" plan "${by_profile[@]}" --layers 6 -o "$folder/layers.json"
+grep -qF '"layers":6' "$folder/layers.json" || fail "the profile is not for any number of layers"
+works "$slimpack" compare "${by_profile[@]}" --json --html "$folder/c.html"
+grep -q '</html>' "$folder/c.html" || fail "no page"
+works "$slimpack" train "${by_profile[@]}" --json
+works "$slimpack" train --plan "$folder/slimpack.json" --profile "$folder/profile.json" --json
+
+# Seconds of the plan are the profile's: twice as many for each, twice as long.
+works "$slimpack" plan "${batch[@]}" --profile "$folder/profile.json" --packs 3 -o "$folder/one.json"
+awk '/"per_|"latency"|"optimiser/ { split($0, part, ": "); number = part[2]; comma = sub(/,/, "", number)
+  printf "%s: %.17g%s\n", part[1], 2 * number, comma ? "," : ""; next } { print }' "$folder/profile.json" >"$folder/twice.json"
+works "$slimpack" plan "${batch[@]}" --profile "$folder/twice.json" --packs 3 -o "$folder/two.json"
+seconds() { grep -oE '"step":\{"seconds":[0-9.e+-]+' "$1" | grep -oE '[0-9.e+-]+$'; }
+awk -v one="$(seconds "$folder/one.json")" -v two="$(seconds "$folder/two.json")" \
+  'BEGIN { exit !(one > 0 && (two - 2 * one) ^ 2 < (1e-3 * one) ^ 2) }' || fail "seconds are not the profile's"
+
+refuses "can't read the profile '$folder/none.json'" "$slimpack" plan "${batch[@]}" --profile "$folder/none.json"
+refuses "can't read the profile '$folder'" "$slimpack" plan "${batch[@]}" --profile "$folder"
+head -c 500 "$folder/profile.json" >"$folder/cut.json"
+refuses "cut.json: the profile is not JSON" "$slimpack" plan "${batch[@]}" --profile "$folder/cut.json"
+refuses "profile.format is \"slimpack-plan\"" "$slimpack" plan "${batch[@]}" --profile "$folder/slimpack.json"
+sed 's/"per_token": .*/"per_token": "many",/' "$folder/profile.json" >"$folder/many.json"
+refuses "profile.forward.layer.per_token is \"many\"; expected a number" \
+  "$slimpack" plan "${batch[@]}" --profile "$folder/many.json"
+refuses "hidden 32, but model 'tiny' has 128" "$slimpack" plan "${by_profile[@]}" --model tiny
+refuses "ffn 64, but model" "$slimpack" compare "${by_profile[@]}" --ffn 96
+refuses "tp is 2 and cp 1; expected 1 of each with --profile" "$slimpack" plan "${by_profile[@]}" --tp 2
+refuses "--peak-flops is of devices that are not measured" "$slimpack" plan "${by_profile[@]}" --peak-flops 1e12
+refuses "--real is double, but the profile is of float" "$slimpack" train "${by_profile[@]}" --real double
+refuses "hidden 32, but model" "$slimpack" train --plan "$folder/slimpack.json" --profile "$folder/profile.json" --hidden 64
+
+refuses "--real is 'half'; expected float or double" "${profile[@]}" --real half
+refuses "--clock is 'sun'; expected cpu or wall" "${profile[@]}" --clock sun
+refuses "--seconds is 0; expected a positive number" "$slimpack" profile --seconds 0
+refuses "--seconds is nan" "$slimpack" profile --seconds nan
+refuses "tokens is 5; expected at least 64, or 0" "${profile[@]:0:2}" --tokens 5
+refuses "--tokens is 9999999; expected at most" "${profile[@]:0:2}" --tokens 9999999
+refuses "stage_layers is -1" "${profile[@]}" --stage-layers -1
+refuses "kv_heads is 3; expected a divisor" "${profile[@]}" --kv-heads 3
+refuses "expected an even number" "${profile[@]}" --head-dim 7
+refuses "unknown model 'llama-9b'" "${profile[@]}" --model llama-9b
+refuses "unexpected argument 'more'" "${profile[@]}" more
+refuses "can't write" "${profile[@]}" "${small[@]}" -o "$folder/no/such/profile.json"
+[[ -z $(find "$folder" -name '*.partial*') ]] || fail "a temporary file is left"
+
+[[ $failed == 0 ]] && echo "all checks of profiles passed"
+exit $failed
