@@ -32,11 +32,15 @@ struct SlimPack {
   }
 };
 
+/// Merged packs go round in a ring unless Ulysses is asked for.
+bool by_heads(const JobOptions& o) { return o.cost.exchange == ContextExchange::ulysses; }
+
 /// What the profile says of the job's stages.
 RankCost profiled_cost(const JobOptions& o) {
   const Job& job = o.job;
   return MeasuredCost(*o.profile, job.model, split_layers(job.model.layers, job.layout.pp),
-                      {.replicas = job.layout.dp});
+                      {.replicas = job.layout.dp,
+                       .exchange = by_heads(o) ? ContextExchange::ulysses : ContextExchange::ring});
 }
 
 /// A recipe with the models of the job's devices or its profile, or with those of the CPU back end.
@@ -56,7 +60,10 @@ Planner planner(const char* name) {
 kernels::CpuMemory profiled_memory(const JobOptions& o) {
   const Job& job = o.job;
   return {job.model, split_layers(job.model.layers, job.layout.pp), double(o.profile->real_bytes),
-          kernels::StageOptions{.limit_bytes = job.device.memory_bytes}, 2.0 / job.layout.dp};
+          kernels::StageOptions{
+              .merged = by_heads(o) ? kernels::MergedAttention::heads : kernels::MergedAttention::ring,
+              .limit_bytes = job.device.memory_bytes},
+          2.0 / job.layout.dp};
 }
 
 std::span<const Planner> planners() {

@@ -34,6 +34,9 @@ grep -q '</html>' "$folder/c.html" || fail "no page"
 works "$slimpack" train "${by_profile[@]}" --json
 works "$slimpack" train --plan "$folder/slimpack.json" --profile "$folder/profile.json" --json
 
+works "$slimpack" plan "${by_profile[@]}" --exchange ulysses -o "$folder/heads.json"
+works "$slimpack" check "$folder/heads.json"
+
 # Seconds of the plan are the profile's: twice as many for each, twice as long.
 works "$slimpack" plan "${batch[@]}" --profile "$folder/profile.json" --packs 3 -o "$folder/one.json"
 awk '/"per_|"latency"|"optimiser/ { split($0, part, ": "); number = part[2]; comma = sub(/,/, "", number)
