@@ -67,7 +67,8 @@ std::string today() {
 /// Two ranks of this process, from a token's hidden state to those of a large pack.
 Link measure_link(const Profile& profile) {
   std::vector<std::size_t> bytes;
-  for (const std::size_t tokens : {1, 8, 64, 256, 1024, 4096})
+  for (const std::size_t tokens :
+       {std::size_t{1}, std::size_t{8}, std::size_t{64}, std::size_t{512}, std::size_t{4096}})
     bytes.push_back(tokens * static_cast<std::size_t>(profile.model.hidden) *
                     static_cast<std::size_t>(profile.real_bytes));
   std::vector<kernels::TransferTime> times;
