@@ -116,7 +116,7 @@ TEST_CASE("a step reports its tasks, its memory, and what was predicted of it") 
   }
 }
 
-TEST_CASE("ranks that can't run a step all say so") {
+TEST_CASE("ranks that can't run a step all say so", "[threads]") {
   const ExecutorCase c = slimpack::testing::executor_case(PlanKind::equal_packs, 1);
   const std::size_t ranks = rank_count(c.plan);
   REQUIRE(ranks > 1);

@@ -40,7 +40,7 @@ std::string complaint(F&& call) {
 
 /// All is well.
 void contract(MpiTransport& transport, std::uint64_t seed) {
-  testing::keeps_the_contract(transport, seed, 40);
+  testing::keeps_the_contract(transport, seed, 20);
   Group group(transport);
   const auto all_gather = [&](std::uint64_t own) { return group.all_gather_value(own); };
   agree_on_plan(7, transport.size(), all_gather);
