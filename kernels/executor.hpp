@@ -4,7 +4,6 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <exception>
 #include <map>
 #include <memory>
@@ -14,6 +13,7 @@
 #include <vector>
 
 #include "kernels/back_end.hpp"
+#include "kernels/mail.hpp"
 #include "kernels/math/adamw.hpp"
 #include "kernels/model/memory.hpp"
 #include "kernels/transport/collectives.hpp"
@@ -49,76 +49,6 @@ struct StepReport {
   double predicted_bytes = 0.0;   ///< what the memory model says of it
   std::vector<TaskRecord> tasks;
 };
-
-namespace detail {
-
-/// Rows on their way to or from another rank. Memory is used again once a transfer is complete.
-template <class Real, Transport T>
-class Mail {
- public:
-  explicit Mail(T& transport) : transport_(transport) {}
-
-  void post(std::size_t from, Tag tag, std::size_t numbers) {
-    Letter& letter = expected_.emplace_back(Letter{{}, take(numbers), numbers});
-    letter.request = transport_.irecv(from, tag, std::as_writable_bytes(letter.span()));
-  }
-
-  /// Numbers of the oldest posted receive, valid until the next call.
-  std::span<const Real> receive() {
-    give_back(std::move(opened_.numbers));
-    opened_ = std::move(expected_.front());
-    expected_.pop_front();
-    transport_.wait(opened_.request);
-    return opened_.span();
-  }
-
-  void send(std::size_t to, Tag tag, std::span<const Real> numbers) {
-    while (!sent_.empty() && transport_.test(sent_.front().request)) {
-      give_back(std::move(sent_.front().numbers));
-      sent_.pop_front();
-    }
-    Letter& letter = sent_.emplace_back(Letter{{}, take(numbers.size()), numbers.size()});
-    std::copy(numbers.begin(), numbers.end(), letter.numbers.begin());
-    letter.request = transport_.isend(to, tag, std::as_bytes(letter.span()));
-  }
-
-  void wait_for_sends() {
-    for (Letter& letter : sent_) {
-      transport_.wait(letter.request);
-      give_back(std::move(letter.numbers));
-    }
-    sent_.clear();
-  }
-
- private:
-  struct Letter {
-    Request request;
-    AlignedVector<Real> numbers;
-    std::size_t size = 0;
-
-    [[nodiscard]] std::span<Real> span() { return {numbers.data(), size}; }
-  };
-
-  AlignedVector<Real> take(std::size_t size) {
-    AlignedVector<Real> numbers;
-    if (!free_.empty()) {
-      numbers = std::move(free_.back());
-      free_.pop_back();
-    }
-    if (numbers.size() < size) numbers.resize(size);
-    return numbers;
-  }
-  void give_back(AlignedVector<Real>&& numbers) {
-    if (!numbers.empty()) free_.push_back(std::move(numbers));
-  }
-
-  T& transport_;
-  std::deque<Letter> expected_, sent_;
-  Letter opened_;
-  std::vector<AlignedVector<Real>> free_;
-};
-
-}  // namespace detail
 
 /// One rank of a training run: rank `pipeline * stages + stage` of the plans it is given. Runs the rank's stage
 /// through each step's plan, exchanges gradients with the stage's other replicas, and updates the weights.
@@ -316,7 +246,7 @@ class RankExecutor {
 
   /// Whatever else ranks have to agree on.
   [[nodiscard]] std::uint64_t salt(const Ragged<std::int32_t>& ids) const {
-    slimpack::detail::WordHash hash;
+    WordHash hash;
     for (const std::int32_t size : {model_.layers, model_.hidden, model_.heads, model_.kv_heads,
                                     model_.head_dim, model_.ffn, model_.vocab}) {
       hash.add(size);
@@ -365,7 +295,7 @@ class RankExecutor {
   Stage stage_;
   Group<T> all_, replicas_;
   std::map<std::vector<std::size_t>, std::unique_ptr<Group<T>>> merged_;  // by ranks
-  detail::Mail<Real, T> mail_;
+  Mail<Real, T> mail_;
   std::vector<Real> first_moment_, second_moment_;
   std::int64_t steps_ = 0;
 };

@@ -12,8 +12,6 @@ namespace slimpack {
 /// What a rank without a plan shows in place of a hash; no plan has it.
 inline constexpr std::uint64_t no_plan_hash = 0;
 
-namespace detail {
-
 /// Folds 64-bit words into one. Each step is a bijection of the state for a given word and of the word for a
 /// given state, so sequences that differ in one word never meet. The mixing is MurmurHash3's 64-bit finaliser
 /// (public domain, Austin Appleby).
@@ -48,6 +46,8 @@ class WordHash {
 
   std::uint64_t state_ = 0;
 };
+
+namespace detail {
 
 inline void add_pass(const PassPlan& pass, WordHash& hash) {
   hash.add(pass.packs.size());
@@ -88,7 +88,7 @@ inline void add_pipeline(const PipelinePlan& pipeline, WordHash& hash) {
 /// @param salt whatever else ranks have to agree on, such as a hash of the trainer's settings.
 /// Complexity: O(tasks + slices).
 [[nodiscard]] inline std::uint64_t plan_hash(const Plan& plan, std::uint64_t salt = 0) {
-  detail::WordHash hash;
+  WordHash hash;
   hash.add(salt);
   const Transformer& m = plan.model;
   for (const std::int32_t size : {m.layers, m.hidden, m.heads, m.kv_heads, m.head_dim, m.ffn, m.vocab}) {

@@ -60,18 +60,26 @@ class CandidateEvaluator {
     return out.seconds < std::numeric_limits<double>::infinity();
   }
 
-  /// Schedules all members of a group in the way that was found for some of them. @returns as above.
+  /// Schedules all members of a group in the way that was found for some of them, with merged packs as equal as
+  /// can be, unless that takes longer. @returns as above.
   bool complete(const SampleGroup& group, std::size_t packs, GroupSchedule& schedule) {
     const std::vector<std::int32_t> recompute = schedule.recompute;
-    build(group, {.packs = packs, .order = schedule.order}, recompute);
+    const double found = schedule.seconds;
+    const BackwardOrder order = schedule.order;
     schedule.seconds = std::numeric_limits<double>::infinity();
-    if (exact_ && !has_packs(packs)) return false;
-    time(full_lead_fits(recompute), schedule);
+    for (const bool accurate : {true, false}) {
+      build(group, {.packs = packs, .order = order, .accurate = accurate}, recompute);
+      if (!exact_ || has_packs(packs)) time(full_lead_fits(recompute), schedule);
+      if (schedule.seconds <= as_found * found) return true;
+    }
     return schedule.seconds < std::numeric_limits<double>::infinity() ||
-           (*this)(group, {.packs = packs}, schedule);
+           (!exact_ && (*this)(group, {.packs = packs}, schedule));
   }
 
  private:
+  /// A schedule that takes this many times as long as another one takes as long.
+  static constexpr double as_found = 1.001;
+
   /// Whether all members came out with `packs` packs in both passes; merged and local samples need one each.
   [[nodiscard]] bool has_packs(std::size_t packs) const {
     return std::all_of(current_.times.begin(), current_.times.end(), [&](const PipelineTimes& times) {

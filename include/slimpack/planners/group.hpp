@@ -86,7 +86,8 @@ class GroupScheduler {
     std::size_t members = std::numeric_limits<std::size_t>::max();  ///< only the first so many are scheduled
     bool asymmetric = true;  ///< false: the backward pass reuses the forward packs' boundaries
     BackwardOrder order = BackwardOrder::as_samples_begin;
-    bool exact = false;  ///< exactly `packs` in both passes on all members; empty ones where samples lack
+    bool accurate = false;  ///< packs of a group as equal as can be, for more rounds of cutting
+    bool exact = false;     ///< exactly `packs` in both passes on all members; empty ones where samples lack
   };
 
   /// Fills `out` but for its `seconds` and `recompute`, with the unlimited lead tables.
@@ -113,7 +114,7 @@ class GroupScheduler {
     for (std::size_t i = 0; i < members; ++i) {
       const auto local_packs = [&](const PackSize& size, const Packs& merged_packs, double seconds) {
         return cut.exact ? std::max<std::size_t>(1, cut.packs - std::min(cut.packs, merged_packs.size()))
-                         : size.packs_of(seconds);
+                         : size.packs_of(seconds, cut.accurate);
       };
       cut_both(local_samples_[i], local_packs(forward, out.merged_forward, local_seconds_[i].forward),
                local_packs(backward, out.merged_backward, local_seconds_[i].backward),
@@ -148,10 +149,16 @@ class GroupScheduler {
       if (packs > 0) seconds = merged_seconds / static_cast<double>(packs);
     }
 
-    [[nodiscard]] std::size_t packs_of(double local) const {
-      return std::max<std::size_t>(1, static_cast<std::size_t>(std::round(local / seconds)));
+    /// Packs that share `local` seconds; if `equal`, such that none takes more than `seconds`, but for a hundredth.
+    [[nodiscard]] std::size_t packs_of(double local, bool equal) const {
+      const double packs = seconds > 0.0 ? local / seconds : 1.0;
+      return std::max<std::size_t>(
+          1, static_cast<std::size_t>(equal ? std::ceil(packs / 1.01) : std::round(packs)));
     }
   };
+
+  /// Accuracy of the packs of `Cut::accurate`.
+  static constexpr double accurate = 0.005;
 
   void resize(std::size_t members, GroupSchedule& out) {
     out.merged_forward.clear();
@@ -211,8 +218,10 @@ class GroupScheduler {
                        Packs& backward) {
     PassSeconds sum;
     if (samples.forward.empty()) return sum;
+    MicroPackOptions options = options_;
+    if (how.accurate) options.accuracy = accurate;
     sum.forward =
-        cutter_.cut({.samples = samples.forward}, forward_packs, cost, Pass::forward, options_, forward);
+        cutter_.cut({.samples = samples.forward}, forward_packs, cost, Pass::forward, options, forward);
     order_.clear();
     ready_.assign(samples.forward.size(), 0);
     for (std::size_t k = 0; k < forward.size(); ++k) {
@@ -227,7 +236,7 @@ class GroupScheduler {
     }
     if (how.asymmetric) {
       sum.backward = cutter_.cut({.samples = samples.backward, .order = order_, .ready = ready_},
-                                 backward_packs, cost, Pass::backward, options_, backward);
+                                 backward_packs, cost, Pass::backward, options, backward);
     } else {
       mirror(forward, backward);
     }

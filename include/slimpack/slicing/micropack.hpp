@@ -19,6 +19,9 @@ namespace slimpack {
 struct MicroPackOptions {
   /// Slice boundaries are multiples of this many tokens, except the end of a sample; 1 = any boundary.
   Tokens tile = 128;
+  /// Where slices cost more than their samples: how far the last pack may be off the others, about, as a share of a
+  /// pack. Costs a round of cutting for each halving or so.
+  double accuracy = 0.03;
 };
 
 /// Cuts a pipeline's samples into MicroPacks of equal cost (SlimPack, section 4.1.1, Phase 2, and 4.1.2).
@@ -47,7 +50,7 @@ class MicroPackCutter {
     const std::size_t first = out.size();
     double whole = 0.0;
     for (const StreamSample& sample : stream.samples) whole += sample.seconds;
-    const double expected = detail::expected_total(whole, packs, [&](double seconds) {
+    const double expected = detail::expected_total(whole, packs, options.accuracy, [&](double seconds) {
       out.truncate(first);
       begin(stream, seconds);
       for (std::size_t k = 0; k < packs && !done(); ++k) cut_pack(k, packs - k, parts, out);
