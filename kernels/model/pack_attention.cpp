@@ -6,6 +6,30 @@
 
 namespace slimpack::kernels {
 
+namespace {
+
+template <class Real>
+std::size_t rows_of(const KeyValuePiece<Real>& page) {
+  return page.k.rows;
+}
+template <class PieceGradients>
+  requires requires(const PieceGradients& page) { page.dk; }
+std::size_t rows_of(const PieceGradients& page) { return page.dk.rows; }
+
+/// Calls f(page, its first row, row of the part, rows) for rows `from` to `from + rows` of all pages.
+template <class Pages, class F>
+void for_each_own(const Pages& pages, std::size_t from, std::size_t rows, F&& f) {
+  std::size_t at = 0;
+  for (const auto& page : pages) {
+    const std::size_t size = rows_of(page), end = std::min(at + size, from + rows);
+    const std::size_t begin = std::max(at, from);
+    if (begin < end) f(page, begin - at, begin - from, end - begin);
+    at += size;
+  }
+}
+
+}  // namespace
+
 template <class Real>
 void PackAttention<Real>::set_ranges(const Slice& slice, const StageTask& task, std::size_t member,
                                      std::vector<Positions>& out) const {
@@ -64,46 +88,60 @@ void PackAttention<Real>::backward(const StageTask& task, std::size_t layer, con
   });
 }
 
-/// Most tokens of the sample, until the slice's end, that a member holds.
+/// Calls f(window, keys before it) for the windows of a sample up to a slice's end, in each of which every member
+/// holds about `ring_tokens_` tokens.
 template <class Real>
-std::size_t PackAttention<Real>::largest_share(const Slice& slice, const StageTask& task) const {
+template <class F>
+void PackAttention<Real>::for_each_window(const Slice& slice, const StageTask& task, F&& f) {
+  const auto size = static_cast<Tokens>(ring_tokens_ * task.members.size());
+  for (Tokens begin = 0; begin < slice.end; begin += size) {
+    const Slice window{slice.sample, begin, std::min(begin + size, slice.end)};
+    f(window, store_.local(slice.sample, begin));
+  }
+}
+
+/// Most tokens of a window that a member holds.
+template <class Real>
+std::size_t PackAttention<Real>::largest_share(const Slice& window, const StageTask& task) const {
   std::size_t rows = 0;
   for (std::size_t m = 0; m < task.members.size(); ++m) {
-    rows = std::max(rows, store_.local(slice.sample, slice.end, m));
+    rows = std::max(
+        rows, store_.local(window.sample, window.end, m) - store_.local(window.sample, window.begin, m));
   }
   return rows;
 }
 
-/// The first `rows` keys of the pages, and behind them as many values.
+/// `rows` keys of the pages from row `from` on, and behind them as many values.
 template <class Real>
-void PackAttention<Real>::copy_own(std::size_t rows, Real* to) const {
-  std::size_t at = 0;
-  for (const KeyValuePiece<Real>& piece : pieces_) {
-    const std::size_t size = std::min(piece.k.rows, rows - at);
-    std::copy_n(piece.k.data, size * width_, to + at * width_);
-    std::copy_n(piece.v.data, size * width_, to + (rows + at) * width_);
-    at += size;
-  }
+void PackAttention<Real>::copy_own(std::size_t from, std::size_t rows, Real* to) const {
+  for_each_own(pieces_, from, rows,
+               [&](const KeyValuePiece<Real>& piece, std::size_t first, std::size_t at, std::size_t size) {
+                 std::copy_n(piece.k.row(first), size * width_, to + at * width_);
+                 std::copy_n(piece.v.row(first), size * width_, to + (rows + at) * width_);
+               });
 }
 
 template <class Real>
 void PackAttention<Real>::ring_forward(const StageTask& task, const Slice& slice,
                                        const QueryRows<Real>& queries, const AttentionState<Real>& state) {
-  const std::size_t members = task.members.size(), most = 2 * largest_share(slice, task) * width_;
-  const Lease<Real> first(memory_, most, " at ", to_string(task)),
-      second(memory_, most, " at ", to_string(task));
-  Real *here = first.data(), *next = second.data();
-  std::size_t rows = store_.local(slice.sample, slice.end);
-  copy_own(rows, here);
-  for (std::size_t round = 1; round < members; ++round) {
-    set_ranges({slice.sample, 0, slice.end}, task, (task.member + members - round) % members, others_);
-    const std::size_t coming = count(others_);
-    shift_(task, {here, 2 * rows * width_}, {next, 2 * coming * width_});
-    std::swap(here, next);
-    rows = coming;
-    const KeyValuePiece<Real> piece{part(here, 0, rows), part(here, 1, rows), others_};
-    attention_.accumulate(queries, std::span(&piece, 1), state);
-  }
+  const std::size_t members = task.members.size();
+  for_each_window(slice, task, [&](const Slice& window, std::size_t before) {
+    const std::size_t most = 2 * largest_share(window, task) * width_;
+    const Lease<Real> first(memory_, most, " at ", to_string(task)),
+        second(memory_, most, " at ", to_string(task));
+    Real *here = first.data(), *next = second.data();
+    std::size_t rows = store_.local(window.sample, window.end) - before;
+    copy_own(before, rows, here);
+    for (std::size_t round = 1; round < members; ++round) {
+      set_ranges(window, task, (task.member + members - round) % members, others_);
+      const std::size_t coming = count(others_);
+      shift_(task, {here, 2 * rows * width_}, {next, 2 * coming * width_});
+      std::swap(here, next);
+      rows = coming;
+      const KeyValuePiece<Real> piece{part(here, 0, rows), part(here, 1, rows), others_};
+      attention_.accumulate(queries, std::span(&piece, 1), state);
+    }
+  });
 }
 
 template <class Real>
@@ -111,40 +149,41 @@ void PackAttention<Real>::ring_backward(const StageTask& task, const Slice& slic
                                         const QueryRows<Real>& queries,
                                         const typename Attention<Real>::Saved& saved,
                                         const MatrixView<Real>& dq) {
-  const std::size_t members = task.members.size(), most = 4 * largest_share(slice, task) * width_;
-  const std::size_t own = store_.local(slice.sample, slice.end);
-  const Lease<Real> first(memory_, most, " at ", to_string(task)),
-      second(memory_, most, " at ", to_string(task));
-  Real *here = first.data(), *next = second.data();
-  std::size_t rows = own;
-  copy_own(rows, here);
-  std::fill_n(here + 2 * rows * width_, 2 * rows * width_, Real{0});
-  for (std::size_t round = 1; round < members; ++round) {
-    set_ranges({slice.sample, 0, slice.end}, task, (task.member + members - round) % members, others_);
-    const std::size_t coming = count(others_);
-    shift_(task, {here, 4 * rows * width_}, {next, 4 * coming * width_});
-    std::swap(here, next);
-    rows = coming;
-    const KeyValuePiece<Real> piece{part(here, 0, rows), part(here, 1, rows), others_};
-    const PieceGradients gradients{part(here, 2, rows), part(here, 3, rows)};
-    attention_.backward(queries, saved, std::span(&piece, 1), dq, std::span(&gradients, 1));
-  }
-  // Home, with the gradients alone.
-  shift_(task, {here + 2 * rows * width_, 2 * rows * width_}, {next, 2 * own * width_});
-  add_own(own, next);
+  const std::size_t members = task.members.size();
+  for_each_window(slice, task, [&](const Slice& window, std::size_t before) {
+    const std::size_t most = 4 * largest_share(window, task) * width_;
+    const std::size_t own = store_.local(window.sample, window.end) - before;
+    const Lease<Real> first(memory_, most, " at ", to_string(task)),
+        second(memory_, most, " at ", to_string(task));
+    Real *here = first.data(), *next = second.data();
+    std::size_t rows = own;
+    copy_own(before, rows, here);
+    std::fill_n(here + 2 * rows * width_, 2 * rows * width_, Real{0});
+    for (std::size_t round = 1; round < members; ++round) {
+      set_ranges(window, task, (task.member + members - round) % members, others_);
+      const std::size_t coming = count(others_);
+      shift_(task, {here, 4 * rows * width_}, {next, 4 * coming * width_});
+      std::swap(here, next);
+      rows = coming;
+      const KeyValuePiece<Real> piece{part(here, 0, rows), part(here, 1, rows), others_};
+      const PieceGradients gradients{part(here, 2, rows), part(here, 3, rows)};
+      attention_.backward(queries, saved, std::span(&piece, 1), dq, std::span(&gradients, 1));
+    }
+    // Home, with the gradients alone.
+    shift_(task, {here + 2 * rows * width_, 2 * rows * width_}, {next, 2 * own * width_});
+    add_own(before, own, next);
+  });
 }
 
-/// Adds the gradients of `rows` keys, and behind them of as many values, to those of the pages.
+/// Adds the gradients of `rows` keys, and behind them of as many values, to those of the pages from row `to` on.
 template <class Real>
-void PackAttention<Real>::add_own(std::size_t rows, const Real* from) const {
-  std::size_t at = 0;
-  for (const PieceGradients& page : gradients_) {
-    const std::size_t size = std::min(page.dk.rows, rows - at) * width_;
-    const Real *dk = from + at * width_, *dv = dk + rows * width_;
-    for (std::size_t i = 0; i < size; ++i) page.dk.data[i] += dk[i];
-    for (std::size_t i = 0; i < size; ++i) page.dv.data[i] += dv[i];
-    at += page.dk.rows;
-  }
+void PackAttention<Real>::add_own(std::size_t to, std::size_t rows, const Real* from) const {
+  for_each_own(gradients_, to, rows,
+               [&](const PieceGradients& page, std::size_t first, std::size_t at, std::size_t size) {
+                 const Real *dk = from + at * width_, *dv = dk + rows * width_;
+                 for (std::size_t i = 0; i < size * width_; ++i) page.dk.row(first)[i] += dk[i];
+                 for (std::size_t i = 0; i < size * width_; ++i) page.dv.row(first)[i] += dv[i];
+               });
 }
 
 template class PackAttention<float>;

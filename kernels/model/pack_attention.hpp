@@ -9,6 +9,7 @@
 #include "kernels/math/attention.hpp"
 #include "kernels/model/head_exchange.hpp"
 #include "kernels/model/key_values.hpp"
+#include "slimpack/core/error.hpp"
 #include "slimpack/exec/program.hpp"
 
 namespace slimpack::kernels {
@@ -31,16 +32,20 @@ enum class MergedAttention {
 template <class Real>
 class PackAttention {
  public:
-  /// @param memory for what comes round; store and memory have to outlive it.
-  PackAttention(const HeadShape& shape, MergedAttention merged, KeyValueStore<Real>& store,
-                BufferPool<Real>& memory)
+  /// @param ring_tokens of each member whose keys and values go round at a time. @param memory for what comes
+  /// round; store and memory have to outlive it. @throws InvalidInput if ring_tokens is 0.
+  PackAttention(const HeadShape& shape, MergedAttention merged, std::size_t ring_tokens,
+                KeyValueStore<Real>& store, BufferPool<Real>& memory)
       : shape_(shape),
         merged_(merged),
+        ring_tokens_(ring_tokens),
         attention_(shape),
         width_(shape.kv_width()),
         store_(store),
         memory_(memory),
-        exchange_(memory) {}
+        exchange_(memory) {
+    require(ring_tokens > 0, "ring_tokens is ", ring_tokens, "; expected a positive number");
+  }
 
   void set_ring_shift(RingShift<Real> shift) { shift_ = std::move(shift); }
   void set_all_to_all(AllToAll<Real> exchange) { exchange_.set_all_to_all(std::move(exchange)); }
@@ -86,9 +91,11 @@ class PackAttention {
                      const AttentionState<Real>& state, const MatrixView<Real>& lse);
   void heads_backward(const StageTask& task, std::size_t layer, const MatrixView<const Real>& q,
                       const typename Attention<Real>::Saved& saved, const MatrixView<Real>& dq);
-  [[nodiscard]] std::size_t largest_share(const Slice& slice, const StageTask& task) const;
-  void copy_own(std::size_t rows, Real* to) const;
-  void add_own(std::size_t rows, const Real* from) const;
+  template <class F>
+  void for_each_window(const Slice& slice, const StageTask& task, F&& f);
+  [[nodiscard]] std::size_t largest_share(const Slice& window, const StageTask& task) const;
+  void copy_own(std::size_t from, std::size_t rows, Real* to) const;
+  void add_own(std::size_t to, std::size_t rows, const Real* from) const;
   void ring_forward(const StageTask& task, const Slice& slice, const QueryRows<Real>& queries,
                     const AttentionState<Real>& state);
   void ring_backward(const StageTask& task, const Slice& slice, const QueryRows<Real>& queries,
@@ -99,6 +106,7 @@ class PackAttention {
 
   HeadShape shape_;
   MergedAttention merged_;
+  std::size_t ring_tokens_;
   Attention<Real> attention_;
   std::optional<Attention<Real>> share_;
   std::size_t shares_ = 0;  ///< members that `share_` is for

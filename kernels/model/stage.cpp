@@ -57,7 +57,7 @@ CpuStage<Real>::CpuStage(const StagePart& part, const StageOptions& options)
       pool_(memory_),
       activations_(part, pool_),
       key_values_(part, options.page_tokens, pool_),
-      attention_(part.heads(), options.merged, key_values_, pool_) {
+      attention_(part.heads(), options.merged, options.ring_tokens, key_values_, pool_) {
   require(options.norm_epsilon > 0, "norm_epsilon is ", options.norm_epsilon, "; expected a positive number");
   require(options.head_chunk_tokens > 0, "head_chunk_tokens is 0; expected a positive number");
   require(part.model.head_dim % 2 == 0, "head_dim is ", part.model.head_dim,

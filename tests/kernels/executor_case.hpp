@@ -120,7 +120,9 @@ inline void share_by_heads(ExecutorCase& c, std::mt19937& random) {
     ExecutorCase c{
         .plan = *plan, .model = small_model(random, *plan), .ids = {}, .options = {}, .seed = seed};
     c.ids = random_ids(random, c.plan, c.model.vocab);
-    c.options.stage = {.page_tokens = 1 + random() % 40, .head_chunk_tokens = 1 + random() % 40};
+    c.options.stage = {.ring_tokens = 1 + random() % 30,
+                       .page_tokens = 1 + random() % 40,
+                       .head_chunk_tokens = 1 + random() % 40};
     c.options.init = {.seed = seed, .deviation = 0.4};
     c.options.shard_optimiser = i % 3 == 0;
     if (i % 2 == 1) share_by_heads(c, random);

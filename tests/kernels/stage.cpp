@@ -80,8 +80,10 @@ void compare(const Plan& plan, unsigned seed, double tolerance,
   if (merged == MergedAttention::heads) give_heads(model, plan);
   const auto ids = random_ids(random, plan, model.vocab);
   const Tokens block = 1 + Tokens(seed % 5);
-  const StageOptions options{
-      .page_tokens = 1 + random() % 40, .head_chunk_tokens = 1 + random() % 40, .merged = merged};
+  const StageOptions options{.ring_tokens = 1 + random() % 30,
+                             .page_tokens = 1 + random() % 40,
+                             .head_chunk_tokens = 1 + random() % 40,
+                             .merged = merged};
   Cluster<Real> cluster(model, plan, block, wide, options);
   Reference reference(model);
   reference.weights = Cluster<double>(model, plan, block, wide).weights();
