@@ -28,6 +28,7 @@ class CandidateEvaluator {
         recompute_limit_(recompute_limit.begin(), recompute_limit.end()),
         asymmetric_(asymmetric),
         exact_(exact),
+        tile_(micropack.tile),
         scheduler_(lengths, micropack) {}
 
   /// What to schedule, and how thoroughly.
@@ -66,14 +67,23 @@ class CandidateEvaluator {
     const std::vector<std::int32_t> recompute = schedule.recompute;
     const double found = schedule.seconds;
     const BackwardOrder order = schedule.order;
+    const bool finely = finely_cut(schedule);
     schedule.seconds = std::numeric_limits<double>::infinity();
     for (const bool accurate : {true, false}) {
+      if (accurate && !finely) continue;
       build(group, {.packs = packs, .order = order, .accurate = accurate}, recompute);
       if (!exact_ || has_packs(packs)) time(full_lead_fits(recompute), schedule);
       if (schedule.seconds <= as_found * found) return true;
     }
     return schedule.seconds < std::numeric_limits<double>::infinity() ||
            (!exact_ && (*this)(group, {.packs = packs}, schedule));
+  }
+
+  /// Whether merged packs hold so many tiles that they can be more equal than a search makes them.
+  [[nodiscard]] bool finely_cut(const GroupSchedule& schedule) const {
+    constexpr std::size_t many_tiles = 25;
+    const auto tokens = static_cast<std::size_t>(count_tokens(schedule.merged_forward.slices()));
+    return tokens > many_tiles * static_cast<std::size_t>(tile_) * schedule.merged_forward.size();
   }
 
  private:
@@ -208,6 +218,7 @@ class CandidateEvaluator {
   std::vector<std::int32_t> recompute_limit_;
   bool asymmetric_;
   bool exact_;
+  Tokens tile_;
   GroupScheduler<C> scheduler_;
   GroupMakespan makespan_;
   GroupSchedule current_;

@@ -1,25 +1,23 @@
-// One rank of training runs over MPI. Usage: train [Catch2's options]
-#define CATCH_CONFIG_RUNNER
+// Training runs over MPI; train_main.cpp makes this process one of their ranks.
+#include "tests/kernels/mpi/train.hpp"
+
 #include <catch2/catch.hpp>
-#include <stdexcept>
 #include <vector>
 
 #include "kernels/executor.hpp"
-#include "kernels/transport/mpi.hpp"
 #include "tests/kernels/executor_case.hpp"
 
 using namespace slimpack;
 using namespace slimpack::kernels;
-using slimpack::testing::ExecutorCase, slimpack::testing::PlanKind, slimpack::testing::Tensors;
+using slimpack::testing::ExecutorCase, slimpack::testing::PlanKind, slimpack::testing::Tensors,
+    slimpack::testing::own_rank;
 
 namespace {
-
-MpiTransport* transport = nullptr;
 
 /// Every rank computes the reference and compares its own weights with it.
 template <class Real>
 void run_and_compare(const ExecutorCase& c) {
-  RankExecutor<CpuStage<Real>, MpiTransport> executor(*transport, c.model, c.plan, c.options);
+  RankExecutor<CpuStage<Real>, MpiTransport> executor(*own_rank, c.model, c.plan, c.options);
   std::vector<double> losses;
   for (int step = 0; step < c.steps; ++step) losses = {executor.step(c.plan, c.ids).loss};
   Tensors weights, gradients;
@@ -32,9 +30,9 @@ void run_and_compare(const ExecutorCase& c) {
 TEST_CASE("processes train as the plain transformer does") {
   int merged = 0;
   for (const PlanKind kind : slimpack::testing::plan_kinds) {
-    for (unsigned i = 0; i < (transport->size() > 4 ? 1U : 2U); ++i) {
-      ExecutorCase c = slimpack::testing::executor_case(kind, i, transport->size());
-      INFO("rank " << transport->rank() << ", " << slimpack::testing::name(kind) << " plan of seed "
+    for (unsigned i = 0; i < (own_rank->size() > 4 ? 1U : 2U); ++i) {
+      ExecutorCase c = slimpack::testing::executor_case(kind, i, own_rank->size());
+      INFO("rank " << own_rank->rank() << ", " << slimpack::testing::name(kind) << " plan of seed "
                    << c.seed);
       c.steps = kind == PlanKind::by_hand ? 5 : 1;
       for (std::size_t k = 0; k < c.plan.forward.packs.size(); ++k)
@@ -44,11 +42,4 @@ TEST_CASE("processes train as the plain transformer does") {
     }
   }
   CHECK(merged > 0);
-}
-
-int main(int argc, char** argv) {
-  return run_mpi([&](MpiTransport& t) {
-    transport = &t;
-    if (Catch::Session().run(argc, argv) != 0) throw std::runtime_error("a test failed");
-  });
 }
