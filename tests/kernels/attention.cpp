@@ -13,16 +13,11 @@
 
 using namespace slimpack;
 using namespace slimpack::kernels;
-using slimpack::testing::difference, slimpack::testing::in_double, slimpack::testing::numbers,
-    slimpack::testing::random_matrix, slimpack::testing::tolerance;
+using slimpack::testing::difference, slimpack::testing::in_double, slimpack::testing::Numbers,
+    slimpack::testing::numbers, slimpack::testing::pick, slimpack::testing::random_matrix,
+    slimpack::testing::tolerance;
 
 namespace {
-
-using Numbers = std::vector<double>;
-
-std::size_t pick(std::mt19937& random, std::size_t lo, std::size_t hi) {
-  return std::uniform_int_distribution<std::size_t>(lo, hi)(random);
-}
 
 /// Rows of a sample's matrix, one behind another.
 template <class Real>

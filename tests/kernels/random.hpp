@@ -12,6 +12,12 @@
 // Random numbers, and comparisons with what double precision gives.
 namespace slimpack::testing {
 
+using Numbers = std::vector<double>;
+
+[[nodiscard]] inline std::size_t pick(std::mt19937& random, std::size_t lo, std::size_t hi) {
+  return std::uniform_int_distribution<std::size_t>(lo, hi)(random);
+}
+
 /// How far a result in `Real` may be from one in double, relative to the largest number.
 template <class Real>
 inline constexpr double tolerance = sizeof(Real) == sizeof(double) ? 1e-12 : 2e-5;
