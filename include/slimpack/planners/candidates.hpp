@@ -23,7 +23,8 @@ class CandidateEvaluator {
   CandidateEvaluator(std::span<const Tokens> lengths, const C& cost, const M& memory,
                      std::span<const std::int32_t> recompute_limit, MicroPackOptions micropack,
                      bool asymmetric, bool exact)
-      : cost_(cost),
+      : lengths_(lengths),
+        cost_(cost),
         memory_(memory),
         recompute_limit_(recompute_limit.begin(), recompute_limit.end()),
         asymmetric_(asymmetric),
@@ -36,29 +37,42 @@ class CandidateEvaluator {
     std::size_t packs = 0;  ///< per member and pass
     std::size_t members =
         std::numeric_limits<std::size_t>::max();  ///< only the first so many, standing for all
-    double enough = 0.0;                          ///< seconds; a schedule that takes no longer is good enough
+    double enough = 0.0;  ///< seconds; a schedule that takes no longer is good enough
+    double most = std::numeric_limits<double>::infinity();  ///< seconds; one that takes longer is of no use
+    bool memory_bound = true;                               ///< false: nor is one that memory holds back
+  };
+
+  enum class Outcome : std::uint8_t {
+    fits,
+    no_room,  ///< does not fit into memory
+    no_use,   ///< given up: longer, or more bound by memory, than the trial may be
   };
 
   /// Schedules a group. As long as PackFlow's full lead does not fit into memory, times the schedule with its
   /// lead limited to what fits; then, on a pipeline alone, lets samples run backward as soon as they end,
-  /// which holds less; then recomputes as many layers as the full lead needs. The fastest counts.
-  /// @returns whether `out` fits into memory; if not, its seconds are infinite.
-  bool operator()(const SampleGroup& group, const Trial& trial, GroupSchedule& out) {
+  /// which holds less; then recomputes as many layers as the full lead needs. The fastest counts; unless it
+  /// fits, the seconds of `out` are infinite.
+  Outcome operator()(const SampleGroup& group, const Trial& trial, GroupSchedule& out) {
     out.seconds = std::numeric_limits<double>::infinity();
     std::vector<std::int32_t> recompute(cost_.stages(), 0);
     for (bool settled = false; !settled;) {
       build(group, {.packs = trial.packs, .members = trial.members}, recompute);
-      if (exact_ && !has_packs(trial.packs)) return false;
-      const std::vector<std::int32_t> needed = needed_recompute(recompute);
-      settled = needed == recompute;
-      if (time(settled && full_lead_fits(recompute), out) || is_enough(out, trial.enough)) return true;
+      if (exact_ && !has_packs(trial.packs)) return Outcome::no_room;
+      Room full_lead = room_for_full_lead(recompute);
+      settled = full_lead.recompute == recompute;
+      const bool fits = settled && full_lead.fits;
+      if (!fits && !trial.memory_bound) return Outcome::no_use;
+      if (time(fits, out) || is_enough(out, trial.enough)) return Outcome::fits;
       if (group.merged.empty() && !recomputes(current_)) {
         run_backward_as_samples_end(group, trial, recompute, out);
-        if (is_enough(out, trial.enough)) return true;
+        if (is_enough(out, trial.enough)) return Outcome::fits;
       }
-      recompute = needed;
+      recompute = std::move(full_lead.recompute);
+      if (out.seconds == std::numeric_limits<double>::infinity() && !settled &&
+          least_seconds(group, recompute) > trial.most)
+        return Outcome::no_use;
     }
-    return out.seconds < std::numeric_limits<double>::infinity();
+    return out.seconds < std::numeric_limits<double>::infinity() ? Outcome::fits : Outcome::no_room;
   }
 
   /// Schedules all members of a group in the way that was found for some of them, with merged packs as equal as
@@ -72,11 +86,11 @@ class CandidateEvaluator {
     for (const bool accurate : {true, false}) {
       if (accurate && !finely) continue;
       build(group, {.packs = packs, .order = order, .accurate = accurate}, recompute);
-      if (!exact_ || has_packs(packs)) time(full_lead_fits(recompute), schedule);
+      if (!exact_ || has_packs(packs)) time(room_for_full_lead(recompute).fits_as_is(recompute), schedule);
       if (schedule.seconds <= as_found * found) return true;
     }
     return schedule.seconds < std::numeric_limits<double>::infinity() ||
-           (!exact_ && (*this)(group, {.packs = packs}, schedule));
+           (!exact_ && (*this)(group, {.packs = packs}, schedule) == Outcome::fits);
   }
 
   /// Whether merged packs hold so many tiles that they can be more equal than a search makes them.
@@ -111,7 +125,7 @@ class CandidateEvaluator {
                                    const std::vector<std::int32_t>& recompute, GroupSchedule& out) {
     build(group, {.packs = trial.packs, .members = trial.members, .order = BackwardOrder::as_samples_end},
           recompute);
-    if (!exact_ || has_packs(trial.packs)) time(full_lead_fits(recompute), out);
+    if (!exact_ || has_packs(trial.packs)) time(room_for_full_lead(recompute).fits_as_is(recompute), out);
     out.memory_bound = true;
   }
 
@@ -174,22 +188,40 @@ class CandidateEvaluator {
     return true;
   }
 
-  /// Layers to recompute per stage, not fewer than now, for the full lead; the limit where nothing suffices.
-  [[nodiscard]] std::vector<std::int32_t> needed_recompute(std::span<const std::int32_t> now) const {
-    std::vector<std::int32_t> needed(now.begin(), now.end());
-    if constexpr (RecomputingCostModel<C>) {
-      for (std::size_t s = 0; s < needed.size(); ++s) {
-        while (needed[s] < recompute_limit_[s] && !peaks_fit(s, needed[s])) ++needed[s];
-      }
+  /// What the full lead takes: layers to recompute per stage, and whether it fits with them.
+  struct Room {
+    std::vector<std::int32_t> recompute;
+    bool fits = true;
+
+    [[nodiscard]] bool fits_as_is(std::span<const std::int32_t> now) const {
+      return fits && std::equal(now.begin(), now.end(), recompute.begin());
     }
-    return needed;
+  };
+
+  /// As few layers as suffice, but not fewer than `now`; where nothing suffices, all that can be.
+  [[nodiscard]] Room room_for_full_lead(std::span<const std::int32_t> now) const {
+    Room room{.recompute = {now.begin(), now.end()}};
+    for (std::size_t s = 0; s < now.size(); ++s) {
+      std::int32_t& layers = room.recompute[s];
+      const std::int32_t most = RecomputingCostModel<C> ? recompute_limit_[s] : layers;
+      bool fits = peaks_fit(s, layers);
+      while (!fits && layers < most) fits = peaks_fit(s, ++layers);
+      room.fits = room.fits && fits;
+    }
+    return room;
   }
 
-  [[nodiscard]] bool full_lead_fits(std::span<const std::int32_t> recompute) const {
+  /// Work of the group's first member on its busiest stage, samples uncut: no schedule takes less.
+  [[nodiscard]] double least_seconds(const SampleGroup& group, std::span<const std::int32_t> recompute) const {
+    const C cost = recomputing(recompute), merged = merged_cost(cost, group.size());
+    double most = 0.0;
     for (std::size_t s = 0; s < recompute.size(); ++s) {
-      if (!peaks_fit(s, recompute[s])) return false;
+      double sum = 0.0;
+      for (const SampleId id : group.merged) sum += stage_seconds(merged, s, {&lengths_[id], 1});
+      for (const SampleId id : group.local.front()) sum += stage_seconds(cost, s, {&lengths_[id], 1});
+      most = std::max(most, sum);
     }
-    return true;
+    return most;
   }
 
   /// Limits the leads of all members to memory; while merged packs run backward, to what all members can
@@ -213,6 +245,7 @@ class CandidateEvaluator {
     return true;
   }
 
+  std::span<const Tokens> lengths_;
   const C& cost_;
   const M& memory_;
   std::vector<std::int32_t> recompute_limit_;

@@ -71,9 +71,17 @@ class ScheduleSearch {
       if (g == 1) calibrate(candidate.groups.back());
       candidate.progress.push_back({.count = first_});
       GroupSchedule& schedule = candidate.schedules[g];
-      evaluate_(candidate.groups[g],
-                {.packs = options_.counts[first_], .members = members, .enough = candidate.seconds},
-                schedule);
+      const auto outcome = evaluate_(candidate.groups[g],
+                                     {.packs = options_.counts[first_],
+                                      .members = members,
+                                      .enough = candidate.seconds,
+                                      .most = patience.seconds,
+                                      .memory_bound = patience.memory_bound},
+                                     schedule);
+      if (outcome == CandidateEvaluator<C, M>::Outcome::no_use) {
+        candidate.progress.pop_back();
+        return false;
+      }
       if (schedule.seconds == infinite && !options_.equal_packs) {
         if (!patience.any_count) return false;
         search(candidate, g, members, 0.0);
