@@ -50,7 +50,8 @@ concept RecomputingCostModel = CostModel<M> && requires(const M& m, std::span<co
 ///   backward, KV cache included, when this many of the stage's layers are recomputed.
 /// - `kv_gradient_bytes(stage)`: per token of a sample whose backward has begun, until that token's own
 ///   backward.
-/// - `workspace_bytes(stage, pass, tokens, recompute_layers)`: while a pack of this many tokens runs.
+/// - `workspace_bytes(stage, pass, tokens, recompute_layers)`: while a pack of this many tokens runs; not less
+///   for more tokens.
 template <class M>
 concept MemoryModel = requires(const M& m, std::size_t stage, int recompute_layers, Tokens tokens,
                                Pass pass) {

@@ -32,22 +32,26 @@ struct PlanMetrics {
 
 namespace detail {
 
-/// Sum, longest and number of the packs that each pipeline runs in one pass.
+/// What each pipeline runs in one pass.
 struct PackTotals {
-  std::vector<double> sum, longest;
+  std::vector<double> sum, longest;  ///< seconds of its packs, over all stages
   std::vector<std::size_t> count;
 };
 
-inline PackTotals pack_totals(const PassPlan& pass, std::size_t pipelines) {
+/// @param[in,out] stages [pipeline * stages + stage] to which the packs' seconds are added; may be empty.
+inline PackTotals pack_totals(const PassPlan& pass, std::size_t pipelines, std::span<double> stages = {}) {
   PackTotals totals{std::vector<double>(pipelines, 0.0), std::vector<double>(pipelines, 0.0),
                     std::vector<std::size_t>(pipelines, 0)};
+  const std::size_t width = pipelines > 0 ? stages.size() / pipelines : 0;
   for (std::size_t k = 0; k < pass.packs.size(); ++k) {
-    const std::span<const double> stages = pass.seconds[k];
-    const double seconds = std::accumulate(stages.begin(), stages.end(), 0.0);
+    const std::span<const double> seconds = pass.seconds[k];
+    const double sum = std::accumulate(seconds.begin(), seconds.end(), 0.0);
     for (const PipelineId p : pass.pipelines[k]) {
-      totals.sum[p] += seconds;
-      totals.longest[p] = std::max(totals.longest[p], seconds);
+      totals.sum[p] += sum;
+      totals.longest[p] = std::max(totals.longest[p], sum);
       ++totals.count[p];
+      double* const row = stages.data() + p * width;
+      for (std::size_t s = 0; s < std::min(width, seconds.size()); ++s) row[s] += seconds[s];
     }
   }
   return totals;
@@ -62,25 +66,6 @@ inline double worst_max_over_mean(const PackTotals& totals) {
   return worst;
 }
 
-/// Seconds of each pipeline's busiest stage, both passes.
-inline std::vector<double> busiest_stage_seconds(const Plan& plan) {
-  std::vector<std::vector<double>> stages(plan.pipelines.size());
-  for (const PassPlan* pass : {&plan.forward, &plan.backward}) {
-    for (std::size_t k = 0; k < pass->packs.size(); ++k) {
-      const std::span<const double> seconds = pass->seconds[k];
-      for (const PipelineId p : pass->pipelines[k]) {
-        auto& sum = stages[p];
-        if (sum.size() < seconds.size()) sum.resize(seconds.size(), 0.0);
-        for (std::size_t s = 0; s < seconds.size(); ++s) sum[s] += seconds[s];
-      }
-    }
-  }
-  std::vector<double> busiest;
-  for (const auto& row : stages)
-    busiest.push_back(row.empty() ? 0.0 : *std::max_element(row.begin(), row.end()));
-  return busiest;
-}
-
 /// Largest value over the mean; 1 if all are zero.
 inline double max_over_mean(std::span<const double> values) {
   const double sum = std::accumulate(values.begin(), values.end(), 0.0);
@@ -93,15 +78,22 @@ inline double max_over_mean(std::span<const double> values) {
 
 /// Metrics of a valid plan. O(packs * stages).
 [[nodiscard]] inline PlanMetrics plan_metrics(const Plan& plan) {
-  const auto forward = detail::pack_totals(plan.forward, plan.pipelines.size());
-  const auto backward = detail::pack_totals(plan.backward, plan.pipelines.size());
+  const std::size_t pipelines = plan.pipelines.size();
+  std::size_t width = 1;
+  for (const PipelinePlan& pipeline : plan.pipelines) width = std::max(width, pipeline.stages());
+  std::vector<double> stages(pipelines * width, 0.0);
+  const auto forward = detail::pack_totals(plan.forward, pipelines, stages);
+  const auto backward = detail::pack_totals(plan.backward, pipelines, stages);
   PlanMetrics metrics;
   metrics.max_over_mean_forward = detail::worst_max_over_mean(forward);
   metrics.max_over_mean_backward = detail::worst_max_over_mean(backward);
   std::vector<double> totals = forward.sum;
   for (std::size_t p = 0; p < totals.size(); ++p) totals[p] += backward.sum[p];
   metrics.replica_imbalance = detail::max_over_mean(totals);
-  metrics.busiest_stage_imbalance = detail::max_over_mean(detail::busiest_stage_seconds(plan));
+  std::vector<double> busiest;
+  for (auto row = stages.begin(); row != stages.end(); row += static_cast<std::ptrdiff_t>(width))
+    busiest.push_back(*std::max_element(row, row + static_cast<std::ptrdiff_t>(width)));
+  metrics.busiest_stage_imbalance = detail::max_over_mean(busiest);
   for (const auto& row : plan.step.peak_bytes) {
     for (const double bytes : row) metrics.peak_bytes = std::max(metrics.peak_bytes, bytes);
   }

@@ -22,30 +22,52 @@ namespace slimpack {
   return (tokens + g - 1) / g;
 }
 
+/// Tokens that each pack of a member brings to it, rounded up: what its workspace has to hold.
+struct MemberTokens {
+  Tokens most_forward = 0, most_backward = 0;
+  std::vector<Tokens> forward, backward;
+
+  explicit MemberTokens(const TokenFlow& flow)
+      : forward(rises(flow.forward, most_forward)), backward(rises(flow.backward, most_backward)) {}
+
+ private:
+  static std::vector<Tokens> rises(std::span<const double> sums, Tokens& most) {
+    std::vector<Tokens> tokens(sums.size() - 1);
+    for (std::size_t k = 0; k < tokens.size(); ++k) {
+      tokens[k] = static_cast<Tokens>(std::ceil(sums[k + 1] - sums[k] - 1e-6));
+      most = std::max(most, tokens[k]);
+    }
+    return tokens;
+  }
+};
+
 /// Peak bytes of one stage of one member, by event in the order of its tasks (SlimPack, section 4.3.3): a
 /// forward task brings its pack's activations, a backward task the KV gradients of the samples it begins;
 /// when it ends, what its tokens held is freed. O(packs).
 template <MemoryModel M>
 [[nodiscard]] double stage_peak_bytes(const GroupSchedule& schedule, std::size_t member, std::size_t s,
-                                      const M& memory, std::span<const double> forward_tokens,
-                                      std::span<const double> backward_tokens) {
+                                      const M& memory, const MemberTokens& tokens) {
   const int again = schedule.recompute[s];
   const double per_token = memory.activation_bytes(s, again), per_gradient = memory.kv_gradient_bytes(s);
   const TokenFlow& flow = schedule.flow[member];
-  const auto workspace = [&](Pass pass, double tokens) {
-    return memory.workspace_bytes(s, pass, static_cast<Tokens>(std::ceil(tokens - 1e-6)), again);
-  };
   double peak = 0.0;
+  // A workspace is priced only where that of the largest pack would make a new peak.
+  const auto task = [&](double bytes, Pass pass, Tokens n, double largest_workspace) {
+    if (bytes + largest_workspace > peak)
+      peak = std::max(peak, bytes + memory.workspace_bytes(s, pass, n, again));
+  };
+  const double forward_most = memory.workspace_bytes(s, Pass::forward, tokens.most_forward, again);
+  const double backward_most = memory.workspace_bytes(s, Pass::backward, tokens.most_backward, again);
   std::size_t forward = 0;
   const LeadTable& leads = schedule.times[member].leads;
   for (std::size_t k = 0; k < leads.backward_packs(); ++k) {
     const double gradients = per_gradient * (flow.started[k] - flow.backward[k]);
     for (; forward < leads(k, s); ++forward) {
-      peak = std::max(peak, per_token * flow.live(forward + 1, k) + gradients +
-                                workspace(Pass::forward, forward_tokens[forward]));
+      task(per_token * flow.live(forward + 1, k) + gradients, Pass::forward, tokens.forward[forward],
+           forward_most);
     }
-    peak = std::max(peak, per_token * flow.live(forward, k) + per_gradient * flow.kv_gradients(k) +
-                              workspace(Pass::backward, backward_tokens[k]));
+    task(per_token * flow.live(forward, k) + per_gradient * flow.kv_gradients(k), Pass::backward,
+         tokens.backward[k], backward_most);
   }
   return memory.static_bytes(s) + peak;
 }
@@ -117,10 +139,40 @@ inline std::vector<PackNumbers> append_group(const SampleGroup& group, const Gro
   return result;
 }
 
-/// Tokens per pack of running sums.
-inline void differences(std::span<const double> sums, std::vector<double>& out) {
-  out.clear();
-  for (std::size_t k = 1; k < sums.size(); ++k) out.push_back(sums[k] - sums[k - 1]);
+/// Makes room for one pass of all groups, so that it is not moved while it grows.
+inline void reserve_pass(std::span<const GroupSchedule> schedules, Pass pass, PassPlan& out) {
+  std::size_t packs = 0, slices = 0, stages = 0, runs = 0;
+  const auto count = [&](const Packs& more, std::size_t members) {
+    packs += more.size();
+    slices += more.slices().size();
+    runs += more.size() * members;
+  };
+  for (const GroupSchedule& schedule : schedules) {
+    const bool forward = pass == Pass::forward;
+    const auto& local = forward ? schedule.forward : schedule.backward;
+    count(forward ? schedule.merged_forward : schedule.merged_backward, local.size());
+    for (const Packs& own : local) count(own, 1);
+    stages = std::max(stages, schedule.recompute.size());
+  }
+  out.packs.reserve(packs, slices);
+  out.pipelines.reserve(packs, runs);
+  out.flops.reserve(packs);
+  out.seconds.reserve(packs, packs * stages);
+  out.transfer_seconds.reserve(packs);
+  out.sharding.reserve(packs);
+  if (pass == Pass::backward) out.recompute_layers.reserve(packs, packs * stages);
+}
+
+/// Tasks of stage `s` in their order, with the packs' numbers in the plan.
+inline std::vector<Task> stage_order(const PipelineTimes& times, std::size_t s, const PackNumbers& forward,
+                                     const PackNumbers& backward) {
+  std::vector<Task> order(times.forward.transfer.size() + times.backward.transfer.size());
+  std::size_t count = 0;
+  for_each_task(times.leads, s, [&](Task task) {
+    task.pack = task.pass == Pass::forward ? forward(task.pack) : backward(task.pack);
+    order[count++] = task;
+  });
+  return order;
 }
 
 }  // namespace detail
@@ -137,7 +189,8 @@ Plan assemble_plan(std::string_view planner, std::span<const Tokens> lengths, co
   const auto layers = split_layers(job.model.layers, job.layout.pp);
   const std::size_t stages = layers.size();
   double busy = 0.0;
-  std::vector<double> forward_tokens, backward_tokens;
+  for (const Pass pass : {Pass::forward, Pass::backward})
+    detail::reserve_pass(schedules, pass, pass == Pass::forward ? plan.forward : plan.backward);
   for (std::size_t g = 0; g < groups.size(); ++g) {
     const GroupSchedule& schedule = schedules[g];
     const auto forward = detail::append_group(groups[g], schedule, job, Pass::forward, plan.forward);
@@ -147,18 +200,13 @@ Plan assemble_plan(std::string_view planner, std::span<const Tokens> lengths, co
                             .tp = job.layout.tp,
                             .cp = job.layout.cp,
                             .layers = layers,
-                            .order = std::vector<std::vector<Task>>(stages)};
+                            .order = {}};
       const PipelineTimes& times = schedule.times[i];
-      detail::differences(schedule.flow[i].forward, forward_tokens);
-      detail::differences(schedule.flow[i].backward, backward_tokens);
+      const MemberTokens tokens(schedule.flow[i]);
       std::vector<double> peaks;
       for (std::size_t s = 0; s < stages; ++s) {
-        pipeline.order[s].reserve(times.forward.transfer.size() + times.backward.transfer.size());
-        for_each_task(times.leads, s, [&](Task task) {
-          task.pack = task.pass == Pass::forward ? forward[i](task.pack) : backward[i](task.pack);
-          pipeline.order[s].push_back(task);
-        });
-        peaks.push_back(stage_peak_bytes(schedule, i, s, memory, forward_tokens, backward_tokens));
+        pipeline.order.push_back(detail::stage_order(times, s, forward[i], backward[i]));
+        peaks.push_back(stage_peak_bytes(schedule, i, s, memory, tokens));
       }
       for (const PassTimes* pass : {&times.forward, &times.backward}) {
         for (const double seconds : pass->seconds) busy += seconds;

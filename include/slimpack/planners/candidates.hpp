@@ -45,7 +45,7 @@ class CandidateEvaluator {
   enum class Outcome : std::uint8_t {
     fits,
     no_room,  ///< does not fit into memory
-    no_use,   ///< given up: longer, or more bound by memory, than the trial may be
+    no_use,   ///< given up: takes longer, or is more bound by memory, than the trial may
   };
 
   /// Schedules a group. As long as PackFlow's full lead does not fit into memory, times the schedule with its
@@ -68,7 +68,7 @@ class CandidateEvaluator {
         if (is_enough(out, trial.enough)) return Outcome::fits;
       }
       recompute = std::move(full_lead.recompute);
-      if (out.seconds == std::numeric_limits<double>::infinity() && !settled &&
+      if (!settled && trial.most < std::numeric_limits<double>::infinity() &&
           least_seconds(group, recompute) > trial.most)
         return Outcome::no_use;
     }

@@ -75,7 +75,7 @@ class ScheduleSearch {
                                      {.packs = options_.counts[first_],
                                       .members = members,
                                       .enough = candidate.seconds,
-                                      .most = patience.seconds,
+                                      .most = std::min(patience.seconds, patience.ratio * fastest),
                                       .memory_bound = patience.memory_bound},
                                      schedule);
       if (outcome == CandidateEvaluator<C, M>::Outcome::no_use) {

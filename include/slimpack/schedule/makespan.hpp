@@ -42,9 +42,12 @@ class GroupMakespan {
     std::size_t rounds = 0;
     for (const PipelineTimes& member : members) rounds = std::max(rounds, member.leads.backward_packs());
     for (std::size_t k = 0; k < rounds; ++k) {
-      for (std::size_t s = 0; s < stages; ++s) forward_round(members, k, s, stages, merged_forward);
-      const bool merged = k < merged_backward;
-      if (merged && members.size() > 1) {
+      for (std::size_t s = 0; members.size() > 1 && s < stages; ++s)
+        merged_forward_round(members, k, s, stages, merged_forward);
+      for (std::size_t i = 0; i < members.size(); ++i) {
+        if (k < members[i].leads.backward_packs()) forward_round(members[i], state_[i], k, stages);
+      }
+      if (k < merged_backward && members.size() > 1) {
         for (std::size_t s = stages; s-- > 0;) lockstep_backward(members, k, s, stages);
       } else {
         for (std::size_t i = 0; i < members.size(); ++i) {
@@ -77,25 +80,26 @@ class GroupMakespan {
     }
   }
 
-  void forward_round(std::span<const PipelineTimes> members, std::size_t k, std::size_t s, std::size_t stages,
-                     std::size_t merged) {
-    if (members.size() > 1) lockstep_forward(members, k, s, stages, merged);
-    for (std::size_t i = 0; i < members.size(); ++i) {
-      const PipelineTimes& member = members[i];
-      if (k >= member.leads.backward_packs()) continue;
-      State& state = state_[i];
+  /// The forward packs that a member runs alone before backward pack `k`.
+  static void forward_round(const PipelineTimes& member, State& state, std::size_t k, std::size_t stages) {
+    const double* const transfer = member.forward.transfer.data();
+    double* const ready = state.forward_ready.data();
+    for (std::size_t s = 0; s < stages; ++s) {
       const std::uint32_t until = member.leads(k, s);
+      std::uint32_t j = state.forwarded[s];
+      if (j >= until) continue;
       double free = state.free[s];
-      for (std::uint32_t j = state.forwarded[s]; j < until; ++j) {
-        free = std::max(free, state.forward_ready[j]) + member.forward.seconds[j * stages + s];
-        state.forward_ready[j] = free + member.forward.transfer[j];
+      const double* seconds = member.forward.seconds.data() + j * stages + s;
+      for (; j < until; ++j, seconds += stages) {
+        free = std::max(free, ready[j]) + *seconds;
+        ready[j] = free + transfer[j];
       }
       state.free[s] = free;
-      state.forwarded[s] = std::max(state.forwarded[s], until);
+      state.forwarded[s] = until;
     }
   }
 
-  void lockstep_forward(std::span<const PipelineTimes> members, std::size_t k, std::size_t s,
+  void merged_forward_round(std::span<const PipelineTimes> members, std::size_t k, std::size_t s,
                         std::size_t stages, std::size_t merged) {
     if (state_[0].forwarded[s] >= merged) return;
     const std::uint32_t until = std::min(members[0].leads(k, s), static_cast<std::uint32_t>(merged));
