@@ -20,13 +20,13 @@ struct Candidate {
   std::vector<GroupSchedule> schedules = {};  ///< [group]
   double seconds = 0.0;                       ///< of the slowest group that was looked at
 
-  /// A group's place in the search: index of its number of packs, and whether its neighbours were tried.
+  /// A group's place in the search.
   struct Progress {
-    std::size_t count = 0;
-    bool searched = false;
+    std::size_t count = 0;  ///< index of its number of packs
+    bool looked_at = false;
+    bool searched = false;  ///< other numbers were tried, too
   };
-  std::vector<Progress> progress = {};  ///< of the groups that were looked at
-  [[nodiscard]] std::size_t looked_at() const { return progress.size(); }
+  std::vector<Progress> progress = {};  ///< [group]
 };
 
 struct ScheduleSearchOptions {
@@ -65,32 +65,32 @@ class ScheduleSearch {
   /// at.
   bool look(Candidate& candidate, const Patience& patience) {
     candidate.schedules.resize(candidate.groups.size());
-    double fastest = infinite;
-    while (candidate.looked_at() < candidate.groups.size()) {
-      const std::size_t g = candidate.looked_at();
-      if (g == 1) calibrate(candidate.groups.back());
-      candidate.progress.push_back({.count = first_});
+    candidate.progress.resize(candidate.groups.size());
+    const bool compares = patience.ratio < infinite;
+    if (compares) calibrate(candidate);
+    double fastest = compares ? usual_seconds_ : infinite;
+    const auto too_long = [&] { return std::min(patience.seconds, patience.ratio * fastest); };
+    for (std::size_t i = 0; i < candidate.groups.size(); ++i) {
+      const std::size_t g = riskiest(candidate.groups, i);
+      if (candidate.progress[g].looked_at) continue;
+      if (i == 1) calibrate(candidate);
       GroupSchedule& schedule = candidate.schedules[g];
       const auto outcome = evaluate_(candidate.groups[g],
                                      {.packs = options_.counts[first_],
                                       .members = members,
                                       .enough = candidate.seconds,
-                                      .most = std::min(patience.seconds, patience.ratio * fastest),
+                                      .most = too_long(),
                                       .memory_bound = patience.memory_bound},
                                      schedule);
-      if (outcome == CandidateEvaluator<C, M>::Outcome::no_use) {
-        candidate.progress.pop_back();
-        return false;
-      }
+      if (outcome == CandidateEvaluator<C, M>::Outcome::no_use) return false;
+      candidate.progress[g] = {.count = first_, .looked_at = true};
       if (schedule.seconds == infinite && !options_.equal_packs) {
         if (!patience.any_count) return false;
         search(candidate, g, members, 0.0);
       }
       candidate.seconds = std::max(candidate.seconds, schedule.seconds);
       fastest = std::min(fastest, schedule.seconds);
-      if (candidate.seconds > std::min(patience.seconds, patience.ratio * fastest) ||
-          (!patience.memory_bound && schedule.memory_bound))
-        return false;
+      if (candidate.seconds > too_long() || (!patience.memory_bound && schedule.memory_bound)) return false;
     }
     return true;
   }
@@ -149,20 +149,34 @@ class ScheduleSearch {
 
   [[nodiscard]] static double searched_seconds(const Candidate& candidate) {
     double most = 0.0;
-    for (std::size_t g = 0; g < candidate.looked_at(); ++g) {
+    for (std::size_t g = 0; g < candidate.groups.size(); ++g) {
       if (candidate.progress[g].searched) most = std::max(most, candidate.schedules[g].seconds);
     }
     return most;
   }
 
-  /// Finds the count to begin with, once, by a group that holds no long samples.
-  void calibrate(const SampleGroup& group) {
+  /// The group to look at in place `i`: those with merged samples, which stand first, from the smallest, whose
+  /// members hold most; then the others.
+  [[nodiscard]] static std::size_t riskiest(std::span<const SampleGroup> groups, std::size_t i) {
+    const auto alone = std::find_if(groups.begin(), groups.end(),
+                                    [](const SampleGroup& group) { return group.merged.empty(); });
+    const auto merged = static_cast<std::size_t>(alone - groups.begin());
+    return i < merged ? merged - 1 - i : i;
+  }
+
+  /// Finds the count to begin with, once, and how long a group takes, by one that holds no long samples.
+  void calibrate(Candidate& candidate) {
     if (calibrated_ || options_.equal_packs) return;
     calibrated_ = true;
-    Candidate alone{.groups = {group}};
+    Candidate alone{.groups = {candidate.groups.back()}};
     look(alone, {});
     search(alone, 0, members, infinite);
     first_ = alone.progress[0].count;
+    usual_seconds_ = alone.seconds = alone.schedules[0].seconds;
+    if (usual_seconds_ == infinite) return;
+    candidate.seconds = std::max(candidate.seconds, usual_seconds_);
+    candidate.schedules.back() = std::move(alone.schedules[0]);
+    candidate.progress.back() = alone.progress[0];
   }
 
   /// Tries the count that was best for the group searched before; if that makes this one no faster, the
@@ -209,7 +223,7 @@ class ScheduleSearch {
       if (seconds < candidate.seconds) {
         candidate.schedules = std::move(trial);
         candidate.seconds = seconds;
-        candidate.progress.assign(candidate.groups.size(), {.count = i, .searched = true});
+        candidate.progress.assign(candidate.groups.size(), {.count = i, .looked_at = true, .searched = true});
       } else if (candidate.seconds < infinite) {
         break;
       }
@@ -220,6 +234,7 @@ class ScheduleSearch {
   std::size_t first_;
   std::size_t latest_ = std::numeric_limits<std::size_t>::max();  // best count of the group searched before
   bool calibrated_ = false;
+  double usual_seconds_ = infinite;
   CandidateEvaluator<C, M> evaluate_;
   GroupSchedule trial_;
 };
