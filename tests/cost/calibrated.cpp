@@ -18,6 +18,24 @@ Job job(std::int32_t tp = 1, std::int32_t cp = 1) {
 
 }  // namespace
 
+TEST_CASE("a slice is priced on all stages at once as on each alone") {
+  for (const std::int32_t cp : {1, 2, 3}) {
+    const CalibratedCost plain(job(1, cp));
+    std::vector<std::int32_t> recompute(plain.stages(), 0);
+    recompute.front() = 2;
+    for (const CalibratedCost& cost : {plain, plain.with_recompute(recompute)}) {
+      for (const Pass pass : {Pass::forward, Pass::backward}) {
+        std::vector<double> seconds(cost.stages(), 1.0);
+        cost.add_slice_seconds(1280, 5000, pass, seconds);
+        for (std::size_t s = 0; s < cost.stages(); ++s) {
+          CAPTURE(cp, s);
+          CHECK(seconds[s] == Approx(1.0 + cost.slice_seconds(s, 1280, 5000, pass)).epsilon(1e-12));
+        }
+      }
+    }
+  }
+}
+
 TEST_CASE("FLOPs follow the plan format's formula and add up token by token") {
   const Transformer m = transformer_preset("llama-70b");
   const double h = 8192, a = 64, g = 8, d = 128, f = 28672;

@@ -55,6 +55,19 @@ class CalibratedCost {
                : compute + exchange_seconds(layers_[stage], recompute_[stage], begin, end, pass);
   }
 
+  /// Adds `slice_seconds` of every stage to `seconds`, one number per stage. Communication is priced once.
+  void add_slice_seconds(Tokens begin, Tokens end, Pass pass, std::span<double> seconds) const {
+    const double pairs = twice_causal_pairs(begin, end);
+    const double exchange = layer_exchange_seconds(begin, end, pairs, pass);
+    const double again = pass == Pass::backward && total_recompute_ > 0
+                             ? layer_exchange_seconds(begin, end, pairs, Pass::forward)
+                             : 0.0;
+    for (std::size_t s = 0; s < seconds.size(); ++s) {
+      seconds[s] += coefficients(s, pass).seconds(begin, end);
+      if (job_.layout.cp > 1) seconds[s] += layers_[s] * exchange + recompute_[s] * again;
+    }
+  }
+
   [[nodiscard]] double pack_seconds(std::size_t, Pass) const { return job_.device.pack_overhead; }
 
   /// Hidden states of a pack (or their gradients) to the neighbouring stage.
@@ -192,12 +205,14 @@ class CalibratedCost {
   /// Context-parallel communication of `n` layers, of which `again` also run forward again.
   [[nodiscard]] double exchange_seconds(double n, double again, Tokens begin, Tokens end, Pass pass) const {
     const double pairs = twice_causal_pairs(begin, end);
-    const auto per_layer = [&](const Exchange& e) {
-      return e.rates.seconds(begin, end, e.attention_per_twice_pair * pairs);
-    };
-    double seconds = n * per_layer(exchange_[index(pass)]);
-    if (pass == Pass::backward && again > 0) seconds += again * per_layer(exchange_[index(Pass::forward)]);
+    double seconds = n * layer_exchange_seconds(begin, end, pairs, pass);
+    if (pass == Pass::backward && again > 0)
+      seconds += again * layer_exchange_seconds(begin, end, pairs, Pass::forward);
     return seconds;
+  }
+  [[nodiscard]] double layer_exchange_seconds(Tokens begin, Tokens end, double twice_pairs, Pass pass) const {
+    const Exchange& e = exchange_[index(pass)];
+    return e.rates.seconds(begin, end, e.attention_per_twice_pair * twice_pairs);
   }
 
   struct Exchange {

@@ -10,6 +10,14 @@
 
 namespace slimpack {
 
+/// A cost model that prices a slice on all stages at once, for less than one stage after another:
+/// `add_slice_seconds` adds `slice_seconds` of stage s to `seconds[s]`.
+template <class M>
+concept RowCostModel = CostModel<M> &&
+    requires(const M& m, Tokens begin, Tokens end, Pass pass, std::span<double> seconds) {
+  m.add_slice_seconds(begin, end, pass, seconds);
+};
+
 namespace detail {
 
 /// The stages' rates of a quadratic model, side by side.
@@ -59,9 +67,14 @@ void append_pack_times(const Packs& packs, const M& cost, Pass pass, std::vector
     }
   }
   for (std::size_t k = 0; k < packs.size(); ++k, row += stages) {
-    for (std::size_t s = 0; s < stages; ++s) {
-      row[s] = cost.pack_seconds(s, pass);
-      for (const Slice& slice : packs[k]) row[s] += cost.slice_seconds(s, slice.begin, slice.end, pass);
+    for (std::size_t s = 0; s < stages; ++s) row[s] = cost.pack_seconds(s, pass);
+    for (const Slice& slice : packs[k]) {
+      if constexpr (RowCostModel<M>) {
+        cost.add_slice_seconds(slice.begin, slice.end, pass, {row, stages});
+      } else {
+        for (std::size_t s = 0; s < stages; ++s)
+          row[s] += cost.slice_seconds(s, slice.begin, slice.end, pass);
+      }
     }
   }
 }

@@ -50,24 +50,26 @@ template <MemoryModel M>
   const int again = schedule.recompute[s];
   const double per_token = memory.activation_bytes(s, again), per_gradient = memory.kv_gradient_bytes(s);
   const TokenFlow& flow = schedule.flow[member];
-  double peak = 0.0;
-  // A workspace is priced only where that of the largest pack would make a new peak.
-  const auto task = [&](double bytes, Pass pass, Tokens n, double largest_workspace) {
-    if (bytes + largest_workspace > peak)
-      peak = std::max(peak, bytes + memory.workspace_bytes(s, pass, n, again));
-  };
-  const double forward_most = memory.workspace_bytes(s, Pass::forward, tokens.most_forward, again);
-  const double backward_most = memory.workspace_bytes(s, Pass::backward, tokens.most_backward, again);
-  std::size_t forward = 0;
   const LeadTable& leads = schedule.times[member].leads;
-  for (std::size_t k = 0; k < leads.backward_packs(); ++k) {
+  const std::size_t packs = leads.backward_packs();
+  double peak = 0.0;
+  const auto backward_task = [&](std::size_t k) {
+    return per_token * flow.live(leads(k, s), k) + per_gradient * flow.kv_gradients(k);
+  };
+  for (std::size_t k = 0; k < packs; ++k) peak = std::max(peak, backward_task(k));
+  // A workspace is priced only where that of the largest pack would make a new peak.
+  const auto add_workspace = [&](double bytes, Pass pass, Tokens n, double largest) {
+    if (bytes + largest > peak) peak = std::max(peak, bytes + memory.workspace_bytes(s, pass, n, again));
+  };
+  const double largest_forward = memory.workspace_bytes(s, Pass::forward, tokens.most_forward, again);
+  const double largest_backward = memory.workspace_bytes(s, Pass::backward, tokens.most_backward, again);
+  for (std::size_t k = 0, forward = 0; k < packs; ++k) {
     const double gradients = per_gradient * (flow.started[k] - flow.backward[k]);
     for (; forward < leads(k, s); ++forward) {
-      task(per_token * flow.live(forward + 1, k) + gradients, Pass::forward, tokens.forward[forward],
-           forward_most);
+      add_workspace(per_token * flow.live(forward + 1, k) + gradients, Pass::forward, tokens.forward[forward],
+                    largest_forward);
     }
-    task(per_token * flow.live(forward, k) + per_gradient * flow.kv_gradients(k), Pass::backward,
-         tokens.backward[k], backward_most);
+    add_workspace(backward_task(k), Pass::backward, tokens.backward[k], largest_backward);
   }
   return memory.static_bytes(s) + peak;
 }

@@ -176,7 +176,7 @@ class ScheduleSearch {
     if (usual_seconds_ == infinite) return;
     candidate.seconds = std::max(candidate.seconds, usual_seconds_);
     candidate.schedules.back() = std::move(alone.schedules[0]);
-    candidate.progress.back() = alone.progress[0];
+    candidate.progress.back() = {.count = first_, .looked_at = true};
   }
 
   /// Tries the count that was best for the group searched before; if that makes this one no faster, the
