@@ -6,7 +6,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 .ci/install.sh g++ cmake ninja-build catch2 libbenchmark-dev libeigen3-dev libboost-dev \
-  libboost-graph-dev libboost-program-options-dev libopenmpi-dev nlohmann-json3-dev openmpi-bin \
+  libboost-graph-dev libboost-program-options-dev libglpk-dev libopenmpi-dev nlohmann-json3-dev openmpi-bin \
   python3-jsonschema
 
 build() {  # preset [argument of cmake --build]...
