@@ -5,7 +5,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-.ci/install.sh g++ cmake ninja-build catch2 libbenchmark-dev libeigen3-dev libboost-dev \
+.ci/install.sh g++ cmake ninja-build catch2 coinor-libcbc-dev libbenchmark-dev libeigen3-dev libboost-dev \
   libboost-graph-dev libboost-program-options-dev libglpk-dev libopenmpi-dev nlohmann-json3-dev openmpi-bin \
   python3-jsonschema
 

@@ -78,6 +78,7 @@ class MilpSearch {
   /// best, is passed over. @param bound what is known then; NaN if nothing is.
   /// @return whether the solver may go on. Throws nothing: what the callback throws waits for `finish`.
   bool offer(std::span<const double> values, double bound) noexcept {
+    if (limit_ == MilpLimit::callback) return false;  // what the callback saw last is the result
     try {
       std::optional<std::vector<double>> point = clean(values);
       if (!point || (known_ && !better(objective_value(*model_, *point), objective_))) return !should_stop();
@@ -135,7 +136,7 @@ class MilpSearch {
   [[nodiscard]] std::optional<std::vector<double>> clean(std::span<const double> values) const {
     std::vector<double> point(values.begin(), values.end());
     for (std::size_t j = 0; j < point.size(); ++j) {
-      if (model_->is_integer(j)) point[j] = std::round(point[j]);
+      if (model_->is_integer(j)) point[j] = std::round(point[j]) + 0.0;
       point[j] = std::clamp(point[j], model_->lower()[j], model_->upper()[j]);
     }
     if (!find_violation(*model_, point)) return point;
