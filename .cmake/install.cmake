@@ -17,5 +17,7 @@ install(FILES
   "${PROJECT_BINARY_DIR}/slimpackConfig.cmake"
   "${PROJECT_BINARY_DIR}/slimpackConfigVersion.cmake"
   "${PROJECT_SOURCE_DIR}/.cmake/slimpackOptional.cmake"
+  "${PROJECT_SOURCE_DIR}/.cmake/FindGLPK.cmake"
+  "${PROJECT_SOURCE_DIR}/.cmake/FindCbc.cmake"
   DESTINATION "${package_dir}")
 install(FILES "${PROJECT_SOURCE_DIR}/LICENSE" DESTINATION "${CMAKE_INSTALL_DOCDIR}")

@@ -5,8 +5,8 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-.ci/install.sh g++ cmake ninja-build catch2 libbenchmark-dev libeigen3-dev libboost-dev \
-  libboost-graph-dev libboost-program-options-dev libopenmpi-dev nlohmann-json3-dev openmpi-bin \
+.ci/install.sh g++ cmake ninja-build catch2 coinor-libcbc-dev libbenchmark-dev libeigen3-dev libboost-dev \
+  libboost-graph-dev libboost-program-options-dev libglpk-dev libopenmpi-dev nlohmann-json3-dev openmpi-bin \
   python3-jsonschema
 
 build() {  # preset [argument of cmake --build]...

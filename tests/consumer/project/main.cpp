@@ -18,6 +18,15 @@
 #ifdef CONSUMER_BOOST
 #include "slimpack/dag/boost.hpp"
 #endif
+#ifdef CONSUMER_GLPK
+#include "slimpack/milp/glpk.hpp"
+#endif
+#ifdef CONSUMER_CBC
+#include "slimpack/milp/cbc.hpp"
+#endif
+#ifdef CONSUMER_HIGHS
+#include "slimpack/milp/highs.hpp"
+#endif
 
 static_assert(__cplusplus >= 202002L, "slimpack::slimpack asks for C++20");
 static_assert(slimpack::version_major > 0 || slimpack::version_minor > 0, "a version");
@@ -30,6 +39,15 @@ int main() {
   slimpack::Plan plan = slimpack::plan_slimpack(lengths, job);
 #ifdef CONSUMER_JSON
   plan = slimpack::read_json(slimpack::to_json(plan));
+#endif
+#ifdef CONSUMER_GLPK
+  if (slimpack::solve_glpk(slimpack::MilpModel()).status != slimpack::SolveStatus::optimal) return 1;
+#endif
+#ifdef CONSUMER_CBC
+  if (slimpack::solve_cbc(slimpack::MilpModel()).status != slimpack::SolveStatus::optimal) return 1;
+#endif
+#ifdef CONSUMER_HIGHS
+  if (slimpack::solve_highs(slimpack::MilpModel()).status != slimpack::SolveStatus::optimal) return 1;
 #endif
   slimpack::Tokens tokens = 0;
   for (std::size_t k = 0; k < plan.forward.packs.size(); ++k) tokens += count_tokens(plan.forward.packs[k]);
