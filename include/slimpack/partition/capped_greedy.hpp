@@ -1,0 +1,95 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <ranges>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "slimpack/core/error.hpp"
+#include "slimpack/partition/assignment.hpp"
+#include "slimpack/partition/packing.hpp"
+
+namespace slimpack {
+
+/// The bin of an item that found no room.
+inline constexpr std::uint32_t unassigned = ~std::uint32_t{0};
+
+/// Items in bins of limited size, and those that found no room: their bin is `unassigned`.
+template <ItemWeight W>
+struct CappedAssignment {
+  BasicAssignment<W> assignment;
+  std::vector<std::int64_t> filled;  ///< [bin] sum of sizes
+  std::vector<std::uint32_t> left;   ///< items without a bin, by falling size
+};
+
+/// What bins hold before the first item comes.
+template <ItemWeight W>
+struct BinContents {
+  std::span<const W> load;
+  std::span<const std::int64_t> filled;
+};
+
+/// Items by falling size, equal sizes in order, each to the bin of the least load; where that has no room, to
+/// the bin that is filled least; where that has none either, to no bin. Of equal bins the lowest.
+/// @param weights of the items, not negative. @param limit sizes of the items and what every bin may hold.
+/// @param contents of every bin; their number is the number of bins.
+/// @throws InvalidInput if there is no bin or a bin is over the capacity to begin with, a weight is negative
+/// or not finite, or sizes do not fit the items or the capacity.
+/// Complexity: O(n (1 + bins)) and the sort by digits, O(n log capacity).
+/// Source: WLB-LLM, Algorithm 1, lines 18 to 35; here a bin may be filled to the very limit.
+template <WeightRange R, ItemWeight W = std::ranges::range_value_t<R>>
+[[nodiscard]] CappedAssignment<W> capped_greedy(const R& weights, const SizeLimit& limit,
+                                                const BinContents<W>& contents) {
+  const std::span<const W> span(weights);
+  const std::size_t bins = contents.load.size();
+  detail::check_counts(span.size(), bins);
+  static_cast<void>(detail::checked_sum(span));
+  static_cast<void>(detail::checked_sum(contents.load));
+  require(limit.sizes.size() == span.size(), limit.sizes.size(), " sizes of ", span.size(),
+          " items; expected one per item");
+  require(contents.filled.size() == bins, "sizes of ", contents.filled.size(), " bins, loads of ", bins,
+          "; expected both for each");
+  for (std::size_t b = 0; b < bins; ++b) {
+    require(contents.filled[b] >= 0 && contents.filled[b] <= limit.capacity, "bin ", b, " holds ",
+            contents.filled[b], "; expected 0 to the capacity of ", limit.capacity);
+  }
+  static_cast<void>(detail::checked_sizes("size", limit.sizes, limit.capacity));
+
+  CappedAssignment<W> result;
+  auto& load = result.assignment.load;
+  auto& filled = result.filled;
+  load.assign(contents.load.begin(), contents.load.end());
+  filled.assign(contents.filled.begin(), contents.filled.end());
+  result.assignment.bin.assign(span.size(), unassigned);
+  for (const std::uint32_t item : detail::falling_order(limit.sizes, limit.capacity)) {
+    std::size_t lightest = 0, emptiest = 0;
+    for (std::size_t b = 1; b < bins; ++b) {
+      if (load[b] < load[lightest]) lightest = b;
+      if (filled[b] < filled[emptiest]) emptiest = b;
+    }
+    const std::int64_t room = limit.capacity - limit.sizes[item];
+    const std::size_t bin = filled[lightest] <= room ? lightest : emptiest;
+    if (filled[bin] > room) {
+      result.left.push_back(item);
+      continue;
+    }
+    result.assignment.bin[item] = static_cast<std::uint32_t>(bin);
+    load[bin] += span[item];
+    filled[bin] += limit.sizes[item];
+  }
+  return result;
+}
+
+/// The same into empty bins.
+template <WeightRange R>
+[[nodiscard]] auto capped_greedy(const R& weights, const SizeLimit& limit, std::size_t bins) {
+  using W = std::ranges::range_value_t<R>;
+  detail::check_counts(std::ranges::size(weights), bins);
+  const std::vector<W> load(bins, W{});
+  const std::vector<std::int64_t> filled(bins, 0);
+  return capped_greedy(weights, limit, BinContents<W>{load, filled});
+}
+
+}  // namespace slimpack

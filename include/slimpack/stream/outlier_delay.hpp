@@ -1,0 +1,194 @@
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "slimpack/core/error.hpp"
+#include "slimpack/core/ids.hpp"
+#include "slimpack/stream/iteration_packing.hpp"
+#include "slimpack/stream/outlier_queues.hpp"
+#include "slimpack/stream/state.hpp"
+
+namespace slimpack {
+
+/// The time of a whole document in any unit, Wa + Wl of WLB-LLM's Eq. 2: a pure function of its tokens, not
+/// negative.
+template <class F>
+concept DocumentWorkload = std::copy_constructible<F> && requires(const F& f, Tokens length) {
+  { f(length) } -> std::convertible_to<double>;
+};
+
+/// Packing of variable length with outlier delay (WLB-LLM, section 4 and Algorithm 1) as a stream: a global
+/// batch goes in, the micro-batches of one iteration come out. Long documents wait in queues until the
+/// iteration can balance them.
+///
+/// Every document comes out exactly once, and none later than `max_delay` iterations after it came. This is
+/// sure because a batch is taken only if it fits into one iteration by itself: whatever is left of it when it
+/// is due, all of the same batch, has its place there and is packed before anything else if need be.
+///
+/// A document overtakes another of its queue, or one that found no room, only where an iteration can't hold
+/// the elder. When the tokens do not all fit, the elder are packed first.
+template <DocumentWorkload Workload>
+class OutlierDelayStream {
+ public:
+  /// @throws InvalidInput naming the first option that makes no sense.
+  OutlierDelayStream(OutlierDelayOptions options, Workload workload)
+      : options_(std::move(options)), workload_(std::move(workload)) {
+    validate(options_);
+    state_.queues.resize(options_.thresholds.size());
+  }
+
+  /// Takes a global batch, in data order, and packs the next iteration.
+  /// @throws InvalidInput, with the stream as before, if there is no document; one has no tokens, more than
+  /// max_tokens, the id of another in the batch or waiting, or a workload that is negative or not finite; or
+  /// the batch does not fit into an iteration.
+  /// Complexity: O(n log n + n micro_batches) for n documents that come or wait, and the local search.
+  [[nodiscard]] PackedIteration push(std::span<const Document> batch) {
+    require(!batch.empty(), "the batch has no documents; expected at least one");
+    return step(arrivals(batch), false);
+  }
+
+  /// Whether no document waits.
+  [[nodiscard]] bool empty() const {
+    return state_.carried.empty() &&
+           std::all_of(state_.queues.begin(), state_.queues.end(), [](const auto& q) { return q.empty(); });
+  }
+
+  /// Packs an iteration at the end of the data: of all that waits, as much as fits, the eldest first.
+  /// @throws InvalidInput if nothing waits.
+  [[nodiscard]] PackedIteration drain() {
+    require(!empty(), "nothing waits; expected documents to drain");
+    return step({}, true);
+  }
+
+  /// All iterations until nothing waits any more. The stream can go on afterwards.
+  [[nodiscard]] std::vector<PackedIteration> flush() {
+    std::vector<PackedIteration> iterations;
+    while (!empty()) iterations.push_back(drain());
+    return iterations;
+  }
+
+  [[nodiscard]] const OutlierDelayOptions& options() const { return options_; }
+  /// What waits, and statistics of all iterations so far.
+  [[nodiscard]] const OutlierDelayState& state() const { return state_; }
+  [[nodiscard]] const DelayStatistics& statistics() const { return state_.statistics; }
+
+  /// The state as bytes, to be restored in a stream of the same options and workload; the same on every
+  /// platform. @see stream/state.hpp
+  [[nodiscard]] std::string save() const { return save_state(state_, options_, samples()); }
+
+  /// Goes on from a saved state: the same batches give the same iterations as they would have there.
+  /// @throws InvalidInput, with the stream as before, if the bytes are no such state, were cut or changed, or
+  /// come from other options or another workload.
+  void restore(std::string_view bytes) { state_ = load_state(bytes, options_, samples()); }
+
+ private:
+  /// What tells workloads apart.
+  [[nodiscard]] std::vector<double> samples() const {
+    std::vector<double> values;
+    for (Tokens length = 1; length < options_.max_tokens; length *= 2) values.push_back(workload_(length));
+    values.push_back(workload_(options_.max_tokens));
+    return values;
+  }
+
+  /// The batch with its places, once all is known to be right.
+  [[nodiscard]] std::vector<WaitingDocument> arrivals(std::span<const Document> batch) const {
+    std::vector<Tokens> lengths(batch.size());
+    for (std::size_t i = 0; i < batch.size(); ++i) {
+      lengths[i] = batch[i].length;
+      require(lengths[i] >= 1 && lengths[i] <= options_.max_tokens, "document ", batch[i].id, " (number ", i,
+              " of the batch) has ", lengths[i], " tokens; expected 1 to the ", options_.max_tokens,
+              " that a micro-batch can hold");
+      const double work = workload_(lengths[i]);
+      require(work >= 0.0 && std::isfinite(work), "the workload of document ", batch[i].id, " (number ", i,
+              " of the batch, ", lengths[i], " tokens) is ", work,
+              "; expected a finite number, not negative");
+    }
+    check_ids(batch);
+    const std::vector<std::uint32_t> home = detail::home_micro_batches(lengths, options_);
+    std::vector<WaitingDocument> result(batch.size());
+    for (std::size_t i = 0; i < batch.size(); ++i) result[i] = {batch[i], state_.iteration, home[i]};
+    return result;
+  }
+
+  void check_ids(std::span<const Document> batch) const {
+    std::vector<std::uint64_t> ids(batch.size());
+    for (std::size_t i = 0; i < batch.size(); ++i) ids[i] = batch[i].id;
+    if (!std::is_sorted(ids.begin(), ids.end())) std::sort(ids.begin(), ids.end());
+    const auto twice = std::adjacent_find(ids.begin(), ids.end());
+    require(twice == ids.end(), "document ", twice == ids.end() ? 0 : *twice,
+            " is twice in the batch; expected every id once");
+    const auto check = [&](const std::vector<WaitingDocument>& list) {
+      for (const WaitingDocument& waiting : list) {
+        require(!std::binary_search(ids.begin(), ids.end(), waiting.document.id), "document ",
+                waiting.document.id, " is in the batch and waits since iteration ", waiting.arrived,
+                "; expected every id once");
+      }
+    };
+    for (const auto& queue : state_.queues) check(queue);
+    check(state_.carried);
+  }
+
+  [[nodiscard]] PackedIteration step(std::vector<WaitingDocument> batch, bool ending) {
+    OutlierDelayState next = state_;
+    std::vector<WaitingDocument> pending = std::move(next.carried);
+    next.carried.clear();
+    detail::enqueue(batch, options_.thresholds, next.queues, pending);
+    const auto is_due = [&](const WaitingDocument& waiting) {
+      return next.iteration - waiting.arrived >= options_.max_delay;
+    };
+    for (auto& queue : next.queues) {
+      detail::take_if(queue, pending, [&](const auto& waiting) { return ending || is_due(waiting); });
+    }
+    if (options_.release == OutlierRelease::full_queue) {
+      detail::release_full(options_.micro_batches, next.queues, pending);
+    } else {
+      detail::release_balanced(options_, workload_, next.queues, pending);
+    }
+    std::stable_sort(pending.begin(), pending.end(),
+                     [](const auto& a, const auto& b) { return a.arrived < b.arrived; });
+    const auto due = static_cast<std::size_t>(std::partition_point(pending.begin(), pending.end(), is_due) -
+                                              pending.begin());
+    PackedIteration packed = pack(pending, due, next);
+    next.statistics.add(packed);
+    ++next.iteration;
+    state_ = std::move(next);
+    return packed;
+  }
+
+  /// Packs the pending documents, eldest first as far as tokens allow; the others are carried over.
+  [[nodiscard]] PackedIteration pack(std::span<const WaitingDocument> pending, std::size_t due,
+                                     OutlierDelayState& next) const {
+    std::vector<double> work;
+    std::vector<Tokens> lengths;
+    Tokens room = static_cast<Tokens>(options_.micro_batches) * options_.max_tokens;
+    for (const WaitingDocument& waiting : pending) {
+      if (waiting.document.length > room) break;
+      room -= waiting.document.length;
+      lengths.push_back(waiting.document.length);
+      work.push_back(workload_(waiting.document.length));
+    }
+    const auto admitted = pending.first(work.size());
+    auto packed = detail::pack_with_due(work, lengths, admitted, due, options_);
+    if (options_.refine) detail::refine(work, lengths, options_.max_tokens, packed);
+    const auto& bin = packed.assignment.bin;
+    for (std::size_t i = 0; i < pending.size(); ++i) {
+      if (i >= work.size() || bin[i] == unassigned) next.carried.push_back(pending[i]);
+    }
+    return detail::gather(next.iteration, admitted, work, bin, options_.micro_batches);
+  }
+
+  OutlierDelayOptions options_;
+  Workload workload_;
+  OutlierDelayState state_;
+};
+
+}  // namespace slimpack
