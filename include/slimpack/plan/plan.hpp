@@ -11,11 +11,9 @@
 #include "slimpack/model/device.hpp"
 #include "slimpack/model/transformer.hpp"
 #include "slimpack/schedule/task.hpp"
+#include "slimpack/sharding/kind.hpp"
 
 namespace slimpack {
-
-/// How a pack is cut over context-parallel ranks.
-enum class Sharding : std::uint8_t { none, per_sequence, per_document };
 
 /// A fixed number of rows of varying width, stored flat.
 template <class T>

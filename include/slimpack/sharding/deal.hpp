@@ -1,0 +1,115 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <tuple>
+#include <vector>
+
+#include "slimpack/sharding/cuts.hpp"
+
+namespace slimpack::detail {
+
+/// What a rank was dealt so far: tokens beyond what all ranks have, and twice its (query, key) pairs.
+struct RankLoad {
+  Tokens extra = 0;
+  double pairs = 0.0;
+  std::uint32_t rank = 0;
+};
+
+/// Deals the slots of documents to ranks, one document after another: the slots that have a token more go to
+/// ranks that have fewest tokens, so that ranks never differ by more than one; among these, the slot with most
+/// work goes to the rank with least. Deterministic: ties go by the rank's number.
+class SlotDealer {
+ public:
+  /// Takes back everything. @pre cp > 0.
+  void reset(std::int32_t cp) {
+    loads_.resize(static_cast<std::size_t>(cp));
+    for (std::size_t r = 0; r < loads_.size(); ++r) loads_[r] = {0, 0.0, static_cast<std::uint32_t>(r)};
+    fresh_ = true;
+  }
+
+  /// Calls `visit(rank, slot)` for each rank. O(cp log cp); O(cp) if all slots are alike.
+  template <class Visit>
+  void deal(const DocumentCut& cut, Visit&& visit) {
+    const auto cp = static_cast<Tokens>(loads_.size());
+    const RemainderShares shares = cut.shares();
+    if (!cut.is_even()) sort(shares.more);
+    for (Tokens i = 0; i < cp; ++i) {
+      Tokens slot = i;
+      // A short document's slots have the more work the further in they stand, with a token more or without.
+      if (!cut.is_even() && !cut.is_long()) slot = (i < shares.more ? shares.more : cp + shares.more) - 1 - i;
+      give(i, slot, shares, cut.twice_pairs(slot), visit);
+    }
+  }
+
+  /// The same for the slots of a concatenation, whose work is given: `pairs[slot]`. If nothing was dealt
+  /// before, rank r takes slot r. O(cp log cp).
+  template <class Visit>
+  void deal(const SequenceCut& cut, std::span<const double> pairs, Visit&& visit) {
+    const auto cp = static_cast<Tokens>(loads_.size());
+    const RemainderShares shares = cut.shares();
+    slots_.resize(loads_.size());
+    for (std::size_t s = 0; s < slots_.size(); ++s) slots_[s] = static_cast<std::uint32_t>(s);
+    if (!fresh_) {
+      sort(shares.more);
+      const auto heavier = [&](std::uint32_t a, std::uint32_t b) {
+        return std::tuple(-pairs[a], a) < std::tuple(-pairs[b], b);
+      };
+      const auto middle = slots_.begin() + shares.more;
+      std::sort(slots_.begin(), middle, heavier);
+      std::sort(middle, slots_.end(), heavier);
+    }
+    for (Tokens i = 0; i < cp; ++i) {
+      const std::uint32_t slot = slots_[static_cast<std::size_t>(i)];
+      give(i, slot, shares, pairs[slot], visit);
+    }
+  }
+
+ private:
+  /// Brings those first who take a token more: of the ranks that have fewest, those with least work. Within
+  /// them and within the others, ranks go by their work.
+  void sort(Tokens more) {
+    if (fresh_) return;
+    std::sort(loads_.begin(), loads_.end(), [](const RankLoad& a, const RankLoad& b) {
+      return a.pairs < b.pairs || (a.pairs == b.pairs && a.rank < b.rank);
+    });
+    if (more == 0) return;
+    const auto few =
+        std::min_element(loads_.begin(), loads_.end(), fewer)->extra;  // the others have one more
+    Tokens poor =
+        std::count_if(loads_.begin(), loads_.end(), [&](const RankLoad& l) { return l.extra == few; });
+    Tokens rich = std::max<Tokens>(more - poor, 0);  // of the others take one too
+    others_.clear();
+    auto to = loads_.begin();
+    poor = more - rich;
+    for (const RankLoad& load : loads_) {
+      Tokens& places = load.extra == few ? poor : rich;
+      if (places > 0) {
+        --places;
+        *to++ = load;
+      } else {
+        others_.push_back(load);
+      }
+    }
+    std::copy(others_.begin(), others_.end(), to);
+  }
+
+  static bool fewer(const RankLoad& a, const RankLoad& b) { return a.extra < b.extra; }
+
+  template <class Visit>
+  void give(Tokens to, Tokens slot, const RemainderShares& shares, double pairs, Visit&& visit) {
+    RankLoad& load = loads_[static_cast<std::size_t>(to)];
+    load.extra += shares.of(slot);
+    load.pairs += pairs;
+    fresh_ = false;
+    visit(load.rank, static_cast<std::uint32_t>(slot));
+  }
+
+  std::vector<RankLoad> loads_, others_;
+  std::vector<std::uint32_t> slots_;
+  bool fresh_ = true;
+};
+
+}  // namespace slimpack::detail
