@@ -46,11 +46,7 @@ class CpuMemory {
 
   /// Weights, gradients and moments.
   [[nodiscard]] double static_bytes(std::size_t stage) const {
-    const StagePart& part = parts_[stage];
-    const double ends = embedding_parameters(part.model);
-    const double weights = part.layers * layer_parameters(part.model) + (part.first ? ends : 0.0) +
-                           (part.last ? ends + part.model.hidden : 0.0);
-    return bytes_ * (2.0 + moments_) * weights;
+    return bytes_ * (2.0 + moments_) * weight_count(parts_[stage]);
   }
 
   [[nodiscard]] double activation_bytes(std::size_t stage, int recompute_layers) const {

@@ -52,8 +52,8 @@ template <class Real>
 CpuStage<Real>::CpuStage(const StagePart& part, const StageOptions& options)
     : part_(part),
       options_(options),
-      weights_(part),
       memory_(options.limit_bytes),
+      weights_(counted(part, memory_)),
       pool_(memory_),
       activations_(part, pool_),
       key_values_(part, options.page_tokens, pool_),
@@ -62,8 +62,13 @@ CpuStage<Real>::CpuStage(const StagePart& part, const StageOptions& options)
   require(options.head_chunk_tokens > 0, "head_chunk_tokens is 0; expected a positive number");
   require(part.model.head_dim % 2 == 0, "head_dim is ", part.model.head_dim,
           "; expected an even number for the rotary embedding");
-  memory_.take(2.0 * sizeof(Real) * static_cast<double>(weights_.parameters().size()),
-               " by weights and gradients");
+}
+
+/// The part, once its weights and gradients are counted: too many are found before the system is asked for them.
+template <class Real>
+const StagePart& CpuStage<Real>::counted(const StagePart& part, HighWater& memory) {
+  memory.take(2.0 * sizeof(Real) * weight_count(part), " by weights and gradients");
+  return part;
 }
 
 template <class Real>

@@ -105,6 +105,7 @@ class CpuStage {
   };
   class Taken;
 
+  [[nodiscard]] static const StagePart& counted(const StagePart& part, HighWater& memory);
   void begin_task(const StageTask& task);
   void check_rows(const StageTask& task, const MatrixView<const Real>& rows) const;
   void embed(const StageTask& task);
@@ -131,8 +132,8 @@ class CpuStage {
 
   StagePart part_;
   StageOptions options_;
-  StageWeights<Real> weights_;
   HighWater memory_;
+  StageWeights<Real> weights_;
   BufferPool<Real> pool_;
   ActivationStore<Real> activations_;
   KeyValueStore<Real> key_values_;

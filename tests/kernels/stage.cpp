@@ -378,6 +378,13 @@ TEST_CASE("a stage that would exceed its memory says where") {
   CHECK_THROWS_AS(OneStage({.head_chunk_tokens = 0}), InvalidInput);
 }
 
+TEST_CASE("weights that exceed a stage's memory are never asked of the system") {
+  // 2^62 numbers: whoever asks for them gets another exception than this one.
+  const StagePart part{.model = {"vast", 1, 1 << 30, 2, 1, 2, 1 << 30, 8}, .first_layer = 0, .layers = 1};
+  CHECK_THROWS_WITH(CpuStage<float>(part, {.limit_bytes = 1e12}),
+                    Catch::StartsWith("memory in use by weights and gradients"));
+}
+
 TEST_CASE("a pool uses memory again and keeps no more than was ever in use") {
   HighWater memory;
   BufferPool<float> pool(memory);
