@@ -24,7 +24,7 @@ struct StageOptions {
   double norm_epsilon = 1e-5;
   double rope_theta = 10000.0;
   std::size_t ring_tokens = 256;        ///< of each member that go round at a time where packs are merged
-  std::size_t page_tokens = 256;        ///< tokens of a sample whose keys and values share memory
+  std::size_t page_tokens = 256;        ///< most tokens of a sample whose keys and values share memory
   std::size_t head_chunk_tokens = 256;  ///< tokens whose logits exist at a time
   MergedAttention merged = MergedAttention::ring;
   double limit_bytes = std::numeric_limits<double>::infinity();  ///< that the stage may use
