@@ -11,20 +11,6 @@
 
 namespace slimpack::kernels {
 
-/// Numbers of a `CpuStage`'s workspace while a task of `tokens` owned tokens runs.
-[[nodiscard]] inline std::size_t workspace_numbers(const StagePart& part, const StageOptions& options,
-                                                   Pass pass, std::size_t tokens) {
-  const HeadShape heads = part.heads();
-  const std::size_t query = heads.query_width(), qkv = query + 2 * heads.kv_width();
-  const std::size_t forward = 2 * part.hidden() + qkv + query + 2 * heads.heads + 3 * part.ffn();
-  const std::size_t backward = 5 * part.hidden() + qkv + 3 * query + 2 * heads.heads + 4 * part.ffn();
-  const std::size_t logits = part.last ? std::min(tokens, options.head_chunk_tokens) * part.vocab() : 0;
-  return tokens * (pass == Pass::forward    ? forward
-                   : pass == Pass::backward ? backward
-                                            : 0) +
-         (pass == Pass::weight ? 0 : logits);
-}
-
 /// What the stages of a `CpuStage` pipeline hold, for planners and the simulator. A MemoryModel. Bytes are
 /// exact but for pages of keys and values, which round a sample's tokens up, for what members of merged packs
 /// exchange, and for factors that wait for weight tasks.
@@ -59,8 +45,11 @@ class CpuMemory {
   }
 
   [[nodiscard]] double workspace_bytes(std::size_t stage, Pass pass, Tokens tokens, int) const {
-    return bytes_ * static_cast<double>(
-                        workspace_numbers(parts_[stage], options_, pass, static_cast<std::size_t>(tokens)));
+    const auto n = static_cast<std::size_t>(tokens);
+    const std::size_t chunk = options_.head_chunk_tokens;
+    return bytes_ * static_cast<double>(bytes_ == sizeof(float)
+                                            ? workspace_numbers<float>(parts_[stage], chunk, pass, n)
+                                            : workspace_numbers<double>(parts_[stage], chunk, pass, n));
   }
 
  private:
