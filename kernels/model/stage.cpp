@@ -55,7 +55,8 @@ CpuStage<Real>::CpuStage(const StagePart& part, const StageOptions& options)
 /// The part, once its weights and gradients are counted: too many are found before the system is asked for them.
 template <class Real>
 const StagePart& CpuStage<Real>::counted(const StagePart& part, HighWater& memory) {
-  memory.take(2.0 * sizeof(Real) * weight_count(part), " by weights and gradients");
+  const double blocks = static_cast<double>(Attention<Real>::workspace_numbers(part.heads()));
+  memory.take(sizeof(Real) * (2.0 * weight_count(part) + blocks), " by weights and gradients");
   return part;
 }
 

@@ -52,7 +52,10 @@ template <MemoryModel M>
   const TokenFlow& flow = schedule.flow[member];
   double peak = 0.0;
   // A workspace is priced only where that of the largest pack would make a new peak.
-  const auto task = [&](double bytes, Pass pass, Tokens n, double largest_workspace) {
+  const auto task = [&](double held, Pass pass, std::size_t pack, Tokens n, double largest_workspace) {
+    const Packs& merged = pass == Pass::forward ? schedule.merged_forward : schedule.merged_backward;
+    const std::size_t members = pack < merged.size() ? schedule.times.size() : 1;
+    const double bytes = held + exchange_bytes(memory, s, pass, n * static_cast<Tokens>(members), members);
     if (bytes + largest_workspace > peak)
       peak = std::max(peak, bytes + memory.workspace_bytes(s, pass, n, again));
   };
@@ -63,10 +66,10 @@ template <MemoryModel M>
   for (std::size_t k = 0; k < leads.backward_packs(); ++k) {
     const double gradients = per_gradient * (flow.started[k] - flow.backward[k]);
     for (; forward < leads(k, s); ++forward) {
-      task(per_token * flow.live(forward + 1, k) + gradients, Pass::forward, tokens.forward[forward],
+      task(per_token * flow.live(forward + 1, k) + gradients, Pass::forward, forward, tokens.forward[forward],
            forward_most);
     }
-    task(per_token * flow.live(forward, k) + per_gradient * flow.kv_gradients(k), Pass::backward,
+    task(per_token * flow.live(forward, k) + per_gradient * flow.kv_gradients(k), Pass::backward, k,
          tokens.backward[k], backward_most);
   }
   return memory.static_bytes(s) + peak;

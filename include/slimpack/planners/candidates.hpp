@@ -37,7 +37,7 @@ class CandidateEvaluator {
     std::size_t packs = 0;  ///< per member and pass
     std::size_t members =
         std::numeric_limits<std::size_t>::max();  ///< only the first so many, standing for all
-    double enough = 0.0;  ///< seconds; a schedule that takes no longer is good enough
+    double enough = 0.0;                          ///< seconds; a schedule that takes no longer is good enough
     double most = std::numeric_limits<double>::infinity();  ///< seconds; one that takes longer is of no use
     bool memory_bound = true;                               ///< false: nor is one that memory holds back
   };
@@ -169,7 +169,10 @@ class CandidateEvaluator {
 
   [[nodiscard]] StageMemory stage_memory(std::size_t s, std::size_t member, std::int32_t recompute) const {
     const auto workspace = [&](Pass pass, double tokens) {
-      return memory_.workspace_bytes(s, pass, static_cast<Tokens>(tokens + 1.0), recompute);
+      const auto most = static_cast<Tokens>(tokens + 1.0);
+      const double own = memory_.workspace_bytes(s, pass, most, recompute);
+      const std::size_t members = current_.merged_forward.empty() ? 1 : current_.times.size();
+      return own + exchange_bytes(memory_, s, pass, most * static_cast<Tokens>(members), members);
     };
     const double work = std::max(workspace(Pass::forward, current_.largest_forward[member]),
                                  workspace(Pass::backward, current_.largest_backward[member]));
@@ -212,7 +215,8 @@ class CandidateEvaluator {
   }
 
   /// Work of the group's first member on its busiest stage, samples uncut: no schedule takes less.
-  [[nodiscard]] double least_seconds(const SampleGroup& group, std::span<const std::int32_t> recompute) const {
+  [[nodiscard]] double least_seconds(const SampleGroup& group,
+                                     std::span<const std::int32_t> recompute) const {
     const C cost = recomputing(recompute), merged = merged_cost(cost, group.size());
     double most = 0.0;
     for (std::size_t s = 0; s < recompute.size(); ++s) {

@@ -100,7 +100,7 @@ class GroupMakespan {
   }
 
   void merged_forward_round(std::span<const PipelineTimes> members, std::size_t k, std::size_t s,
-                        std::size_t stages, std::size_t merged) {
+                            std::size_t stages, std::size_t merged) {
     if (state_[0].forwarded[s] >= merged) return;
     const std::uint32_t until = std::min(members[0].leads(k, s), static_cast<std::uint32_t>(merged));
     for (std::uint32_t j = state_[0].forwarded[s]; j < until; ++j) {
