@@ -296,7 +296,7 @@ class RankExecutor {
   Group<T> all_, replicas_;
   std::map<std::vector<std::size_t>, std::unique_ptr<Group<T>>> merged_;  // by ranks
   Mail<Real, T> mail_;
-  std::vector<Real> first_moment_, second_moment_;
+  AlignedVector<Real> first_moment_, second_moment_;
   std::int64_t steps_ = 0;
 };
 

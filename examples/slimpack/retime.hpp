@@ -62,9 +62,7 @@ void retime_pass(Pass pass, const Plan& plan, PackCosts<MakeCost>& costs, PassPl
       row[s] = cost.pack_seconds(s, pass);
       for (const Slice& slice : out.packs[k]) row[s] += cost.slice_seconds(s, slice.begin, slice.end, pass);
     }
-    const auto members = static_cast<Tokens>(out.pipelines[k].size());
-    const Tokens tokens = (count_tokens(out.packs[k]) + members - 1) / members;
-    out.transfer_seconds[k] = cost.transfer_seconds(tokens, pass);
+    out.transfer_seconds[k] = cost.transfer_seconds(count_tokens(out.packs[k]), pass);
     out.flops[k] = pack_flops(plan.model, out.packs[k], pass);
   }
 }

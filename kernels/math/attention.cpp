@@ -50,15 +50,26 @@ std::size_t count_until(std::span<const Positions> ranges, Tokens position) {
 }  // namespace
 
 template <class Real>
-Attention<Real>::Attention(const HeadShape& shape, const AttentionBlocks& blocks)
-    : shape_(shape), blocks_(blocks) {
+Attention<Real>::Attention(const HeadShape& shape, const AttentionBlocks& blocks) : blocks_(blocks) {
+  require(blocks.rows > 0 && blocks.keys > 0, "blocks are of ", blocks.rows, " rows and ", blocks.keys,
+          " keys; expected positive numbers");
+  set_shape(shape);
+}
+
+template <class Real>
+void Attention<Real>::set_shape(const HeadShape& shape) {
   require(shape.heads > 0 && shape.kv_heads > 0 && shape.head_dim > 0, "attention has ", shape.heads,
           " heads, ", shape.kv_heads, " key/value heads of size ", shape.head_dim,
           "; expected positive numbers");
   require(shape.heads % shape.kv_heads == 0, "kv_heads is ", shape.kv_heads,
           "; expected a divisor of heads = ", shape.heads);
-  require(blocks.rows > 0 && blocks.keys > 0, "blocks are of ", blocks.rows, " rows and ", blocks.keys,
-          " keys; expected positive numbers");
+  shape_ = shape;
+}
+
+/// Of a block: queries, outputs and their gradients, two matrices of scores, and two numbers for each row.
+template <class Real>
+std::size_t Attention<Real>::workspace_numbers(const HeadShape& shape, const AttentionBlocks& blocks) {
+  return block_tokens(shape, blocks) * shape.group() * (4 * shape.head_dim + 2 * blocks.keys + 2);
 }
 
 template <class Real>
@@ -104,7 +115,7 @@ void Attention<Real>::set_positions(std::span<const Positions> ranges) {
 template <class Real>
 template <class F>
 void Attention<Real>::for_each_block(std::size_t tokens, F&& f) {
-  const std::size_t most = std::max<std::size_t>(1, blocks_.rows / shape_.group());
+  const std::size_t most = block_tokens(shape_, blocks_);
   for (std::size_t head = 0; head < shape_.kv_heads; ++head) {
     for (std::size_t first = 0; first < tokens; first += most) {
       const std::size_t size = std::min(most, tokens - first);

@@ -64,6 +64,13 @@ class Attention {
   /// @throws InvalidInput if kv_heads does not divide heads, or a size is zero.
   explicit Attention(const HeadShape& shape, const AttentionBlocks& blocks = {});
 
+  /// Goes on with other numbers of heads, such as a share of them. @throws InvalidInput as the constructor.
+  void set_shape(const HeadShape& shape);
+
+  /// Most numbers that the workspace takes, whatever the lengths.
+  [[nodiscard]] static std::size_t workspace_numbers(const HeadShape& shape,
+                                                     const AttentionBlocks& blocks = {});
+
   /// Opens the softmax of all rows.
   static void begin(const AttentionState<Real>& state);
 
@@ -104,6 +111,10 @@ class Attention {
  private:
   struct Block;
 
+  /// Tokens of a block, all heads of a group each.
+  [[nodiscard]] static std::size_t block_tokens(const HeadShape& shape, const AttentionBlocks& blocks) {
+    return blocks.rows > shape.group() ? blocks.rows / shape.group() : 1;
+  }
   void check(const QueryRows<Real>& queries, std::span<const KeyValuePiece<Real>> pieces) const;
   void set_positions(std::span<const Positions> ranges);
   [[nodiscard]] std::size_t limits(const Block& block, const KeyValuePiece<Real>& piece);

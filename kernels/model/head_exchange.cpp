@@ -7,12 +7,6 @@ namespace slimpack::kernels {
 
 namespace {
 
-template <class T>
-std::size_t columns_of(std::span<const MatrixView<T>> views) {
-  return std::accumulate(views.begin(), views.end(), std::size_t{0},
-                         [](std::size_t sum, const MatrixView<T>& view) { return sum + view.cols; });
-}
-
 std::size_t sum(const std::vector<std::size_t>& sizes) {
   return std::accumulate(sizes.begin(), sizes.end(), std::size_t{0});
 }
@@ -50,51 +44,44 @@ void HeadExchange<Real>::set_sizes(const StageTask& task, std::size_t columns, b
 }
 
 template <class Real>
-void HeadExchange<Real>::to_heads(const StageTask& task, ConstViews tokens, Views heads) {
-  set_sizes(task, columns_of(heads), true);
+void HeadExchange<Real>::to_heads(const StageTask& task, const MatrixView<const Real>& tokens,
+                                  const MatrixView<Real>& heads) {
+  set_sizes(task, heads.cols, true);
   const Lease<Real> send(memory_, sum(send_sizes_), " at ", to_string(task));
   const Lease<Real> receive(memory_, sum(receive_sizes_), " at ", to_string(task));
   Real* to = send.data();
   for (std::size_t m = 0; m < rows_.size(); ++m) {
-    for (std::size_t r = 0; r < rows_[task.member].size(); ++r) {
-      for (std::size_t i = 0; i < tokens.size(); ++i) {
-        to = std::copy_n(tokens[i].row(r) + m * heads[i].cols, heads[i].cols, to);
-      }
-    }
+    for (std::size_t r = 0; r < tokens.rows; ++r)
+      to = std::copy_n(tokens.row(r) + m * heads.cols, heads.cols, to);
   }
   exchange_(task, {send.data(), sum(send_sizes_)}, send_sizes_, {receive.data(), sum(receive_sizes_)},
             receive_sizes_);
   const Real* from = receive.data();
   for (const auto& rows : rows_) {
     for (const std::size_t row : rows) {
-      for (const MatrixView<Real>& view : heads) {
-        std::copy_n(from, view.cols, view.row(row));
-        from += view.cols;
-      }
+      std::copy_n(from, heads.cols, heads.row(row));
+      from += heads.cols;
     }
   }
 }
 
 template <class Real>
-void HeadExchange<Real>::to_tokens(const StageTask& task, ConstViews heads, Views tokens) {
-  set_sizes(task, columns_of(heads), false);
+void HeadExchange<Real>::to_tokens(const StageTask& task, const MatrixView<const Real>& heads,
+                                   const MatrixView<Real>& tokens) {
+  set_sizes(task, heads.cols, false);
   const Lease<Real> send(memory_, sum(send_sizes_), " at ", to_string(task));
   const Lease<Real> receive(memory_, sum(receive_sizes_), " at ", to_string(task));
   Real* to = send.data();
   for (const auto& rows : rows_) {
-    for (const std::size_t row : rows) {
-      for (const MatrixView<const Real>& view : heads) to = std::copy_n(view.row(row), view.cols, to);
-    }
+    for (const std::size_t row : rows) to = std::copy_n(heads.row(row), heads.cols, to);
   }
   exchange_(task, {send.data(), sum(send_sizes_)}, send_sizes_, {receive.data(), sum(receive_sizes_)},
             receive_sizes_);
   const Real* from = receive.data();
   for (std::size_t m = 0; m < rows_.size(); ++m) {
-    for (std::size_t r = 0; r < rows_[task.member].size(); ++r) {
-      for (std::size_t i = 0; i < tokens.size(); ++i) {
-        Real* row = tokens[i].row(r) + m * heads[i].cols;
-        for (std::size_t c = 0; c < heads[i].cols; ++c) row[c] += *from++;
-      }
+    for (std::size_t r = 0; r < tokens.rows; ++r) {
+      Real* row = tokens.row(r) + m * heads.cols;
+      for (std::size_t c = 0; c < heads.cols; ++c) row[c] += *from++;
     }
   }
 }

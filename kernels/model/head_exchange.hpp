@@ -19,13 +19,11 @@ using AllToAll = std::function<void(const StageTask& task, std::span<const Real>
                                     std::span<const std::size_t> receive_sizes)>;
 
 /// Changes what the members of a merged task have of its rows: some tokens with all heads, or all tokens with
-/// some heads (Jacobs et al., DeepSpeed Ulysses). Members' shares of heads are equal and follow one another.
+/// some heads (Jacobs et al., DeepSpeed Ulysses). Members' shares of heads are equal and follow one another. One
+/// matrix goes at a time, so that messages take no more memory than the largest.
 template <class Real>
 class HeadExchange {
  public:
-  using Views = std::span<const MatrixView<Real>>;
-  using ConstViews = std::span<const MatrixView<const Real>>;
-
   /// @param memory for messages; it has to outlive the exchange.
   explicit HeadExchange(BufferPool<Real>& memory) : memory_(memory) {}
 
@@ -35,15 +33,15 @@ class HeadExchange {
   /// @param block tokens of a chunk. @throws InvalidInput if there is no all-to-all.
   void begin_task(const StageTask& task, Tokens block);
 
-  /// @param tokens [owned tokens x all heads' columns] each
-  /// @param heads [all tokens of the task x own heads' columns] each; are set
-  void to_heads(const StageTask& task, ConstViews tokens, Views heads);
+  /// @param tokens [owned tokens x all heads' columns]
+  /// @param heads [all tokens of the task x own heads' columns]; is set
+  void to_heads(const StageTask& task, const MatrixView<const Real>& tokens, const MatrixView<Real>& heads);
 
-  /// The way back. @param tokens as above; what comes is **added** to them.
-  void to_tokens(const StageTask& task, ConstViews heads, Views tokens);
+  /// The way back. @param tokens as above; what comes is **added** to it.
+  void to_tokens(const StageTask& task, const MatrixView<const Real>& heads, const MatrixView<Real>& tokens);
 
  private:
-  /// Numbers that each member sends and receives, for `columns` of a row in all.
+  /// Numbers that each member sends and receives, of `columns` for each row.
   void set_sizes(const StageTask& task, std::size_t columns, bool tokens_to_heads);
 
   BufferPool<Real>& memory_;

@@ -17,31 +17,62 @@ void KeyValueStore<Real>::begin_step(const StageProgram& program, bool by_heads)
   block_ = program.block();
   samples_.clear();
   samples_.resize(plan_->tokens.size());
+  std::vector<std::vector<std::size_t>> cuts(samples_.size());
   for (const StageTask& task : program.tasks()) {
+    if (task.pass == Pass::weight) continue;
     for (const Slice& slice : task.slices) {
-      Sample& sample = samples_[slice.sample];
-      if (!sample.pages.empty()) continue;
-      const std::size_t members = task.members.size();
-      require(!by_heads || heads_.kv_heads % members == 0, to_string(task), " is merged of ", members,
-              " members that share heads; expected a divisor of the ", heads_.kv_heads, " key/value heads");
-      if (!by_heads) {
-        sample.members = members;
-        sample.member = task.member;
-      }
-      sample.width = heads_.kv_width() / (by_heads ? members : 1);
-      const std::size_t tokens = local(slice.sample, plan_->tokens[slice.sample]);
-      sample.pages.resize((tokens + page_tokens_ - 1) / page_tokens_);
-      for (std::size_t i = 0; i < sample.pages.size(); ++i) {
-        sample.pages[i].width = sample.width;
-        sample.pages[i].rows = std::min(page_tokens_, tokens - i * page_tokens_);
-      }
+      if (cuts[slice.sample].empty()) describe(task, slice, by_heads);
+      cuts[slice.sample].push_back(local(slice.sample, slice.begin));
+      cuts[slice.sample].push_back(local(slice.sample, slice.end));
+    }
+  }
+  for (SampleId sample = 0; sample < cuts.size(); ++sample) {
+    if (!cuts[sample].empty()) cut(sample, cuts[sample]);
+  }
+}
+
+/// What the tasks of a slice's sample have in common.
+template <class Real>
+void KeyValueStore<Real>::describe(const StageTask& task, const Slice& slice, bool by_heads) {
+  const std::size_t members = task.members.size();
+  require(!by_heads || heads_.kv_heads % members == 0, to_string(task), " is merged of ", members,
+          " members that share heads; expected a divisor of the ", heads_.kv_heads, " key/value heads");
+  Sample& sample = samples_[slice.sample];
+  if (!by_heads) {
+    sample.members = members;
+    sample.member = task.member;
+  }
+  sample.width = heads_.kv_width() / (by_heads ? members : 1);
+}
+
+/// Makes a sample's pages. @param at where it is cut, first and last row included.
+template <class Real>
+void KeyValueStore<Real>::cut(SampleId id, std::vector<std::size_t>& at) {
+  Sample& sample = samples_[id];
+  std::sort(at.begin(), at.end());
+  const std::size_t least = page_tokens_ / 8;
+  std::size_t first = 0;
+  for (const std::size_t end : at) {
+    if (end == first || (end != at.back() && end < first + least)) continue;
+    for (; first < end; first += sample.pages.back().rows) {
+      Page& page = sample.pages.emplace_back();
+      page.width = sample.width;
+      page.first = first;
+      page.rows = std::min(page_tokens_, end - first);
     }
   }
 }
 
-/// Takes the page whose first row is the member's token number `first` of the sample.
 template <class Real>
-void KeyValueStore<Real>::open(Page& page, SampleId sample, std::size_t first) {
+std::size_t KeyValueStore<Real>::page_of(const std::vector<Page>& pages, std::size_t row) {
+  const auto behind = std::upper_bound(pages.begin(), pages.end(), row,
+                                       [](std::size_t at, const Page& page) { return at < page.first; });
+  return static_cast<std::size_t>(behind - pages.begin()) - 1;
+}
+
+/// Takes a page's memory.
+template <class Real>
+void KeyValueStore<Real>::open(Page& page, SampleId sample) {
   page.numbers = memory_.take(numbers(page), " with keys and values of sample ", sample);
   page.left = page.rows;
   page.positions.clear();
@@ -50,7 +81,7 @@ void KeyValueStore<Real>::open(Page& page, SampleId sample, std::size_t first) {
   for_each_owned_range(
       {sample, 0, plan_->tokens[sample]}, of.members, of.member, block_, [&](const Slice& range) {
         const auto size = static_cast<std::size_t>(range.size());
-        const std::size_t from = std::max(at, first), to = std::min(at + size, first + page.rows);
+        const std::size_t from = std::max(at, page.first), to = std::min(at + size, page.first + page.rows);
         if (from < to) {
           page.positions.push_back(
               {range.begin + static_cast<Tokens>(from - at), range.begin + static_cast<Tokens>(to - at)});
@@ -62,17 +93,18 @@ void KeyValueStore<Real>::open(Page& page, SampleId sample, std::size_t first) {
 template <class Real>
 void KeyValueStore<Real>::allocate(const Slice& range) {
   const std::size_t first = local(range.sample, range.begin), end = local(range.sample, range.end);
+  if (first == end) return;
   auto& pages = samples_[range.sample].pages;
-  for (std::size_t i = first / page_tokens_; i * page_tokens_ < end; ++i) {
-    if (!pages[i].numbers) open(pages[i], range.sample, i * page_tokens_);
+  for (std::size_t i = page_of(pages, first); i < pages.size() && pages[i].first < end; ++i) {
+    if (!pages[i].numbers) open(pages[i], range.sample);
   }
 }
 
 template <class Real>
 void KeyValueStore<Real>::allocate_gradients(SampleId sample, Tokens end) {
   const std::size_t tokens = local(sample, end);
-  for (std::size_t i = 0; i * page_tokens_ < tokens; ++i) {
-    Page& page = samples_[sample].pages[i];
+  for (Page& page : samples_[sample].pages) {
+    if (page.first >= tokens) break;
     if (page.gradients) continue;
     page.gradients = memory_.take(numbers(page), " with gradients of keys and values of sample ", sample);
     std::fill_n(page.gradients.data.get(), page.gradients.size, Real{0});
@@ -83,9 +115,12 @@ template <class Real>
 template <class F>
 void KeyValueStore<Real>::for_each_page(const Slice& owned, F&& f) const {
   const std::size_t first = local(owned.sample, owned.begin), end = local(owned.sample, owned.end);
-  for (std::size_t at = first; at < end;) {
-    const std::size_t i = at / page_tokens_, stop = std::min(end, (i + 1) * page_tokens_);
-    f(samples_[owned.sample].pages[i], at - i * page_tokens_, at - first, stop - at);
+  if (first == end) return;
+  const auto& pages = samples_[owned.sample].pages;
+  std::size_t at = first;
+  for (std::size_t i = page_of(pages, first); at < end; ++i) {
+    const std::size_t stop = std::min(end, pages[i].first + pages[i].rows);
+    f(pages[i], at - pages[i].first, at - first, stop - at);
     at = stop;
   }
 }
@@ -106,8 +141,8 @@ template <class Real>
 void KeyValueStore<Real>::pieces(std::size_t layer, SampleId sample, Tokens end,
                                  std::vector<KeyValuePiece<Real>>& out) const {
   const std::size_t tokens = local(sample, end);
-  for (std::size_t i = 0; i * page_tokens_ < tokens; ++i) {
-    const Page& page = samples_[sample].pages[i];
+  for (const Page& page : samples_[sample].pages) {
+    if (page.first >= tokens) break;
     require(static_cast<bool>(page.numbers), "keys of sample ", sample, " below token ", end,
             " are not there; expected its slices in token order");
     out.push_back({rows(page.numbers, page, layer, 0), rows(page.numbers, page, layer, 1), page.positions});
@@ -118,8 +153,8 @@ template <class Real>
 void KeyValueStore<Real>::gradients(std::size_t layer, SampleId sample, Tokens end,
                                     std::vector<typename Attention<Real>::PieceGradients>& out) {
   const std::size_t tokens = local(sample, end);
-  for (std::size_t i = 0; i * page_tokens_ < tokens; ++i) {
-    const Page& page = samples_[sample].pages[i];
+  for (const Page& page : samples_[sample].pages) {
+    if (page.first >= tokens) break;
     out.push_back({rows(page.gradients, page, layer, 0), rows(page.gradients, page, layer, 1)});
   }
 }
@@ -139,9 +174,11 @@ void KeyValueStore<Real>::read_gradients(std::size_t layer, const Slice& owned, 
 template <class Real>
 void KeyValueStore<Real>::release(const Slice& range) {
   const std::size_t first = local(range.sample, range.begin), end = local(range.sample, range.end);
+  if (first == end) return;
   auto& pages = samples_[range.sample].pages;
-  for (std::size_t at = first; at < end;) {
-    const std::size_t i = at / page_tokens_, stop = std::min(end, (i + 1) * page_tokens_);
+  std::size_t at = first;
+  for (std::size_t i = page_of(pages, first); at < end; ++i) {
+    const std::size_t stop = std::min(end, pages[i].first + pages[i].rows);
     pages[i].left -= stop - at;
     if (pages[i].left == 0) free(pages[i]);
     at = stop;

@@ -11,21 +11,22 @@
 
 namespace slimpack::kernels {
 
-/// Keys and values of a stage, and their gradients, addressed by sample and token. Each sample has pages of a
-/// fixed number of the tokens that this member holds, each page with all layers. A page is taken with its
-/// first token and goes with its last, so that memory follows the tokens within a page's size per sample.
+/// Keys and values of a stage, and their gradients, addressed by sample and token. What this member holds of a
+/// sample is cut into pages, each with all layers, where either pass cuts the sample. A page is taken with its
+/// first token and goes with its last, so that memory follows the tokens exactly, but for cuts that stand so
+/// close to another that a page of its own would be too small for a product.
 template <class Real>
 class KeyValueStore {
  public:
-  /// @param page_tokens of a page; more mean fewer, larger products in attention. @param memory has to
-  /// outlive the store. @throws InvalidInput if page_tokens is 0.
+  /// @param page_tokens most of a page; more mean fewer, larger products in attention. An eighth of it is the
+  /// least between cuts. @param memory has to outlive the store. @throws InvalidInput if page_tokens is 0.
   KeyValueStore(const StagePart& part, std::size_t page_tokens, BufferPool<Real>& memory);
 
   KeyValueStore(KeyValueStore&&) = delete;
   KeyValueStore& operator=(KeyValueStore&&) = delete;
   ~KeyValueStore() { clear(); }
 
-  /// Prepares a step; frees what is left of the one before. O(samples + slices of the stage).
+  /// Prepares a step; frees what is left of the one before. O(samples + n log n) in the stage's slices.
   /// @param by_heads of merged samples, hold all tokens of this member's heads rather than its tokens of all
   /// heads. @throws InvalidInput if members can't have equal shares of the heads.
   void begin_step(const StageProgram& program, bool by_heads);
@@ -78,6 +79,7 @@ class KeyValueStore {
     Buffer<Real> numbers, gradients;  ///< [layer][k, v][row][width]
     std::vector<Positions> positions;
     std::size_t width = 0;
+    std::size_t first = 0;  ///< row of the sample
     std::size_t rows = 0;
     std::size_t left = 0;  ///< rows not given up yet
   };
@@ -88,8 +90,12 @@ class KeyValueStore {
     std::vector<Page> pages;
   };
 
-  void open(Page& page, SampleId sample, std::size_t first);
+  void describe(const StageTask& task, const Slice& slice, bool by_heads);
+  void cut(SampleId sample, std::vector<std::size_t>& at);
+  void open(Page& page, SampleId sample);
   void free(Page& page);
+  /// The page of a row, which it has.
+  [[nodiscard]] static std::size_t page_of(const std::vector<Page>& pages, std::size_t row);
   [[nodiscard]] std::size_t numbers(const Page& page) const { return layers_ * 2 * page.rows * page.width; }
   /// Rows of a layer's keys (0) or values (1) in a page's buffer.
   [[nodiscard]] MatrixView<Real> rows(const Buffer<Real>& buffer, const Page& page, std::size_t layer,

@@ -11,23 +11,9 @@
 
 namespace slimpack::kernels {
 
-/// Numbers of a `CpuStage`'s workspace while a task of `tokens` owned tokens runs.
-[[nodiscard]] inline std::size_t workspace_numbers(const StagePart& part, const StageOptions& options,
-                                                   Pass pass, std::size_t tokens) {
-  const HeadShape heads = part.heads();
-  const std::size_t query = heads.query_width(), qkv = query + 2 * heads.kv_width();
-  const std::size_t forward = 2 * part.hidden() + qkv + query + 2 * heads.heads + 3 * part.ffn();
-  const std::size_t backward = 5 * part.hidden() + qkv + 3 * query + 2 * heads.heads + 4 * part.ffn();
-  const std::size_t logits = part.last ? std::min(tokens, options.head_chunk_tokens) * part.vocab() : 0;
-  return tokens * (pass == Pass::forward    ? forward
-                   : pass == Pass::backward ? backward
-                                            : 0) +
-         (pass == Pass::weight ? 0 : logits);
-}
-
-/// What the stages of a `CpuStage` pipeline hold, for planners and the simulator. A MemoryModel. Bytes are
-/// exact but for pages of keys and values, which round a sample's tokens up, for what members of merged packs
-/// exchange, and for factors that wait for weight tasks.
+/// What the stages of a `CpuStage` pipeline hold, for planners and the simulator. A MemoryModel that knows what members
+/// of merged packs exchange. Bytes are exact but for cuts that pages of keys and values leave out, for members whose
+/// shares of a pack differ, and for factors that wait for weight tasks.
 class CpuMemory {
  public:
   /// @param layers held by each stage. @param real_bytes 4 for float, 8 for double. @param moments of the
@@ -44,13 +30,11 @@ class CpuMemory {
 
   [[nodiscard]] double capacity_bytes() const { return options_.limit_bytes; }
 
-  /// Weights, gradients and moments.
+  /// Weights, gradients and moments, and attention's blocks.
   [[nodiscard]] double static_bytes(std::size_t stage) const {
     const StagePart& part = parts_[stage];
-    const double ends = embedding_parameters(part.model);
-    const double weights = part.layers * layer_parameters(part.model) + (part.first ? ends : 0.0) +
-                           (part.last ? ends + part.model.hidden : 0.0);
-    return bytes_ * (2.0 + moments_) * weights;
+    return bytes_ * ((2.0 + moments_) * weight_count(part) +
+                     static_cast<double>(Attention<float>::workspace_numbers(part.heads())));
   }
 
   [[nodiscard]] double activation_bytes(std::size_t stage, int recompute_layers) const {
@@ -63,8 +47,27 @@ class CpuMemory {
   }
 
   [[nodiscard]] double workspace_bytes(std::size_t stage, Pass pass, Tokens tokens, int) const {
-    return bytes_ * static_cast<double>(
-                        workspace_numbers(parts_[stage], options_, pass, static_cast<std::size_t>(tokens)));
+    const auto n = static_cast<std::size_t>(tokens);
+    const std::size_t chunk = options_.head_chunk_tokens;
+    return bytes_ * static_cast<double>(bytes_ == sizeof(float)
+                                            ? workspace_numbers<float>(parts_[stage], chunk, pass, n)
+                                            : workspace_numbers<double>(parts_[stage], chunk, pass, n));
+  }
+
+  /// In a ring, what comes and what goes of a window's keys and values, in backward with their gradients. By heads, the
+  /// whole pack's queries and outputs of this member's heads, in backward with their gradients, and the messages of one
+  /// of them.
+  [[nodiscard]] double exchange_bytes(std::size_t stage, Pass pass, Tokens tokens,
+                                      std::size_t members) const {
+    const HeadShape heads = parts_[stage].heads();
+    const auto query = static_cast<double>(heads.query_width()), key = static_cast<double>(heads.kv_width());
+    const auto each = static_cast<double>(heads.heads);
+    const double share = static_cast<double>(tokens) / static_cast<double>(members);
+    if (pass == Pass::weight) return 0.0;
+    const bool forward = pass == Pass::forward;
+    if (options_.merged == MergedAttention::ring)
+      return bytes_ * static_cast<double>(options_.ring_tokens) * (forward ? 4.0 : 8.0) * key;
+    return bytes_ * share * (forward ? 4.0 * query + 2.0 * each : 6.0 * query + each);
   }
 
  private:

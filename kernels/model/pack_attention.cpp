@@ -56,6 +56,7 @@ void PackAttention<Real>::for_each_slice(const StageTask& task, F&& f) {
 template <class Real>
 void PackAttention<Real>::forward(const StageTask& task, std::size_t layer, const MatrixView<const Real>& q,
                                   const AttentionState<Real>& state, const MatrixView<Real>& lse) {
+  set_heads(task);
   if (by_heads(task)) return heads_forward(task, layer, q, state, lse);
   Attention<Real>::begin(state);
   for_each_slice(task, [&](const Slice& slice, std::size_t row, std::size_t rows) {
@@ -73,6 +74,7 @@ void PackAttention<Real>::forward(const StageTask& task, std::size_t layer, cons
 template <class Real>
 void PackAttention<Real>::backward(const StageTask& task, std::size_t layer, const MatrixView<const Real>& q,
                                    const typename Attention<Real>::Saved& saved, const MatrixView<Real>& dq) {
+  set_heads(task);
   if (by_heads(task)) return heads_backward(task, layer, q, saved, dq);
   for_each_slice(task, [&](const Slice& slice, std::size_t row, std::size_t rows) {
     const QueryRows<Real> queries{q.middle_rows(row, rows), positions_};

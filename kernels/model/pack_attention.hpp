@@ -2,7 +2,6 @@
 
 #include <cstddef>
 #include <functional>
-#include <optional>
 #include <span>
 #include <vector>
 
@@ -85,8 +84,11 @@ class PackAttention {
   [[nodiscard]] bool by_heads(const StageTask& task) const {
     return task.merged() && merged_ == MergedAttention::heads;
   }
-  /// This member's heads.
-  Attention<Real>& share_of_heads(const StageTask& task);
+  /// Makes attention one of all heads, or of this member's.
+  void set_heads(const StageTask& task) {
+    const std::size_t shares = by_heads(task) ? task.members.size() : 1;
+    attention_.set_shape({shape_.heads / shares, shape_.kv_heads / shares, shape_.head_dim});
+  }
   void heads_forward(const StageTask& task, std::size_t layer, const MatrixView<const Real>& q,
                      const AttentionState<Real>& state, const MatrixView<Real>& lse);
   void heads_backward(const StageTask& task, std::size_t layer, const MatrixView<const Real>& q,
@@ -108,8 +110,6 @@ class PackAttention {
   MergedAttention merged_;
   std::size_t ring_tokens_;
   Attention<Real> attention_;
-  std::optional<Attention<Real>> share_;
-  std::size_t shares_ = 0;  ///< members that `share_` is for
   std::size_t width_;
   KeyValueStore<Real>& store_;
   BufferPool<Real>& memory_;

@@ -1,6 +1,5 @@
 // Merged packs whose members share heads (see pack_attention.hpp), and what both ways store.
 #include <algorithm>
-#include <array>
 
 #include "kernels/model/pack_attention.hpp"
 
@@ -47,15 +46,6 @@ void for_each_owned(const StageTask& task, F&& f) {
 }  // namespace
 
 template <class Real>
-Attention<Real>& PackAttention<Real>::share_of_heads(const StageTask& task) {
-  if (const std::size_t members = task.members.size(); shares_ != members) {
-    shares_ = members;
-    share_.emplace(HeadShape{shape_.heads / members, shape_.kv_heads / members, shape_.head_dim});
-  }
-  return *share_;
-}
-
-template <class Real>
 void PackAttention<Real>::store(const StageTask& task, std::size_t layer, const MatrixView<const Real>& k,
                                 const MatrixView<const Real>& v) {
   if (!by_heads(task)) {
@@ -69,7 +59,8 @@ void PackAttention<Real>::store(const StageTask& task, std::size_t layer, const 
   const auto tokens = static_cast<std::size_t>(task.tokens);
   const std::size_t width = width_ / task.members.size();
   const LeasedRows<Real> keys(memory_, tokens, width, task), values(memory_, tokens, width, task);
-  exchange_.to_heads(task, std::array{k, v}, std::array{keys.view(), values.view()});
+  exchange_.to_heads(task, k, keys.view());
+  exchange_.to_heads(task, v, values.view());
   for_each_whole_slice(task, [&](const Slice& slice, std::size_t row) {
     const auto rows = static_cast<std::size_t>(slice.size());
     store_.write(layer, slice, keys.view().middle_rows(row, rows), values.view().middle_rows(row, rows));
@@ -95,8 +86,8 @@ void PackAttention<Real>::gradients(const StageTask& task, std::size_t layer, co
     store_.read_gradients(layer, slice, keys.view().middle_rows(row, rows),
                           values.view().middle_rows(row, rows));
   });
-  exchange_.to_tokens(task, std::array<MatrixView<const Real>, 2>{keys.view(), values.view()},
-                      std::array{dk, dv});
+  exchange_.to_tokens(task, keys.view(), dk);
+  exchange_.to_tokens(task, values.view(), dv);
 }
 
 template <class Real>
@@ -104,13 +95,12 @@ void PackAttention<Real>::heads_forward(const StageTask& task, std::size_t layer
                                         const MatrixView<const Real>& q, const AttentionState<Real>& state,
                                         const MatrixView<Real>& lse) {
   exchange_.begin_task(task, block_);
-  Attention<Real>& attention = share_of_heads(task);
   const auto tokens = static_cast<std::size_t>(task.tokens);
   const std::size_t members = task.members.size(), width = shape_.query_width() / members;
   const std::size_t heads = shape_.heads / members;
   const LeasedRows<Real> queries(memory_, tokens, width, task), out(memory_, tokens, width, task);
   const LeasedRows<Real> maximum(memory_, tokens, heads, task), sum(memory_, tokens, heads, task);
-  exchange_.to_heads(task, std::array{q}, std::array{queries.view()});
+  exchange_.to_heads(task, q, queries.view());
   const AttentionState<Real> whole{out.view(), maximum.view(), sum.view()};
   Attention<Real>::begin(whole);
   for_each_whole_slice(task, [&](const Slice& slice, std::size_t row) {
@@ -118,17 +108,17 @@ void PackAttention<Real>::heads_forward(const StageTask& task, std::size_t layer
     const Positions positions{slice.begin, slice.end};
     pieces_.clear();
     store_.pieces(layer, slice.sample, slice.end, pieces_);
-    attention.accumulate({queries.view().middle_rows(row, rows), std::span(&positions, 1)}, pieces_,
-                         {whole.out.middle_rows(row, rows), whole.maximum.middle_rows(row, rows),
-                          whole.sum.middle_rows(row, rows)});
+    attention_.accumulate({queries.view().middle_rows(row, rows), std::span(&positions, 1)}, pieces_,
+                          {whole.out.middle_rows(row, rows), whole.maximum.middle_rows(row, rows),
+                           whole.sum.middle_rows(row, rows)});
   });
-  attention.finish(whole, sum.view());
+  attention_.finish(whole, sum.view());
   for (std::size_t r = 0; r < q.rows; ++r) {
     std::fill_n(state.out.row(r), state.out.cols, Real{0});
     std::fill_n(lse.row(r), lse.cols, Real{0});
   }
-  exchange_.to_tokens(task, std::array<MatrixView<const Real>, 2>{out.view(), sum.view()},
-                      std::array{state.out, lse});
+  exchange_.to_tokens(task, out.view(), state.out);
+  exchange_.to_tokens(task, sum.view(), lse);
 }
 
 template <class Real>
@@ -137,14 +127,15 @@ void PackAttention<Real>::heads_backward(const StageTask& task, std::size_t laye
                                          const typename Attention<Real>::Saved& saved,
                                          const MatrixView<Real>& dq) {
   exchange_.begin_task(task, block_);
-  Attention<Real>& attention = share_of_heads(task);
   const auto tokens = static_cast<std::size_t>(task.tokens);
   const std::size_t members = task.members.size(), width = shape_.query_width() / members;
   const LeasedRows<Real> queries(memory_, tokens, width, task), out(memory_, tokens, width, task);
   const LeasedRows<Real> dout(memory_, tokens, width, task), dqueries(memory_, tokens, width, task);
   const LeasedRows<Real> lse(memory_, tokens, shape_.heads / members, task);
-  exchange_.to_heads(task, std::array{q, saved.out, saved.dout, saved.lse},
-                     std::array{queries.view(), out.view(), dout.view(), lse.view()});
+  exchange_.to_heads(task, q, queries.view());
+  exchange_.to_heads(task, saved.out, out.view());
+  exchange_.to_heads(task, saved.dout, dout.view());
+  exchange_.to_heads(task, saved.lse, lse.view());
   for_each_whole_slice(task, [&](const Slice& slice, std::size_t row) {
     const auto rows = static_cast<std::size_t>(slice.size());
     const Positions positions{slice.begin, slice.end};
@@ -152,12 +143,12 @@ void PackAttention<Real>::heads_backward(const StageTask& task, std::size_t laye
     gradients_.clear();
     store_.pieces(layer, slice.sample, slice.end, pieces_);
     store_.gradients(layer, slice.sample, slice.end, gradients_);
-    attention.backward({queries.view().middle_rows(row, rows), std::span(&positions, 1)},
-                       {out.view().middle_rows(row, rows), lse.view().middle_rows(row, rows),
-                        dout.view().middle_rows(row, rows)},
-                       pieces_, dqueries.view().middle_rows(row, rows), gradients_);
+    attention_.backward({queries.view().middle_rows(row, rows), std::span(&positions, 1)},
+                        {out.view().middle_rows(row, rows), lse.view().middle_rows(row, rows),
+                         dout.view().middle_rows(row, rows)},
+                        pieces_, dqueries.view().middle_rows(row, rows), gradients_);
   });
-  exchange_.to_tokens(task, std::array<MatrixView<const Real>, 1>{dqueries.view()}, std::array{dq});
+  exchange_.to_tokens(task, dqueries.view(), dq);
 }
 
 #define SLIMPACK_INSTANTIATE(Real)                                                                          \

@@ -6,7 +6,6 @@
 
 #include "kernels/math/cross_entropy.hpp"
 #include "kernels/math/rms_norm.hpp"
-#include "kernels/model/memory.hpp"
 #include "slimpack/core/error.hpp"
 #include "slimpack/plan/indices.hpp"
 
@@ -15,9 +14,15 @@ namespace slimpack::kernels {
 namespace {
 
 template <class T>
-void copy_rows(const MatrixView<const T>& from, Matrix<T>& to) {
-  to.resize(from.rows, from.cols);
-  for (std::size_t r = 0; r < from.rows; ++r) std::copy_n(from.row(r), from.cols, to.data() + r * from.cols);
+void copy_rows(const MatrixView<const T>& from, const MatrixView<T>& to) {
+  for (std::size_t r = 0; r < from.rows; ++r) std::copy_n(from.row(r), from.cols, to.row(r));
+}
+
+template <class T>
+Matrix<T> copy_of(const MatrixView<const T>& from) {
+  Matrix<T> copy(from.rows, from.cols);
+  copy_rows(from, copy.view());
+  return copy;
 }
 
 /// Calls f(sample, position, row) for each token of a task that this member holds.
@@ -31,29 +36,12 @@ void for_each_token(const StageTask& task, F&& f) {
 
 }  // namespace
 
-/// A task's workspace in the count of bytes.
-template <class Real>
-class CpuStage<Real>::Taken {
- public:
-  Taken(HighWater& memory, std::size_t numbers, const StageTask& task)
-      : memory_(memory), bytes_(static_cast<double>(sizeof(Real)) * static_cast<double>(numbers)) {
-    memory_.take(bytes_, " at ", to_string(task));
-  }
-  Taken(Taken&&) = delete;
-  Taken& operator=(Taken&&) = delete;
-  ~Taken() { memory_.give_back(bytes_); }
-
- private:
-  HighWater& memory_;
-  double bytes_;
-};
-
 template <class Real>
 CpuStage<Real>::CpuStage(const StagePart& part, const StageOptions& options)
     : part_(part),
       options_(options),
-      weights_(part),
       memory_(options.limit_bytes),
+      weights_(counted(part, memory_)),
       pool_(memory_),
       activations_(part, pool_),
       key_values_(part, options.page_tokens, pool_),
@@ -62,8 +50,14 @@ CpuStage<Real>::CpuStage(const StagePart& part, const StageOptions& options)
   require(options.head_chunk_tokens > 0, "head_chunk_tokens is 0; expected a positive number");
   require(part.model.head_dim % 2 == 0, "head_dim is ", part.model.head_dim,
           "; expected an even number for the rotary embedding");
-  memory_.take(2.0 * sizeof(Real) * static_cast<double>(weights_.parameters().size()),
-               " by weights and gradients");
+}
+
+/// The part, once its weights and gradients are counted: too many are found before the system is asked for them.
+template <class Real>
+const StagePart& CpuStage<Real>::counted(const StagePart& part, HighWater& memory) {
+  const double blocks = static_cast<double>(Attention<Real>::workspace_numbers(part.heads()));
+  memory.take(sizeof(Real) * (2.0 * weight_count(part) + blocks), " by weights and gradients");
+  return part;
 }
 
 template <class Real>
@@ -91,6 +85,7 @@ void CpuStage<Real>::begin_step(const StageProgram& program, const Ragged<std::i
   for (const StageTask& task : program.tasks()) {
     if (task.pass == Pass::weight) split_[task.pack] = 1;
   }
+  pool_.give_back(workspace_);
   while (!pending_.empty()) free_pending(pending_.begin()->first);
   activations_.begin_step(program);
   key_values_.begin_step(program, options_.merged == MergedAttention::heads);
@@ -98,44 +93,54 @@ void CpuStage<Real>::begin_step(const StageProgram& program, const Ragged<std::i
   std::fill(weights_.gradients().begin(), weights_.gradients().end(), Real{0});
 }
 
+/// Needs the task's stores to be there: then the workspace may use whatever else is kept.
 template <class Real>
 void CpuStage<Real>::begin_task(const StageTask& task) {
-  require(program_ != nullptr, to_string(task), " comes before begin_step; expected the step to be begun");
+  const auto tokens = static_cast<std::size_t>(task.owned_tokens);
+  const std::size_t chunk = options_.head_chunk_tokens;
+  const std::size_t numbers = workspace_numbers<Real>(part_, chunk, task.pass, tokens);
+  workspace_ = pool_.take_any(numbers, " at ", to_string(task));
+  work_.lay_out(part_, chunk, task.pass, tokens, workspace_.data.get());
   positions_.clear();
   for (const Slice& slice : task.owned) positions_.push_back({slice.begin, slice.end});
   rope_.set(positions_, part_.heads().head_dim, options_.rope_theta);
 }
 
+/// Gives back the workspace of the task before, whose rows have been sent by now. @param task that comes.
+template <class Real>
+void CpuStage<Real>::end_task(const StageTask& task) {
+  require(program_ != nullptr, to_string(task), " comes before begin_step; expected the step to be begun");
+  pool_.give_back(workspace_);
+}
+
 template <class Real>
 MatrixView<const Real> CpuStage<Real>::forward(const StageTask& task, const MatrixView<const Real>& in) {
-  begin_task(task);
-  const auto tokens = static_cast<std::size_t>(task.owned_tokens);
-  const Taken workspace(memory_, workspace_numbers(part_, options_, Pass::forward, tokens), task);
+  end_task(task);
   activations_.allocate(task);
   for (const Slice& slice : task.slices) key_values_.allocate(slice);
+  begin_task(task);
   if (part_.first) {
     embed(task);
   } else {
     check_rows(task, in);
-    copy_rows(in, x_);
+    copy_rows(in, work_.x);
   }
   for (std::size_t layer = 0; layer < part_.layer_count(); ++layer) layer_forward(layer, task);
-  if (!part_.last) return x_.view();
+  if (!part_.last) return work_.x;
   head_forward(task);
   return {};
 }
 
 template <class Real>
 MatrixView<const Real> CpuStage<Real>::backward(const StageTask& task, const MatrixView<const Real>& dout) {
-  begin_task(task);
-  const auto tokens = static_cast<std::size_t>(task.owned_tokens);
-  const Taken workspace(memory_, workspace_numbers(part_, options_, Pass::backward, tokens), task);
+  end_task(task);
   for (const Slice& slice : task.slices) key_values_.allocate_gradients(slice.sample, slice.end);
+  begin_task(task);
   if (part_.last) {
     head_backward(task);
   } else {
     check_rows(task, dout);
-    copy_rows(dout, dx_);
+    copy_rows(dout, work_.dx);
   }
   for (std::size_t layer = part_.layer_count(); layer-- > 0;) {
     load_or_recompute(layer, task);
@@ -143,7 +148,7 @@ MatrixView<const Real> CpuStage<Real>::backward(const StageTask& task, const Mat
     attention_backward(layer, task);
   }
   if (split_[task.pack] != 0) activations_.free(task);  // the weight task has its factors
-  if (!part_.first) return dx_.view();
+  if (!part_.first) return work_.dx;
   embed_backward(task);
   return {};
 }
@@ -157,6 +162,7 @@ void CpuStage<Real>::check_rows(const StageTask& task, const MatrixView<const Re
 
 template <class Real>
 void CpuStage<Real>::release(const StageTask& task) {
+  pool_.give_back(workspace_);
   bool activations = false;
   for (const Release& release : task.releases) {
     activations = activations || release.holds(Store::activations);
@@ -167,22 +173,19 @@ void CpuStage<Real>::release(const StageTask& task) {
 }
 
 template <class Real>
-void CpuStage<Real>::weight_gradient(const StageTask& task, const Matrix<Real>& a, const Matrix<Real>& b,
-                                     const MatrixView<Real>& gradient) {
+void CpuStage<Real>::weight_gradient(const StageTask& task, const MatrixView<const Real>& a,
+                                     const MatrixView<const Real>& b, const MatrixView<Real>& gradient) {
   if (split_[task.pack] == 0) {
-    transposed_multiply<Real>(a.view(), b.view(), gradient, Update::add);
+    transposed_multiply<Real>(a, b, gradient, Update::add);
     return;
   }
   memory_.take(pending_bytes(a, b), " at ", to_string(task));
-  Pending& kept = pending_[task.pack].emplace_back();
-  copy_rows(a.view(), kept.a);
-  copy_rows(b.view(), kept.b);
-  kept.gradient = gradient;
+  pending_[task.pack].push_back({copy_of(a), copy_of(b), gradient});
 }
 
 template <class Real>
-double CpuStage<Real>::pending_bytes(const Matrix<Real>& a, const Matrix<Real>& b) {
-  return static_cast<double>(sizeof(Real)) * static_cast<double>(a.rows() * a.cols() + b.rows() * b.cols());
+double CpuStage<Real>::pending_bytes(const MatrixView<const Real>& a, const MatrixView<const Real>& b) {
+  return static_cast<double>(sizeof(Real)) * static_cast<double>(a.rows * a.cols + b.rows * b.cols);
 }
 
 template <class Real>
@@ -197,17 +200,16 @@ void CpuStage<Real>::weight(const StageTask& task) {
 
 template <class Real>
 void CpuStage<Real>::free_pending(PackId pack) {
-  for (const Pending& kept : pending_[pack]) memory_.give_back(pending_bytes(kept.a, kept.b));
+  for (const Pending& kept : pending_[pack]) memory_.give_back(pending_bytes(kept.a.view(), kept.b.view()));
   pending_.erase(pack);
 }
 
 template <class Real>
 void CpuStage<Real>::embed(const StageTask& task) {
   const auto embedding = weights_.ends().embedding;
-  x_.resize(static_cast<std::size_t>(task.owned_tokens), part_.hidden());
   for_each_token(task, [&](SampleId sample, std::size_t position, std::size_t row) {
     const auto id = static_cast<std::size_t>((*ids_)[sample][position]);
-    std::copy_n(embedding.row(id), part_.hidden(), x_.view().row(row));
+    std::copy_n(embedding.row(id), part_.hidden(), work_.x.row(row));
   });
 }
 
@@ -216,7 +218,7 @@ void CpuStage<Real>::embed_backward(const StageTask& task) {
   const auto gradient = weights_.end_gradients().embedding;
   for_each_token(task, [&](SampleId sample, std::size_t position, std::size_t row) {
     Real* to = gradient.row(static_cast<std::size_t>((*ids_)[sample][position]));
-    const Real* from = dx_.view().row(row);
+    const Real* from = work_.dx.row(row);
     for (std::size_t i = 0; i < part_.hidden(); ++i) to[i] += from[i];
   });
 }
@@ -234,25 +236,23 @@ template <class Real>
 template <class F>
 void CpuStage<Real>::for_each_chunk(F&& f) {
   const auto ends = weights_.ends();
-  for (std::size_t row = 0; row < x_.rows(); row += options_.head_chunk_tokens) {
-    const std::size_t rows = std::min(options_.head_chunk_tokens, x_.rows() - row);
-    const auto normed = normed_.view().middle_rows(row, rows);
-    logits_.resize(rows, part_.vocab());
-    multiply<Real>(normed, ends.head, logits_.view());
-    f(row, rows, normed, std::span<const std::int32_t>(labels_).subspan(row, rows));
+  for (std::size_t row = 0; row < work_.x.rows; row += options_.head_chunk_tokens) {
+    const std::size_t rows = std::min(options_.head_chunk_tokens, work_.x.rows - row);
+    const auto normed = work_.normed.middle_rows(row, rows);
+    const auto logits = work_.logits.middle_rows(0, rows);
+    multiply<Real>(normed, ends.head, logits);
+    f(row, normed, logits, std::span<const std::int32_t>(labels_).subspan(row, rows));
   }
 }
 
 template <class Real>
 void CpuStage<Real>::head_forward(const StageTask& task) {
-  activations_.save(task, Kept::output, 0, x_.view());
+  activations_.save(task, Kept::output, 0, work_.x);
   set_labels(task);
-  norm(x_.view(), weights_.ends().final_norm);
+  norm(work_.x, weights_.ends().final_norm);
   double sum = 0.0;
-  for_each_chunk(
-      [&](std::size_t, std::size_t, const MatrixView<Real>&, std::span<const std::int32_t> labels) {
-        sum += cross_entropy<Real>(logits_.view(), labels);
-      });
+  for_each_chunk([&](std::size_t, const MatrixView<Real>&, const MatrixView<Real>& logits,
+                     std::span<const std::int32_t> labels) { sum += cross_entropy<Real>(logits, labels); });
   require(std::isfinite(sum), "the loss of ", to_string(task), " is ", sum, "; expected a finite number");
   loss_ += sum * label_weight_;
 }
@@ -262,21 +262,17 @@ template <class Real>
 void CpuStage<Real>::head_backward(const StageTask& task) {
   const auto ends = weights_.ends();
   const auto gradients = weights_.end_gradients();
-  const auto tokens = static_cast<std::size_t>(task.owned_tokens);
-  x_.resize(tokens, part_.hidden());
-  dnormed_.resize(tokens, part_.hidden());
-  dx_.resize(tokens, part_.hidden());
-  activations_.load(task, Kept::output, 0, x_.view());
+  activations_.load(task, Kept::output, 0, work_.x);
   set_labels(task);
-  norm(x_.view(), ends.final_norm);
-  for_each_chunk([&](std::size_t row, std::size_t rows, const MatrixView<Real>& normed,
+  norm(work_.x, ends.final_norm);
+  for_each_chunk([&](std::size_t row, const MatrixView<Real>& normed, const MatrixView<Real>& logits,
                      std::span<const std::int32_t> labels) {
-    cross_entropy_backward<Real>(logits_.view(), labels, label_weight_);
-    transposed_multiply<Real>(normed, logits_.view(), gradients.head, Update::add);
-    multiply_transposed<Real>(logits_.view(), ends.head, dnormed_.view().middle_rows(row, rows));
+    cross_entropy_backward<Real>(logits, labels, label_weight_);
+    transposed_multiply<Real>(normed, logits, gradients.head, Update::add);
+    multiply_transposed<Real>(logits, ends.head, work_.dnormed.middle_rows(row, normed.rows));
   });
-  std::fill_n(dx_.data(), tokens * part_.hidden(), Real{0});
-  norm_backward(x_.view(), ends.final_norm, gradients.final_norm);
+  std::fill_n(work_.dx.data, work_.dx.rows * work_.dx.cols, Real{0});
+  norm_backward(work_.x, ends.final_norm, gradients.final_norm);
 }
 
 template class CpuStage<float>;

@@ -15,6 +15,7 @@
 #include "kernels/model/pack_attention.hpp"
 #include "kernels/model/pool.hpp"
 #include "kernels/model/weights.hpp"
+#include "kernels/model/workspace.hpp"
 #include "slimpack/exec/budget.hpp"
 #include "slimpack/exec/program.hpp"
 
@@ -24,7 +25,7 @@ struct StageOptions {
   double norm_epsilon = 1e-5;
   double rope_theta = 10000.0;
   std::size_t ring_tokens = 256;        ///< of each member that go round at a time where packs are merged
-  std::size_t page_tokens = 256;        ///< tokens of a sample whose keys and values share memory
+  std::size_t page_tokens = 256;        ///< most tokens of a sample whose keys and values share memory
   std::size_t head_chunk_tokens = 256;  ///< tokens whose logits exist at a time
   MergedAttention merged = MergedAttention::ring;
   double limit_bytes = std::numeric_limits<double>::infinity();  ///< that the stage may use
@@ -103,8 +104,9 @@ class CpuStage {
     Matrix<Real> a, b;
     MatrixView<Real> gradient;
   };
-  class Taken;
 
+  [[nodiscard]] static const StagePart& counted(const StagePart& part, HighWater& memory);
+  void end_task(const StageTask& task);
   void begin_task(const StageTask& task);
   void check_rows(const StageTask& task, const MatrixView<const Real>& rows) const;
   void embed(const StageTask& task);
@@ -112,7 +114,7 @@ class CpuStage {
   void set_labels(const StageTask& task);
   void head_forward(const StageTask& task);
   void head_backward(const StageTask& task);
-  /// Calls f(first row, rows, normed rows, labels) for chunks of normed_, with logits_ set.
+  /// Calls f(first row, normed rows, their logits, labels) for chunks of work_.normed.
   template <class F>
   void for_each_chunk(F&& f);
 
@@ -124,15 +126,15 @@ class CpuStage {
   void attention_backward(std::size_t layer, const StageTask& task);
   void norm(const MatrixView<const Real>& x, std::span<const Real> weight);
   void norm_backward(const MatrixView<const Real>& x, std::span<const Real> weight, std::span<Real> dweight);
-  void weight_gradient(const StageTask& task, const Matrix<Real>& a, const Matrix<Real>& b,
-                       const MatrixView<Real>& gradient);
-  [[nodiscard]] static double pending_bytes(const Matrix<Real>& a, const Matrix<Real>& b);
+  void weight_gradient(const StageTask& task, const MatrixView<const Real>& a,
+                       const MatrixView<const Real>& b, const MatrixView<Real>& gradient);
+  [[nodiscard]] static double pending_bytes(const MatrixView<const Real>& a, const MatrixView<const Real>& b);
   void free_pending(PackId pack);
 
   StagePart part_;
   StageOptions options_;
-  StageWeights<Real> weights_;
   HighWater memory_;
+  StageWeights<Real> weights_;
   BufferPool<Real> pool_;
   ActivationStore<Real> activations_;
   KeyValueStore<Real> key_values_;
@@ -148,8 +150,8 @@ class CpuStage {
   RopeTable<Real> rope_;
   std::vector<Positions> positions_;
   std::vector<std::int32_t> labels_;
-  Matrix<Real> x_, middle_, normed_, qkv_, q_, attention_out_, sum_, lse_, gate_up_, act_;
-  Matrix<Real> dx_, dnormed_, dqkv_, dattention_, dact_, logits_;
+  Buffer<Real> workspace_;
+  Workspace<Real> work_;  ///< in there
 };
 
 }  // namespace slimpack::kernels

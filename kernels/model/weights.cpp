@@ -47,6 +47,12 @@ StagePart stage_part(const Transformer& model, const Plan& plan, PipelineId pipe
           .last = stage + 1 == layers.size()};
 }
 
+double weight_count(const StagePart& part) {
+  const double ends = embedding_parameters(part.model);
+  return part.layers * layer_parameters(part.model) + (part.first ? ends : 0.0) +
+         (part.last ? ends + part.model.hidden : 0.0);
+}
+
 template <class Real>
 StageWeights<Real>::StageWeights(const StagePart& part) : part_(part) {
   validate(part.model);

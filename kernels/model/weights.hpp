@@ -37,6 +37,9 @@ struct StagePart {
 [[nodiscard]] StagePart stage_part(const Transformer& model, const Plan& plan, PipelineId pipeline,
                                    std::size_t stage);
 
+/// Numbers of a stage's weights; its gradients are as many.
+[[nodiscard]] double weight_count(const StagePart& part);
+
 /// A weight's place in the flat buffers. Vectors have one row.
 struct WeightTensor {
   std::string name;  ///< such as `layers.3.qkv`, by the layer's number in the whole model

@@ -62,6 +62,26 @@ concept MemoryModel = requires(const M& m, std::size_t stage, int recompute_laye
   { m.workspace_bytes(stage, pass, tokens, recompute_layers) } -> std::convertible_to<double>;
 };
 
+/// A memory model that knows what a member of a merged pack holds beside its workspace while the pack runs, to
+/// exchange with the others.
+///
+/// - `exchange_bytes(stage, pass, tokens, members)`: for a pack of this many tokens in all.
+template <class M>
+concept ExchangingMemoryModel = MemoryModel<M> &&
+    requires(const M& m, std::size_t stage, Pass pass, Tokens tokens, std::size_t members) {
+  { m.exchange_bytes(stage, pass, tokens, members) } -> std::convertible_to<double>;
+};
+
+/// What a member of a pack holds to exchange with the others: nothing if it is alone, or the model knows of none.
+template <MemoryModel M>
+[[nodiscard]] double exchange_bytes(const M& memory, std::size_t stage, Pass pass, Tokens tokens,
+                                    std::size_t members) {
+  if constexpr (ExchangingMemoryModel<M>) {
+    if (members > 1) return memory.exchange_bytes(stage, pass, tokens, members);
+  }
+  return 0.0;
+}
+
 /// Checks that a model's times of packs, transfers and whole samples are durations.
 /// @throws InvalidInput naming the first that is negative, infinite or NaN. O(samples * stages).
 template <CostModel M>

@@ -179,15 +179,16 @@ class MeasuredCost {
             .per_key = sent * key_bytes / group_ / profile_->transfer.bandwidth};
   }
 
-  /// Keys and values, queries, and back the output with its log-sum-exp. Backward: queries, output, its gradient and
-  /// log-sum-exp, and back the gradients of queries, and of keys and values. What is computed again has its keys.
+  /// Keys, values, queries, and back the output and its log-sum-exp. Backward: queries, output, its gradient and
+  /// log-sum-exp, and back the gradients of queries, keys and values. One by one. What is computed again has its keys.
   [[nodiscard]] PackRates all_to_all(Exchange what) const {
     const Transformer& m = profile_->model;
     const double query = double(m.heads) * m.head_dim, keys = 2.0 * m.kv_heads * m.head_dim;
     const double numbers = what == Exchange::forward    ? 2.0 * query + keys + m.heads
                            : what == Exchange::backward ? 4.0 * query + keys + m.heads
                                                         : 2.0 * query + m.heads;
-    const double exchanges = what == Exchange::again ? 2.0 : 3.0, others = group_ - 1.0;
+    const double exchanges = what == Exchange::forward ? 5.0 : what == Exchange::backward ? 7.0 : 3.0;
+    const double others = group_ - 1.0;
     return {.per_pack = exchanges * others * profile_->transfer.latency,
             .per_token =
                 others / group_ * numbers * profile_->real_bytes / group_ / profile_->transfer.bandwidth};

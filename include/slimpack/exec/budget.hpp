@@ -42,7 +42,7 @@ class HighWater {
 /// - from the start of a sample's first backward task, the KV gradients of all its tokens that this member
 ///   holds;
 /// - both of a token until the task that releases its activations ends;
-/// - workspace while a task runs.
+/// - workspace while a task runs, and what members of a merged pack exchange.
 ///
 /// That is what `memory_over_time` simulates, except where the simulator rounds: it gives each member of a
 /// merged pack an equal share, and lets weight tasks need nothing. Compared with bytes that a trainer
@@ -109,7 +109,8 @@ class TokenBudget {
   }
 
   [[nodiscard]] double workspace(const StageTask& task) const {
-    return memory_.workspace_bytes(program_.stage(), task.pass, task.owned_tokens, task.recompute_layers);
+    return memory_.workspace_bytes(program_.stage(), task.pass, task.owned_tokens, task.recompute_layers) +
+           exchange_bytes(memory_, program_.stage(), task.pass, task.tokens, task.members.size());
   }
 
   const StageProgram& program_;

@@ -47,10 +47,14 @@ class PackMemory {
     }
   }
 
-  /// Tokens of a task's pack.
+  /// Tokens of a task's pack that each member holds.
   [[nodiscard]] double tokens(Task task) const {
-    const PassPlan& pass = plan_.of(task.pass);
-    return share(pass, task.pack, count_tokens(pass.packs[task.pack]));
+    return share(plan_.of(task.pass), task.pack, all_tokens(task));
+  }
+
+  /// Tokens of a task's pack.
+  [[nodiscard]] Tokens all_tokens(Task task) const {
+    return count_tokens(plan_.of(task.pass).packs[task.pack]);
   }
 
   /// Bytes that a pack's tokens hold from forward to backward, in either pass; each token by the
@@ -112,7 +116,9 @@ void add_memory_events(const Plan& plan, const PackMemory& packs, Task task, std
   const double given = backward ? activations + gradient * tokens : 0.0;
   const double workspace =
       memory.workspace_bytes(stage, task.pass, static_cast<Tokens>(std::ceil(tokens)),
-                             backward ? plan.backward.recompute_layers[task.pack][stage] : 0);
+                             backward ? plan.backward.recompute_layers[task.pack][stage] : 0) +
+      exchange_bytes(memory, stage, task.pass, packs.all_tokens(task),
+                     plan.of(task.pass).pipelines[task.pack].size());
   const auto resource = static_cast<std::uint32_t>(stage);
   events.push_back({time.start, taken + workspace, resource});
   events.push_back({time.finish, -(given + workspace), resource});
@@ -156,7 +162,7 @@ inline void require_memory_input(const Plan& plan, const Timeline& timeline) {
 ///   `recompute_layers` of the backward pack that it will be in.
 /// - When a backward task starts, the KV gradients of all tokens of the samples that it begins come; when
 ///   it ends, everything goes that its own tokens held.
-/// - Workspace is there while a task runs.
+/// - Workspace is there while a task runs, and what members of a merged pack exchange.
 ///
 /// On each of g pipelines a merged pack counts the g-th part of its tokens. Tasks that touch in time follow
 /// each other in the stage's order: what one gives back is there for the next.

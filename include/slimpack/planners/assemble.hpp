@@ -53,23 +53,27 @@ template <MemoryModel M>
   const LeadTable& leads = schedule.times[member].leads;
   const std::size_t packs = leads.backward_packs();
   double peak = 0.0;
-  const auto backward_task = [&](std::size_t k) {
+  const auto held_backward = [&](std::size_t k) {
     return per_token * flow.live(leads(k, s), k) + per_gradient * flow.kv_gradients(k);
   };
-  for (std::size_t k = 0; k < packs; ++k) peak = std::max(peak, backward_task(k));
+  for (std::size_t k = 0; k < packs; ++k) peak = std::max(peak, held_backward(k));
   // A workspace is priced only where that of the largest pack would make a new peak.
-  const auto add_workspace = [&](double bytes, Pass pass, Tokens n, double largest) {
-    if (bytes + largest > peak) peak = std::max(peak, bytes + memory.workspace_bytes(s, pass, n, again));
+  const auto task = [&](double held, Pass pass, std::size_t pack, Tokens n, double largest_workspace) {
+    const Packs& merged = pass == Pass::forward ? schedule.merged_forward : schedule.merged_backward;
+    const std::size_t members = pack < merged.size() ? schedule.times.size() : 1;
+    const double bytes = held + exchange_bytes(memory, s, pass, n * static_cast<Tokens>(members), members);
+    if (bytes + largest_workspace > peak)
+      peak = std::max(peak, bytes + memory.workspace_bytes(s, pass, n, again));
   };
-  const double largest_forward = memory.workspace_bytes(s, Pass::forward, tokens.most_forward, again);
-  const double largest_backward = memory.workspace_bytes(s, Pass::backward, tokens.most_backward, again);
+  const double forward_most = memory.workspace_bytes(s, Pass::forward, tokens.most_forward, again);
+  const double backward_most = memory.workspace_bytes(s, Pass::backward, tokens.most_backward, again);
   for (std::size_t k = 0, forward = 0; k < packs; ++k) {
     const double gradients = per_gradient * (flow.started[k] - flow.backward[k]);
     for (; forward < leads(k, s); ++forward) {
-      add_workspace(per_token * flow.live(forward + 1, k) + gradients, Pass::forward, tokens.forward[forward],
-                    largest_forward);
+      task(per_token * flow.live(forward + 1, k) + gradients, Pass::forward, forward, tokens.forward[forward],
+           forward_most);
     }
-    add_workspace(backward_task(k), Pass::backward, tokens.backward[k], largest_backward);
+    task(held_backward(k), Pass::backward, k, tokens.backward[k], backward_most);
   }
   return memory.static_bytes(s) + peak;
 }

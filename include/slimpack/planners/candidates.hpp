@@ -169,7 +169,10 @@ class CandidateEvaluator {
 
   [[nodiscard]] StageMemory stage_memory(std::size_t s, std::size_t member, std::int32_t recompute) const {
     const auto workspace = [&](Pass pass, double tokens) {
-      return memory_.workspace_bytes(s, pass, static_cast<Tokens>(tokens + 1.0), recompute);
+      const auto most = static_cast<Tokens>(tokens + 1.0);
+      const double own = memory_.workspace_bytes(s, pass, most, recompute);
+      const std::size_t members = current_.merged_forward.empty() ? 1 : current_.times.size();
+      return own + exchange_bytes(memory_, s, pass, most * static_cast<Tokens>(members), members);
     };
     const double work = std::max(workspace(Pass::forward, current_.largest_forward[member]),
                                  workspace(Pass::backward, current_.largest_backward[member]));

@@ -1,0 +1,121 @@
+#include "kernels/model/memory.hpp"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "kernels/executor.hpp"
+#include "kernels/transport/in_process.hpp"
+#include "slimpack/model/presets.hpp"
+#include "slimpack/plan/timeline.hpp"
+#include "slimpack/planners/slimpack.hpp"
+#include "tests/kernels/drive.hpp"
+#include "tests/kernels/heap.hpp"
+
+using namespace slimpack;
+using namespace slimpack::kernels;
+
+namespace {
+
+/// Measured and simulated memory may differ by so much.
+constexpr double bar = 0.05;
+
+struct MemoryCase {
+  std::string name;
+  std::vector<Tokens> lengths;
+  Job job;
+  bool merge = false;
+  MergedAttention exchange = MergedAttention::ring;
+};
+
+Transformer model_of(std::int32_t layers, std::int32_t hidden, std::int32_t heads, std::int32_t kv_heads) {
+  return {"case", layers, hidden, heads, kv_heads, hidden / heads, 3 * hidden, 96};
+}
+
+Job job_of(const Transformer& model, std::int32_t dp, std::int32_t pp) {
+  return {model, device_preset("cpu"), {.dp = dp, .pp = pp}};
+}
+
+std::vector<Tokens> short_samples(unsigned seed, std::size_t count, Tokens longest = 0) {
+  std::mt19937 random(seed);
+  std::vector<Tokens> lengths;
+  for (std::size_t i = 0; i < count; ++i) lengths.push_back(120 + Tokens(random() % 160));
+  if (longest > 0) lengths.push_back(longest);
+  return lengths;
+}
+
+struct MeasuredRank {
+  double peak = 0.0, predicted = 0.0, held = 0.0;
+};
+
+/// Runs two steps on threads: figures of the second, and what the thread of each rank held.
+template <class Real>
+std::vector<MeasuredRank> run(const MemoryCase& c, const Plan& plan, const StageOptions& options) {
+  std::vector<MeasuredRank> ranks(rank_count(plan));
+  std::mt19937 random(1);
+  const auto ids = slimpack::testing::random_ids(random, plan, c.job.model.vocab);
+  run_in_process(ranks.size(), [&](InProcessTransport& t) {
+    slimpack::testing::restart_heap_peak();
+    const double before = slimpack::testing::heap_in_use();
+    RankExecutor<CpuStage<Real>, InProcessTransport> executor(t, c.job.model, plan, {.stage = options});
+    executor.step(plan, ids);
+    const StepReport report = executor.step(plan, ids);
+    ranks[t.rank()] = {report.peak_bytes, report.predicted_bytes, slimpack::testing::heap_peak() - before};
+  });
+  return ranks;
+}
+
+template <class Real>
+void check(const MemoryCase& c) {
+  INFO(c.name << (sizeof(Real) == 4 ? ", float" : ", double"));
+  const StageOptions options{.merged = c.exchange};
+  const auto layers = split_layers(c.job.model.layers, c.job.layout.pp);
+  const CpuMemory memory(c.job.model, layers, sizeof(Real), options, 2.0 / c.job.layout.dp);
+  const Plan plan =
+      plan_slimpack(c.lengths, c.job, CalibratedCost(c.job), memory, {.tile = 16, .merge = c.merge});
+  std::size_t merged = 0;
+  for (std::size_t k = 0; k < plan.forward.packs.size(); ++k) merged += plan.forward.pipelines[k].size() > 1;
+  REQUIRE((merged > 0) == c.merge);
+  const auto curves = memory_over_time(plan, time_plan(plan), memory);
+  const auto ranks = run<Real>(c, plan, options);
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+    const RankPlace place = place_of(rank, layers.size());
+    const double simulated = curves.peak_bytes[place.pipeline][place.stage];
+    INFO("pipeline " << place.pipeline << ", stage " << place.stage << ": static "
+                     << memory.static_bytes(place.stage) << ", measured " << ranks[rank].peak
+                     << ", simulated " << simulated << ", walked " << ranks[rank].predicted << ", held "
+                     << ranks[rank].held);
+    CHECK(ranks[rank].peak == Approx(simulated).epsilon(bar));
+    CHECK(ranks[rank].peak == Approx(ranks[rank].predicted).epsilon(bar));
+    CHECK(ranks[rank].peak == Approx(ranks[rank].held).epsilon(bar));
+  }
+}
+
+}  // namespace
+
+TEST_CASE("what a stage holds is what the simulator says, and what it says of itself", "[threads]") {
+  const Transformer thin = model_of(4, 32, 4, 2), wide = model_of(2, 128, 8, 8),
+                    grouped = model_of(3, 64, 8, 2);
+  const std::vector<MemoryCase> cases{
+      {"short samples, one rank", short_samples(1, 24), job_of(thin, 1, 1)},
+      {"short samples, wide", short_samples(2, 24), job_of(wide, 1, 1)},
+      {"short samples, two stages", short_samples(3, 30), job_of(thin, 1, 2)},
+      {"a long sample, two pipelines", short_samples(4, 30, 1500), job_of(grouped, 2, 1)},
+      {"merged, thin, in a ring", short_samples(5, 8, 2000), job_of(thin, 2, 1), true},
+      {"merged, thin, by heads", short_samples(5, 8, 2000), job_of(thin, 2, 1), true, MergedAttention::heads},
+      {"merged, grouped, in a ring", short_samples(6, 6, 2500), job_of(grouped, 2, 1), true},
+      {"merged, grouped, by heads", short_samples(6, 6, 2500), job_of(grouped, 2, 1), true,
+       MergedAttention::heads},
+      {"merged of two stages, in a ring", short_samples(7, 6, 2000), job_of(wide, 2, 2), true},
+      {"merged of two stages, by heads", short_samples(7, 6, 2000), job_of(wide, 2, 2), true,
+       MergedAttention::heads},
+      {"merged of four, by heads", short_samples(8, 4, 3000), job_of(model_of(2, 32, 4, 4), 4, 1), true,
+       MergedAttention::heads},
+  };
+  for (const MemoryCase& c : cases) check<float>(c);
+  check<double>(cases[2]);
+  check<double>(cases[4]);
+  check<double>(cases[5]);
+}
