@@ -53,22 +53,28 @@ template <CostModel M>
 void append_pack_times(const Packs& packs, const M& cost, Pass pass, std::vector<double>& seconds,
                        std::vector<double>& transfer) {
   const std::size_t stages = cost.stages();
-  const std::size_t first = seconds.size();
-  seconds.resize(first + packs.size() * stages);
-  double* row = seconds.data() + first;
-  for (std::size_t k = 0; k < packs.size(); ++k)
-    transfer.push_back(cost.transfer_seconds(count_tokens(packs[k]), pass));
+  seconds.resize(seconds.size() + packs.size() * stages);
+  transfer.resize(transfer.size() + packs.size());
+  double* row = seconds.data() + seconds.size() - packs.size() * stages;
+  double* until_next = transfer.data() + transfer.size() - packs.size();
+  const auto for_each_pack = [&](const auto& price) {
+    for (std::size_t k = 0; k < packs.size(); ++k, row += stages) {
+      const std::span<const Slice> slices = packs[k];
+      const Tokens tokens = count_tokens(slices);
+      *until_next++ = cost.transfer_seconds(tokens, pass);
+      price(slices, tokens);
+    }
+  };
   if constexpr (QuadraticCostModel<M>) {
     if (cost.is_quadratic()) {
       const detail::StageRates rates(cost, pass);
-      for (std::size_t k = 0; k < packs.size(); ++k, row += stages)
-        rates.price(packs[k], count_tokens(packs[k]), row);
+      for_each_pack([&](std::span<const Slice> slices, Tokens tokens) { rates.price(slices, tokens, row); });
       return;
     }
   }
-  for (std::size_t k = 0; k < packs.size(); ++k, row += stages) {
+  for_each_pack([&](std::span<const Slice> slices, Tokens) {
     for (std::size_t s = 0; s < stages; ++s) row[s] = cost.pack_seconds(s, pass);
-    for (const Slice& slice : packs[k]) {
+    for (const Slice& slice : slices) {
       if constexpr (RowCostModel<M>) {
         cost.add_slice_seconds(slice.begin, slice.end, pass, {row, stages});
       } else {
@@ -76,7 +82,7 @@ void append_pack_times(const Packs& packs, const M& cost, Pass pass, std::vector
           row[s] += cost.slice_seconds(s, slice.begin, slice.end, pass);
       }
     }
-  }
+  });
 }
 
 /// Work of whole samples on one stage, both passes; no pack's constants. O(samples).

@@ -59,6 +59,20 @@ class Distributor {
 
   [[nodiscard]] Tokens longest() const { return lengths_[by_length_.front()]; }
 
+  /// Most tokens of one sample that a member of any group holds.
+  [[nodiscard]] double longest_part(std::span<const SampleGroup> groups) const {
+    double most = 0.0;
+    const auto count = [&](const std::vector<SampleId>& samples, std::size_t members) {
+      for (const SampleId id : samples)
+        most = std::max(most, static_cast<double>(lengths_[id]) / static_cast<double>(members));
+    };
+    for (const SampleGroup& group : groups) {
+      count(group.merged, group.size());
+      for (const auto& local : group.local) count(local, 1);
+    }
+    return most;
+  }
+
   /// Groups that cover all pipelines. `overhead` (seconds per pipeline, may be empty) is counted as work that
   /// a pipeline has anyway. @throws InvalidInput if a sample fits into no group. O(n log n).
   /// @param most_tokens most tokens of one sample that a member should hold; longer samples are merged over

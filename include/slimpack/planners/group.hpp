@@ -47,13 +47,16 @@ struct GroupSchedule {
 
 namespace detail {
 
-/// Tokens that each pack of `packs` brings to one of `share` members, appended as running sums.
+/// Tokens that each pack of `packs` brings to one of `share` members, appended as running sums. Returns the
+/// largest.
 inline double append_token_sums(const Packs& packs, double share, std::vector<double>& sums) {
-  double largest = 0.0;
+  double largest = 0.0, sum = sums.back();
+  sums.resize(sums.size() + packs.size());
+  double* out = sums.data() + sums.size() - packs.size();
   for (std::size_t k = 0; k < packs.size(); ++k) {
     const double tokens = static_cast<double>(count_tokens(packs[k])) / share;
     largest = std::max(largest, tokens);
-    sums.push_back(sums.back() + tokens);
+    *out++ = sum += tokens;
   }
   return largest;
 }
@@ -61,12 +64,15 @@ inline double append_token_sums(const Packs& packs, double share, std::vector<do
 /// Running sums of the lengths of samples whose last slice, the first to run backward, is in each pack.
 inline void append_started_sums(const Packs& backward, std::span<const Tokens> lengths, double share,
                                 std::vector<double>& sums) {
+  double sum = sums.back();
+  sums.resize(sums.size() + backward.size());
+  double* out = sums.data() + sums.size() - backward.size();
   for (std::size_t k = 0; k < backward.size(); ++k) {
-    double tokens = 0.0;
+    Tokens tokens = 0;
     for (const Slice& slice : backward[k]) {
-      if (slice.end == lengths[slice.sample]) tokens += static_cast<double>(slice.end) / share;
+      if (slice.end == lengths[slice.sample]) tokens += slice.end;
     }
-    sums.push_back(sums.back() + tokens);
+    *out++ = sum += static_cast<double>(tokens) / share;
   }
 }
 

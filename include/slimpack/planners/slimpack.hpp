@@ -93,6 +93,13 @@ inline constexpr double most_lag = 1.15;
 /// Other numbers of packs can be expected to make a candidate faster by this factor.
 inline constexpr double worth_improving = 1.02;
 
+/// Tokens of one sample that the first stage holds from forward to backward if it recomputes nothing.
+template <MemoryModel M>
+[[nodiscard]] double tokens_without_recompute(const M& memory) {
+  const double room = memory.capacity_bytes() - memory.static_bytes(0);
+  return room / (memory.activation_bytes(0, 0) + memory.kv_gradient_bytes(0));
+}
+
 /// The best of the distributions whose members hold at most so many tokens of one sample, as `shares` of what a
 /// stage holds without recomputation; the first one that memory does not hold back.
 /// @param thorough false: gives up those of which some group lags far behind, or does not fit with the usual
@@ -101,8 +108,7 @@ template <CostModel C, MemoryModel M>
 [[nodiscard]] Candidate search_spread(Distributor<C, M>& distribute, ScheduleSearch<C, M>& search,
                                       const M& memory, std::span<const double> shares, bool thorough) {
   constexpr double unlimited = std::numeric_limits<double>::infinity();
-  const double room = memory.capacity_bytes() - memory.static_bytes(0);
-  const double whole = room / (memory.activation_bytes(0, 0) + memory.kv_gradient_bytes(0));
+  const double whole = tokens_without_recompute(memory);
   Candidate best;
   best.seconds = unlimited;
   for (const double share : shares) {
@@ -132,7 +138,9 @@ template <CostModel C, MemoryModel M>
   };
   Candidate least_merged{.groups = distribute()}, best;
   best.seconds = unlimited;
-  const bool fits = search.look(least_merged, {.memory_bound = !options.merge});
+  const bool may_fit =
+      !options.merge || distribute.longest_part(least_merged.groups) <= tokens_without_recompute(memory);
+  const bool fits = may_fit && search.look(least_merged, {.memory_bound = !options.merge});
   if (!fits) {
     best = spread(token_limits, false);
     if (best.seconds == unlimited) best = spread(token_limits, true);
