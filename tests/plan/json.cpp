@@ -31,7 +31,7 @@ bool same_pass(const PassPlan& a, const PassPlan& b) {
   return a.packs == b.packs && a.pipelines == b.pipelines && a.seconds == b.seconds &&
          std::equal(a.flops.begin(), a.flops.end(), b.flops.begin(), b.flops.end(), same_flops) &&
          a.transfer_seconds == b.transfer_seconds && a.sharding == b.sharding &&
-         a.recompute_layers == b.recompute_layers;
+         a.per_document == b.per_document && a.recompute_layers == b.recompute_layers;
 }
 
 bool same_device(const Device& a, const Device& b) {
