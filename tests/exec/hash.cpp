@@ -89,6 +89,7 @@ std::vector<Change> changes_that_matter() {
     changes.push_back({pass + "bounds of packs", [of](Plan& p) { join_packs(of(p)); }});
     changes.push_back({pass + "members", [of](Plan& p) { of(p).pipelines[0][0] ^= 1u; }});
     changes.push_back({pass + "sharding", [of](Plan& p) { of(p).sharding[0] = Sharding::per_document; }});
+    changes.push_back({pass + "slices by themselves", [of](Plan& p) { of(p).per_document.add_row(1); }});
   }
   return changes;
 }

@@ -22,6 +22,7 @@ struct SamplePlanOptions {
   std::size_t stages = 3;
   Tokens max_tokens = 90;
   std::int32_t cp = 1;         ///< above 1, packs have a sharding
+  bool mixed = false;          ///< packs of several slices are mixed
   bool split_weights = false;  ///< with a `W` task for each backward pack
 };
 
@@ -219,9 +220,20 @@ class SamplePlanMaker {
     packs.sharding.push_back(o_.cp == 1      ? Sharding::none
                              : below(2) == 0 ? Sharding::per_sequence
                                              : Sharding::per_document);
+    if (o_.mixed) mix(packs);
     if (pass == Pass::forward) return;
     for (auto& layers : packs.recompute_layers.add_row(o_.stages))
       layers = static_cast<std::int32_t>(below(3));
+  }
+
+  /// Makes the last pack mixed where it has several slices: the last one is sharded by itself.
+  static void mix(PassPlan& packs) {
+    const std::size_t slices = packs.packs[packs.packs.size() - 1].size();
+    if (slices > 1) {
+      packs.sharding.back() = Sharding::mixed;
+      packs.per_document.add(static_cast<std::uint32_t>(slices - 1));
+    }
+    packs.per_document.close();
   }
 
   /// Number of this pipeline's forward packs that backward pack `k` and those before it wait for.

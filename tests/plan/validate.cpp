@@ -325,6 +325,21 @@ TEST_CASE("shapes, ids and values are checked before the rules", "[validate]") {
       {[](Plan& p) { p.backward.transfer_seconds.push_back(1.0); },
        "backward: transfer_seconds has 4 entries"},
       {[](Plan& p) { p.backward.sharding.clear(); }, "backward: sharding has 0 entries"},
+      {[](Plan& p) { p.forward.sharding[0] = Sharding::mixed; }, "forward[0] shards 0 of "},
+      {[](Plan& p) { p.forward.per_document.add_row(1); },
+       "forward: per_document_slices has 1 entries; expected 3"},
+      {[](Plan& p) {
+         for (int k = 0; k < 3; ++k) p.forward.per_document.add_row(1);
+       },
+       "forward[0] shards 1 slices by themselves; expected none, for its sharding is not mixed"},
+      {[](Plan& p) {
+         edit_slices(p.forward, [](std::size_t k, std::vector<Slice>& slices) {
+           if (k == 1) slices = {{0, 0, 5}, {0, 5, 9}, {0, 9, 10}};
+         });
+         p.forward.sharding[1] = Sharding::mixed;
+         for (std::size_t k = 0; k < 3; ++k) p.forward.per_document.add_row(k == 1 ? 2 : 0, 1);
+       },
+       "forward[1].per_document_slices[1] is 1; expected ascending places below 3"},
       {[](Plan& p) { p.backward.recompute_layers = {}; },
        "backward: recompute_layers has 0 entries; expected 3"},
       {[](Plan& p) { p.forward.recompute_layers.add_row(2); },

@@ -56,6 +56,7 @@ std::vector<std::pair<std::string, Plan>> plans() {
                                              .merged = seed % 2 * 2,
                                              .stages = 2,
                                              .cp = 1 + static_cast<std::int32_t>(seed % 2),
+                                             .mixed = seed % 4 == 1,
                                              .split_weights = seed % 4 < 2};
     all.emplace_back("by-hand-" + std::to_string(seed), testing::sample_plan(options));
   }

@@ -26,7 +26,7 @@ REPLACEMENTS = [None, True, -1, 0, 0.5, 2**31, 2**32, 2**63, "text", "F0", "both
 # What a schema can't say: rules between fields, and the end of the numbers of packs in tasks.
 BETWEEN_FIELDS = ("one of each for every stage", ", the pack's place")
 # The reader takes null in an optional field as if it were left out; files should leave it out.
-OPTIONAL = ("notes", "recompute_layers")
+OPTIONAL = ("notes", "recompute_layers", "per_document_slices")
 
 failures = 0
 
@@ -91,7 +91,8 @@ BROKEN = [
     ("forward 0 slices 0", [0, 0, 0]), ("forward 0 slices 0", [0, 0.5, 1]), ("forward 0 flops linear", GONE),
     ("forward 0 flops attention", -1), ("forward 0 seconds", []), ("forward 0 seconds 0", 0),
     ("forward 0 seconds 0", -1), ("forward 0 transfer_seconds", -1), ("forward 0 transfer_seconds", GONE),
-    ("forward 0 sharding", "both"), ("forward 0 recompute_layers", [0]), ("backward 0 recompute_layers 0", -1),
+    ("forward 0 sharding", "both"), ("forward 0 sharding", "mixed"), ("forward 0 per_document_slices", [0]),
+    ("forward 0 recompute_layers", [0]), ("backward 0 recompute_layers 0", -1),
     ("backward 0 recompute_layers 0", 0.5), ("backward 0 id", GONE), ("step", []), ("step seconds", GONE),
     ("step sync_seconds", -1), ("step bubble_ratio", 1.5), ("step bubble_ratio", -0.5),
     ("step lower_bound_seconds", "low"), ("step peak_bytes", GONE), ("step peak_bytes 0 0", -1),
@@ -119,7 +120,7 @@ def check_kinds(plans):
         ),
         "merged packs": any(len(pack["pipelines"]) > 1 for pack in packs),
         "planners' sharded packs": any("sharding" in pack for plan in from_planners for pack in plan["forward"]),
-        "both shardings": {"per_sequence", "per_document"} <= {pack.get("sharding") for pack in packs},
+        "all shardings": {"per_sequence", "per_document", "mixed"} <= {pack.get("sharding") for pack in packs},
         "deferred samples": any(plan["deferred"] for plan in plans.values()),
         "weight gradients": any(
             task[0] == "W" for plan in plans.values() for task in plan["pipelines"][0]["order"][0]

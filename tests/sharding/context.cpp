@@ -149,7 +149,7 @@ TEST_CASE("per-sequence chunks come in mirrored pairs whose lengths differ by at
 TEST_CASE("per-document sharding of one even document is that of its sequence") {
   for (const Tokens chunk : {1, 5, 127, 128, 1000}) {
     for (std::int32_t cp = 1; cp <= 9; ++cp) {
-      const auto documents = whole_documents(std::vector<Tokens>{2 * cp * chunk});
+      const auto documents = whole_documents(std::vector<Tokens>{2 * chunk * cp});
       const ContextShards shards = per_document_shards(documents, cp);
       CHECK(shards == per_sequence_shards(documents, cp));
       CHECK(balance(shards).most_pairs == balance(shards).least_pairs);
@@ -163,7 +163,7 @@ TEST_CASE("documents longer than 2 cp tiles have balanced work") {
     const auto cp = static_cast<std::int32_t>(2 + seed % 32);
     std::mt19937_64 random(seed);
     std::vector<Tokens> lengths(1 + seed / 32 % 5);
-    for (Tokens& n : lengths) n = 2 * cp * attention_tile + static_cast<Tokens>(random() % 3000);
+    for (Tokens& n : lengths) n = 2 * attention_tile * cp + static_cast<Tokens>(random() % 3000);
     const auto documents = whole_documents(lengths);
     INFO("seed " << seed << ", cp " << cp << ": " << test::print(documents));
     const ShardBalance b = balance(per_document_shards(documents, cp));
@@ -207,7 +207,7 @@ TEST_CASE("a document's slots have at most two chunks where it is short, and thr
       });
       CHECK(chunks <= (cut.is_long() ? 3 : 2));
       CHECK(cut.twice_pairs(slot) == pairs);
-      CHECK(tokens == 2 * (size / (2 * cp)) + cut.shares().of(slot));
+      CHECK(tokens == 2 * (size / (Tokens{2} * cp)) + cut.shares().of(slot));
       smallest = std::min(smallest, tokens);
       largest = std::max(largest, tokens);
     }

@@ -26,6 +26,8 @@ inline void add_pass(const PassPlan& pass, WordHash& hash) {
   hash.add(pass.pipelines.size());
   for (std::size_t k = 0; k < pass.pipelines.size(); ++k) hash.add_all(pass.pipelines[k]);
   hash.add_all(std::span(pass.sharding), [&](Sharding s) { hash.add(static_cast<std::uint8_t>(s)); });
+  if (pass.per_document.size() > 0) hash.add(pass.per_document.size());
+  for (std::size_t k = 0; k < pass.per_document.size(); ++k) hash.add_all(pass.per_document[k]);
   hash.add(pass.recompute_layers.size());
   for (std::size_t k = 0; k < pass.recompute_layers.size(); ++k) hash.add_all(pass.recompute_layers[k]);
 }
@@ -46,7 +48,7 @@ inline void add_pipeline(const PipelinePlan& pipeline, WordHash& hash) {
 }  // namespace detail
 
 /// Hash of all that decides what ranks compute and exchange: lengths and deferred samples, packs with their
-/// slices, pipelines, sharding and recomputed layers, the stages' layers and orders, the model's sizes. Not of
+/// slices, pipelines, sharding with the slices by themselves, recomputed layers, the stages' layers and orders, the model's sizes. Not of
 /// what only describes: planner, names, device, durations, FLOPs, notes, the step's figures. The same on every
 /// platform. Two plans of the same shape that differ in one number have different hashes; any others are equal
 /// by chance, one in 2^64. Never `no_plan_hash`.

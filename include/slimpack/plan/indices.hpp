@@ -21,7 +21,7 @@ struct IndexOptions {
 /// `cu_seqlens_q`, `cu_seqlens_k`, `max_seqlen_q`, `max_seqlen_k`): the pack's queries are the tokens of its
 /// slices, one slice after another. Its keys and values are gathered per slice: the tokens before the slice
 /// (its prefix, from the KV cache), then the slice's own. The arrays describe the whole pack, before context
-/// parallelism shards it.
+/// parallelism shards it; `plan/shards.hpp` has those of each rank.
 struct PackIndices {
   std::vector<std::int32_t> cu_seqlens_q;  ///< n + 1: where each slice's queries begin; the last is their sum
   std::vector<std::int32_t> cu_seqlens_k;  ///< n + 1: the same of keys; slice [b, e) has e
@@ -116,28 +116,33 @@ inline void fill_positions(std::span<const Slice> pack, std::span<const std::int
 
 }  // namespace detail
 
-/// Index arrays of the pack that a task runs; the two passes have different packs.
+/// Index arrays of any slices of a plan's samples, as of a pack. @param name of the pack, for messages.
 /// @param out is overwritten; its memory is reused, and nothing is allocated once it is large enough.
-/// @throws InvalidInput naming the pack if it doesn't exist, holds tokens that its samples don't have, or
-/// needs more rows than 32 bits count, padding included; or if the alignment is not in 1 … 2^31 - 1. `out`
-/// then holds nothing useful.
-/// Complexity: O(slices + tokens of the pack, padding included).
-inline void pack_indices(const Plan& plan, Task task, const IndexOptions& options, PackIndices& out) {
-  const Packs& packs = plan.of(task.pass).packs;
-  const std::string name = to_string(task);
+/// @throws InvalidInput naming the pack if it holds tokens that its samples don't have, or needs more rows than
+/// 32 bits count, padding included; or if the alignment is not in 1 … 2^31 - 1. `out` then holds nothing useful.
+/// Complexity: O(slices + their tokens, padding included).
+inline void slice_indices(const Plan& plan, std::span<const Slice> slices, const std::string& name,
+                          const IndexOptions& options, PackIndices& out) {
   require(options.alignment > 0 && options.alignment <= std::numeric_limits<std::int32_t>::max(),
           "alignment is ", options.alignment, "; expected 1 to ", std::numeric_limits<std::int32_t>::max());
-  require(task.pack < packs.size(), "pack ", name, " does not exist; expected a number below ", packs.size());
-  const std::span<const Slice> pack = packs[task.pack];
   detail::SliceIndexer indexer(options.alignment, name, out);
-  indexer.begin(pack.size());
-  for (const Slice& slice : pack) {
+  indexer.begin(slices.size());
+  for (const Slice& slice : slices) {
     require(slice.sample < plan.tokens.size(), "pack ", name, " holds sample ", slice.sample,
             "; expected ids below ", plan.tokens.size());
     indexer.add(slice, plan.tokens[slice.sample]);
   }
-  detail::fill_positions(pack, out.cu_seqlens_q, out.positions);
-  detail::fill_positions(pack, out.cu_seqlens_q_padded, out.positions_padded);
+  detail::fill_positions(slices, out.cu_seqlens_q, out.positions);
+  detail::fill_positions(slices, out.cu_seqlens_q_padded, out.positions_padded);
+}
+
+/// Index arrays of the pack that a task runs; the two passes have different packs.
+/// @throws InvalidInput as `slice_indices`, or if the pack doesn't exist. Complexity: as of `slice_indices`.
+inline void pack_indices(const Plan& plan, Task task, const IndexOptions& options, PackIndices& out) {
+  const Packs& packs = plan.of(task.pass).packs;
+  const std::string name = to_string(task);
+  require(task.pack < packs.size(), "pack ", name, " does not exist; expected a number below ", packs.size());
+  slice_indices(plan, packs[task.pack], name, options, out);
 }
 
 /// The same in arrays of their own.

@@ -162,11 +162,11 @@ inline Sharding read_sharding(const JsonPlace& pack) {
   if (!pack.has("sharding")) return Sharding::none;
   const JsonPlace place = pack["sharding"];
   const std::string& text = place.text();
-  if (text == "per_sequence") return Sharding::per_sequence;
-  if (text != "per_document") {
-    place.fail(concat("is ", place.brief(), "; expected \"per_sequence\", \"per_document\" or null"));
+  for (const Sharding kind : {Sharding::per_sequence, Sharding::per_document, Sharding::mixed}) {
+    if (text == sharding_name(kind)) return kind;
   }
-  return Sharding::per_document;
+  place.fail(
+      concat("is ", place.brief(), "; expected \"per_sequence\", \"per_document\", \"mixed\" or null"));
 }
 
 inline Slice read_slice(const JsonPlace& place) {
@@ -189,6 +189,11 @@ inline void read_pack(const JsonPlace& place, std::size_t k, bool backward, Pass
   out.seconds.close();
   out.transfer_seconds.push_back(place["transfer_seconds"].number());
   out.sharding.push_back(read_sharding(place));
+  if (place.has("per_document_slices")) {
+    for (const auto i : read_integers<std::uint32_t>(place["per_document_slices"], 0))
+      out.per_document.add(i);
+  }
+  out.per_document.close();
   if (!backward) {
     if (place.has("recompute_layers"))
       place["recompute_layers"].fail("is there; expected it in backward packs only");
@@ -204,6 +209,7 @@ inline void read_pack(const JsonPlace& place, std::size_t k, bool backward, Pass
 
 inline void read_packs(const JsonPlace& place, bool backward, PassPlan& out) {
   for (std::size_t k = 0; k < place.size(); ++k) read_pack(place[k], k, backward, out);
+  if (out.per_document.values().empty()) out.per_document = {};
 }
 
 inline StepPlan read_step(const JsonPlace& place) {

@@ -130,7 +130,11 @@ inline void write_packs(std::string_view key, const PassPlan& packs, bool backwa
     json.list(packs.seconds[k]);
     json.field("transfer_seconds", packs.transfer_seconds[k]);
     if (packs.sharding[k] != Sharding::none) {
-      json.field("sharding", packs.sharding[k] == Sharding::per_sequence ? "per_sequence" : "per_document");
+      json.field("sharding", sharding_name(packs.sharding[k]));
+    }
+    if (packs.sharding[k] == Sharding::mixed) {
+      json.key("per_document_slices");
+      json.list(packs.per_document[k]);
     }
     if (backward) {
       json.key("recompute_layers");

@@ -70,6 +70,8 @@ struct PassPlan {
   Ragged<double> seconds;                ///< per stage; for a merged pack, on each member
   std::vector<double> transfer_seconds;  ///< from a stage's end until the next stage may start
   std::vector<Sharding> sharding;
+  /// Places of the slices that mixed packs shard by themselves, ascending. No rows where no pack is mixed.
+  Ragged<std::uint32_t> per_document;
   Ragged<std::int32_t> recompute_layers;  ///< per stage; backward only, no rows in the forward pass
 };
 

@@ -60,6 +60,25 @@ inline void check_slice(const Plan& plan, Pass pass, std::size_t k, const Slice&
                " tokens, not empty");
 }
 
+/// Mixed packs, and no others, name some of their slices, but not all.
+inline void check_mixed(const PassPlan& packs, Pass pass, std::size_t k, Violations& found) {
+  const bool listed = packs.per_document.size() > 0;
+  const std::span<const std::uint32_t> row =
+      listed ? packs.per_document[k] : std::span<const std::uint32_t>{};
+  const std::size_t slices = packs.packs[k].size();
+  if (packs.sharding[k] != Sharding::mixed) {
+    found.expect(row.empty(), pass_name(pass), "[", k, "] shards ", row.size(),
+                 " slices by themselves; expected none, for its sharding is not mixed");
+    return;
+  }
+  found.expect(!row.empty() && row.size() < slices, pass_name(pass), "[", k, "] shards ", row.size(), " of ",
+               slices, " slices by themselves; expected some but not all in a mixed pack");
+  for (std::size_t i = 0; i < row.size(); ++i) {
+    found.expect(row[i] < slices && (i == 0 || row[i - 1] < row[i]), pass_name(pass), "[", k,
+                 "].per_document_slices[", i, "] is ", row[i], "; expected ascending places below ", slices);
+  }
+}
+
 /// Lists have one entry per pack, ids are in range, merged pipelines have equally many stages.
 inline void check_packs(const Plan& plan, Pass pass, Violations& found) {
   const PassPlan& packs = plan.of(pass);
@@ -76,7 +95,9 @@ inline void check_packs(const Plan& plan, Pass pass, Violations& found) {
   one_each("transfer_seconds", packs.transfer_seconds.size(), n);
   one_each("sharding", packs.sharding.size(), n);
   one_each("recompute_layers", packs.recompute_layers.size(), pass == Pass::forward ? 0 : n);
+  if (packs.per_document.size() > 0) one_each("per_document_slices", packs.per_document.size(), n);
   for (std::size_t k = 0; ok && k < n; ++k) {
+    check_mixed(packs, pass, k, found);
     check_members(plan, pass, k, found);
     for (const Slice& slice : packs.packs[k]) check_slice(plan, pass, k, slice, found);
   }

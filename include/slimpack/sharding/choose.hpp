@@ -176,10 +176,11 @@ class ShardingChooser {
     restart();
     out.per_sequence_seconds = out.seconds = with_sequence();
     std::size_t best = 0;
-    // All small numbers, and larger ones in equal ratios.
+    // All numbers if they are few; else the small ones, and larger ones in equal ratios.
+    const auto tries = static_cast<double>(std::max(1, options_.thresholds));
+    const auto all_numbers = static_cast<double>(count);
+    const double ratio = all_numbers <= tries ? 1.0 : std::pow(all_numbers, 1.0 / tries);
     double next = 1.0;
-    const double tries = std::max(1, options_.thresholds);
-    const double ratio = std::max(1.0, std::pow(static_cast<double>(count), 2.0 / tries));
     for (std::size_t k = 1; k <= count; ++k) {
       deal_alone(k - 1);
       marks_[order_[k - 1].second] = 1;

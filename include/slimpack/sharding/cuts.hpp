@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cassert>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -87,8 +88,11 @@ class DocumentCut {
 class SequenceCut {
  public:
   /// @pre tokens >= 0, cp > 0.
-  constexpr SequenceCut(Tokens tokens, std::int32_t cp)
-      : tokens_(tokens), cp_(cp), chunk_(tokens / (2 * Tokens{cp})), remainder_(tokens % (2 * Tokens{cp})) {}
+  constexpr SequenceCut(Tokens tokens, std::int32_t cp) : tokens_(tokens), cp_(cp) {
+    assert(cp > 0);
+    chunk_ = tokens / (2 * cp_);
+    remainder_ = tokens % (2 * cp_);
+  }
 
   [[nodiscard]] constexpr RemainderShares shares() const { return {remainder_ / cp_, remainder_ % cp_}; }
   [[nodiscard]] constexpr Tokens ranges() const { return 2 * cp_ - 1; }
@@ -106,7 +110,7 @@ class SequenceCut {
     return count * chunk_ + std::min(count, longer);
   }
 
-  Tokens tokens_, cp_, chunk_, remainder_;
+  Tokens tokens_, cp_, chunk_ = 0, remainder_ = 0;
 };
 
 /// Calls `visit(range, chunk)` for each chunk of a per-sequence cut of some documents, in the sequence's order;

@@ -13,21 +13,22 @@ namespace slimpack::detail {
 
 /// What a rank was dealt so far: tokens beyond what all ranks have, and twice its (query, key) pairs.
 struct RankLoad {
-  Tokens extra = 0;
   double pairs = 0.0;
+  std::uint32_t extra = 0;
   std::uint32_t rank = 0;
 };
 
 /// Deals the slots of documents to ranks, one document after another: the slots that have a token more go to
 /// ranks that have fewest tokens, so that ranks never differ by more than one; among these, the slot with most
-/// work goes to the rank with least. Deterministic: ties go by the rank's number.
+/// work goes to the rank with least, by an order of the ranks that is renewed for each of the first documents and
+/// then now and then. Deterministic: ties go by the rank's number.
 class SlotDealer {
  public:
   /// Takes back everything. @pre cp > 0.
   void reset(std::int32_t cp) {
     loads_.resize(static_cast<std::size_t>(cp));
-    for (std::size_t r = 0; r < loads_.size(); ++r) loads_[r] = {0, 0.0, static_cast<std::uint32_t>(r)};
-    fresh_ = true;
+    for (std::size_t r = 0; r < loads_.size(); ++r) loads_[r] = {0.0, 0, static_cast<std::uint32_t>(r)};
+    total_extra_ = dealt_ = 0;
   }
 
   /// Calls `visit(rank, slot)` for each rank. O(cp log cp); O(cp) if all slots are alike.
@@ -35,13 +36,16 @@ class SlotDealer {
   void deal(const DocumentCut& cut, Visit&& visit) {
     const auto cp = static_cast<Tokens>(loads_.size());
     const RemainderShares shares = cut.shares();
-    if (!cut.is_even()) sort(shares.more);
+    // Sorting costs more than the rest, and the loads drift slowly.
+    if (!cut.is_even()) sort(shares.more, !cut.is_long() && (dealt_ < 64 || dealt_ % 4 == 0));
     for (Tokens i = 0; i < cp; ++i) {
       Tokens slot = i;
       // A short document's slots have the more work the further in they stand, with a token more or without.
       if (!cut.is_even() && !cut.is_long()) slot = (i < shares.more ? shares.more : cp + shares.more) - 1 - i;
       give(i, slot, shares, cut.twice_pairs(slot), visit);
     }
+    total_extra_ += static_cast<std::size_t>(shares.before(cp));
+    ++dealt_;
   }
 
   /// The same for the slots of a concatenation, whose work is given: `pairs[slot]`. If nothing was dealt
@@ -52,8 +56,8 @@ class SlotDealer {
     const RemainderShares shares = cut.shares();
     slots_.resize(loads_.size());
     for (std::size_t s = 0; s < slots_.size(); ++s) slots_[s] = static_cast<std::uint32_t>(s);
-    if (!fresh_) {
-      sort(shares.more);
+    if (dealt_ > 0) {
+      sort(shares.more, true);
       const auto heavier = [&](std::uint32_t a, std::uint32_t b) {
         return std::tuple(-pairs[a], a) < std::tuple(-pairs[b], b);
       };
@@ -65,25 +69,25 @@ class SlotDealer {
       const std::uint32_t slot = slots_[static_cast<std::size_t>(i)];
       give(i, slot, shares, pairs[slot], visit);
     }
+    total_extra_ += static_cast<std::size_t>(shares.before(cp));
+    ++dealt_;
   }
 
  private:
   /// Brings those first who take a token more: of the ranks that have fewest, those with least work. Within
   /// them and within the others, ranks go by their work.
-  void sort(Tokens more) {
-    if (fresh_) return;
-    std::sort(loads_.begin(), loads_.end(), [](const RankLoad& a, const RankLoad& b) {
-      return a.pairs < b.pairs || (a.pairs == b.pairs && a.rank < b.rank);
-    });
-    if (more == 0) return;
-    const auto few =
-        std::min_element(loads_.begin(), loads_.end(), fewer)->extra;  // the others have one more
-    Tokens poor =
-        std::count_if(loads_.begin(), loads_.end(), [&](const RankLoad& l) { return l.extra == few; });
-    Tokens rich = std::max<Tokens>(more - poor, 0);  // of the others take one too
+  void sort(Tokens more, bool renew) {
+    if (renew) {
+      std::sort(loads_.begin(), loads_.end(), [](const RankLoad& a, const RankLoad& b) {
+        return a.pairs < b.pairs || (a.pairs == b.pairs && a.rank < b.rank);
+      });
+    }
+    // Ranks have `few` tokens beyond the even share, or one more.
+    const std::size_t cp = loads_.size(), few = total_extra_ / cp, rest = total_extra_ % cp;
+    Tokens poor = std::min(more, static_cast<Tokens>(cp - rest)), rich = more - poor;
+    if (more == 0 || (rich == 0 && rest == 0)) return;
     others_.clear();
     auto to = loads_.begin();
-    poor = more - rich;
     for (const RankLoad& load : loads_) {
       Tokens& places = load.extra == few ? poor : rich;
       if (places > 0) {
@@ -96,20 +100,18 @@ class SlotDealer {
     std::copy(others_.begin(), others_.end(), to);
   }
 
-  static bool fewer(const RankLoad& a, const RankLoad& b) { return a.extra < b.extra; }
-
   template <class Visit>
   void give(Tokens to, Tokens slot, const RemainderShares& shares, double pairs, Visit&& visit) {
     RankLoad& load = loads_[static_cast<std::size_t>(to)];
-    load.extra += shares.of(slot);
+    load.extra += static_cast<std::uint32_t>(shares.of(slot));
     load.pairs += pairs;
-    fresh_ = false;
     visit(load.rank, static_cast<std::uint32_t>(slot));
   }
 
   std::vector<RankLoad> loads_, others_;
   std::vector<std::uint32_t> slots_;
-  bool fresh_ = true;
+  std::size_t total_extra_ = 0;  // of all ranks
+  std::size_t dealt_ = 0;
 };
 
 }  // namespace slimpack::detail

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 
 namespace slimpack {
 
@@ -11,5 +12,20 @@ enum class Sharding : std::uint8_t {
   per_document,  ///< each document by itself
   mixed,         ///< some documents by themselves, the others as one sequence
 };
+
+/// As plan files name it.
+[[nodiscard]] constexpr std::string_view sharding_name(Sharding kind) {
+  switch (kind) {
+    case Sharding::none:
+      return "none";
+    case Sharding::per_sequence:
+      return "per_sequence";
+    case Sharding::per_document:
+      return "per_document";
+    case Sharding::mixed:
+      break;
+  }
+  return "mixed";
+}
 
 }  // namespace slimpack
