@@ -304,7 +304,14 @@ TEST_CASE("a state file holds the old state until it holds the new one") {
   const std::string first = running_stream(1).save(), second = running_stream(2).save();
   write_state_file(path, first);
   CHECK(read_state_file(path) == first);
-  write_state_file(path, second, {.durable = true});
+  std::vector<fs::path> synced;
+  write_state_file(path, second, [&](const fs::path& written) {
+    synced.push_back(written);
+    // The file is whole before it takes the name, and has it when the folder is synced.
+    CHECK(read_state_file(synced.size() == 1 ? written : path) == second);
+    CHECK((synced.size() == 2 || read_state_file(path) == first));
+  });
+  CHECK(synced == std::vector<fs::path>{folder / "state.new", folder});
   CHECK(read_state_file(path) == second);
   // A process that died while it wrote leaves half a file beside; the next one is not hindered by it.
   write_state_file(folder / "state.new", first.substr(0, 20));
