@@ -45,10 +45,10 @@ QueueTrial run(const Sample& sample, const OutlierDelayOptions& options) {
 
 TEST_CASE("tuned queues are the best of all that were tried, and give what is promised") {
   for (const auto release : {OutlierRelease::full_queue, OutlierRelease::balanced}) {
-    for (unsigned seed = 0; seed < 4; ++seed) {
-      for (const double budget : {0.15, 0.5, 1.0}) {
+    for (unsigned seed = 0; seed < 2; ++seed) {
+      for (const double budget : {0.15, 0.5}) {
         INFO("seed " << seed << ", budget " << budget << ", release " << static_cast<int>(release));
-        const Sample sample = sample_of(seed, 60);
+        const Sample sample = sample_of(seed, 40);
         OutlierDelayOptions options = layout;
         options.release = release;
         const QueueTuning tuned = tune_queues(sample.lengths, sample.batches, options, work_of,

@@ -31,8 +31,8 @@ struct CappedSearchOptions {
   /// is never worse by more than the gap.
   std::span<const std::uint32_t> start = {};
   double gap = 0.0;  ///< the search ends where the makespan is at most 1 + gap times the lower bound
-  std::uint64_t max_exchange_steps = 300000;  ///< subsets looked at, some nanoseconds each
-  std::uint64_t max_exact_steps = 1000000;    ///< of branch and bound, for up to `max_exact_items`
+  std::uint64_t max_exchange_steps = 1000000;  ///< subsets looked at, some nanoseconds each
+  std::uint64_t max_exact_steps = 1000000;     ///< of branch and bound, for up to `max_exact_items`
   std::size_t max_exact_items = 32;
 };
 
@@ -56,8 +56,8 @@ namespace detail {
 template <ItemWeight W>
 std::vector<std::uint32_t> bins_of(const ExchangeSearch<W>& search, std::size_t items) {
   std::vector<std::uint32_t> bin(items);
-  for (std::size_t b = 0; b < search.bins().size(); ++b) {
-    for (const std::uint32_t item : search.bins()[b].items) bin[item] = static_cast<std::uint32_t>(b);
+  for (std::size_t b = 0; b < search.bins().count(); ++b) {
+    for (const std::uint32_t item : search.bins().items(b)) bin[item] = static_cast<std::uint32_t>(b);
   }
   return bin;
 }
@@ -195,16 +195,35 @@ class CappedSearch {
     return ended && !(search.found() && assignment_.makespan() <= enough_ && enough_ > result_.bound);
   }
 
+  /// Exchanges until none helps; then what other bins hold is changed, in some ways, and kept if that leads
+  /// further.
   void exchange() {
     ExchangeSearch<W> search(weights_, limit_, bins_);
     for (std::uint32_t i = 0; i < weights_.size(); ++i) search.put(i, assignment_.bin[i]);
-    constexpr std::size_t triple_items = 60;
-    while (search.makespan() > enough_ && search.steps() < options_.max_exchange_steps) {
-      if (!search.improve(enough_) && !search.improve_by_triples(enough_, triple_items)) break;
+    descend(search);
+    for (std::size_t number = 0; number < most_shakes && unfinished(search); ++number) {
+      ExchangeSearch<W> shaken = search;
+      if (!shaken.shake(number)) continue;
+      descend(shaken);
+      if (shaken.makespan() < search.makespan()) {
+        search = std::move(shaken);
+      } else {
+        search.add_steps(shaken.steps() - search.steps());
+      }
     }
     offer(bins_of(search, weights_.size()));
   }
+  [[nodiscard]] bool unfinished(const ExchangeSearch<W>& search) const {
+    return search.makespan() > enough_ && search.steps() < options_.max_exchange_steps;
+  }
+  void descend(ExchangeSearch<W>& search) const {
+    constexpr std::size_t triple_items = 60;
+    while (unfinished(search)) {
+      if (!search.improve(enough_) && !search.improve_by_triples(enough_, triple_items)) break;
+    }
+  }
 
+  static constexpr std::size_t most_shakes = 24;
   static constexpr std::size_t most_peeled = 4;
 
   std::span<const W> weights_;

@@ -33,8 +33,8 @@ struct FixedLengthOptions {
   std::size_t micro_batches = 1;  ///< of an iteration: pipeline stages times data-parallel replicas
   Tokens context = 0;             ///< what a sequence may hold
   FixedLengthMethod method = FixedLengthMethod::search;
-  double gap = 0.005;                         ///< at which the search ends
-  std::uint64_t max_exchange_steps = 300000;  ///< of the search
+  double gap = 0.005;                          ///< at which the search ends
+  std::uint64_t max_exchange_steps = 1000000;  ///< of the search
 };
 
 /// A window of global batches, packed.
