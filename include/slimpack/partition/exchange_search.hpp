@@ -196,6 +196,7 @@ class ExchangeSearch {
   bool eject(std::size_t b, std::size_t number) {
     const std::size_t to = bins_.by_room().front();
     std::vector<std::uint32_t> items(bins_.items(b).begin(), bins_.items(b).end());
+    bins_.add_steps(bins_.count() + items.size());
     if (to == b || number >= items.size()) return false;
     const auto nth = items.begin() + static_cast<std::ptrdiff_t>(number);
     std::nth_element(items.begin(), nth, items.end(), [&](std::uint32_t i, std::uint32_t j) {
