@@ -28,11 +28,11 @@ namespace slimpack {
 
 struct CappedSearchOptions {
   /// A bin of every item, within the capacity: documents in their original order, say. Optional; the answer
-  /// is never worse.
+  /// is never worse by more than the gap.
   std::span<const std::uint32_t> start = {};
   double gap = 0.0;  ///< the search ends where the makespan is at most 1 + gap times the lower bound
-  std::uint64_t max_exchange_steps = 300000;  ///< subsets looked at, some nanoseconds each
-  std::uint64_t max_exact_steps = 1000000;    ///< of branch and bound, for up to `max_exact_items`
+  std::uint64_t max_exchange_steps = 1000000;  ///< subsets looked at, some nanoseconds each
+  std::uint64_t max_exact_steps = 1000000;     ///< of branch and bound, for up to `max_exact_items`
   std::size_t max_exact_items = 32;
 };
 
@@ -52,6 +52,32 @@ struct CappedSearchResult {
 };
 
 namespace detail {
+
+template <ItemWeight W>
+std::vector<std::uint32_t> bins_of(const ExchangeSearch<W>& search, std::size_t items) {
+  std::vector<std::uint32_t> bin(items);
+  for (std::size_t b = 0; b < search.bins().count(); ++b) {
+    for (const std::uint32_t item : search.bins().items(b)) bin[item] = static_cast<std::uint32_t>(b);
+  }
+  return bin;
+}
+
+/// The greedy assignment; what it leaves over is squeezed in where exchanges make room. Nothing if there is
+/// not enough.
+template <ItemWeight W>
+std::optional<std::vector<std::uint32_t>> complete_greedy(std::span<const W> weights, const SizeLimit& limit,
+                                                          std::size_t bins) {
+  auto packed = capped_greedy(weights, limit, bins);
+  if (packed.left.empty()) return std::move(packed.assignment.bin);
+  ExchangeSearch<W> search(weights, limit, bins);
+  for (std::uint32_t i = 0; i < weights.size(); ++i) {
+    if (packed.assignment.bin[i] != unassigned) search.put(i, packed.assignment.bin[i]);
+  }
+  for (const std::uint32_t item : packed.left) {
+    if (!search.insert(item)) return std::nullopt;
+  }
+  return bins_of(search, weights.size());
+}
 
 template <ItemWeight W>
 class CappedSearch {
@@ -92,34 +118,25 @@ class CappedSearch {
   }
   [[nodiscard]] bool good() const { return known() && assignment_.makespan() <= enough_; }
 
-  /// Keeps an assignment if it is the best one after a local search.
+  /// Keeps an assignment if it is the best one after a local search; of two that are good enough the more
+  /// even one.
   void offer(std::vector<std::uint32_t> bin) {
     auto candidate = assignment_of(weights_, std::move(bin), bins_);
     improve_assignment(weights_, candidate, {.limit = limit_});
-    if (!known() || candidate.makespan() < assignment_.makespan()) assignment_ = std::move(candidate);
+    const bool better = good() && candidate.makespan() <= enough_
+                            ? unevenness(candidate) < unevenness(assignment_)
+                            : !known() || candidate.makespan() < assignment_.makespan();
+    if (better) assignment_ = std::move(candidate);
   }
-  void offer(const ExchangeSearch<W>& search) { offer(bins_of(search)); }
-
-  [[nodiscard]] std::vector<std::uint32_t> bins_of(const ExchangeSearch<W>& search) const {
-    std::vector<std::uint32_t> bin(weights_.size());
-    for (std::size_t b = 0; b < bins_; ++b) {
-      for (const std::uint32_t item : search.bins()[b].items) bin[item] = static_cast<std::uint32_t>(b);
-    }
-    return bin;
+  [[nodiscard]] static double unevenness(const BasicAssignment<W>& assignment) {
+    double squares = 0.0;
+    for (const W load : assignment.load) squares += static_cast<double>(load) * static_cast<double>(load);
+    return squares;
   }
 
   /// Greedily; what is left over is squeezed in where exchanges make room.
   void offer_greedy() {
-    auto packed = capped_greedy(weights_, limit_, bins_);
-    if (packed.left.empty()) return offer(std::move(packed.assignment.bin));
-    ExchangeSearch<W> search(weights_, limit_, bins_);
-    for (std::uint32_t i = 0; i < weights_.size(); ++i) {
-      if (packed.assignment.bin[i] != unassigned) search.put(i, packed.assignment.bin[i]);
-    }
-    if (insert_all(search, packed.left)) offer(search);
-  }
-  bool insert_all(ExchangeSearch<W>& search, std::span<const std::uint32_t> left) const {
-    return std::all_of(left.begin(), left.end(), [&](std::uint32_t item) { return search.insert(item); });
+    if (auto bin = complete_greedy(weights_, limit_, bins_)) offer(std::move(*bin));
   }
 
   void offer_first_fit() {
@@ -159,15 +176,9 @@ class CappedSearch {
   /// Completes an assignment by items that go greedily into the first bins.
   void offer_rest(std::vector<std::uint32_t> bin, std::span<const W> weights, const SizeLimit& limit,
                   std::span<const std::uint32_t> items, std::size_t bins) {
-    const auto packed = capped_greedy(weights, limit, bins);
-    ExchangeSearch<W> search(weights, limit, bins);
-    for (std::uint32_t k = 0; k < items.size(); ++k) {
-      if (packed.assignment.bin[k] != unassigned) search.put(k, packed.assignment.bin[k]);
-    }
-    if (!insert_all(search, packed.left)) return;
-    for (std::size_t b = 0; b < bins; ++b) {
-      for (const std::uint32_t k : search.bins()[b].items) bin[items[k]] = static_cast<std::uint32_t>(b);
-    }
+    const auto rest = complete_greedy(weights, limit, bins);
+    if (!rest) return;
+    for (std::size_t k = 0; k < items.size(); ++k) bin[items[k]] = (*rest)[k];
     offer(std::move(bin));
   }
 
@@ -184,16 +195,35 @@ class CappedSearch {
     return ended && !(search.found() && assignment_.makespan() <= enough_ && enough_ > result_.bound);
   }
 
+  /// Exchanges until none helps; then what other bins hold is changed, in some ways, and kept if that leads
+  /// further.
   void exchange() {
     ExchangeSearch<W> search(weights_, limit_, bins_);
     for (std::uint32_t i = 0; i < weights_.size(); ++i) search.put(i, assignment_.bin[i]);
+    descend(search);
+    for (std::size_t number = 0; number < most_shakes && unfinished(search); ++number) {
+      ExchangeSearch<W> shaken = search;
+      if (!shaken.shake(number)) continue;
+      descend(shaken);
+      if (shaken.makespan() < search.makespan()) {
+        search = std::move(shaken);
+      } else {
+        search.add_steps(shaken.steps() - search.steps());
+      }
+    }
+    offer(bins_of(search, weights_.size()));
+  }
+  [[nodiscard]] bool unfinished(const ExchangeSearch<W>& search) const {
+    return search.makespan() > enough_ && search.steps() < options_.max_exchange_steps;
+  }
+  void descend(ExchangeSearch<W>& search) const {
     constexpr std::size_t triple_items = 60;
-    while (search.makespan() > enough_ && search.steps() < options_.max_exchange_steps) {
+    while (unfinished(search)) {
       if (!search.improve(enough_) && !search.improve_by_triples(enough_, triple_items)) break;
     }
-    offer(search);
   }
 
+  static constexpr std::size_t most_shakes = 24;
   static constexpr std::size_t most_peeled = 4;
 
   std::span<const W> weights_;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <numeric>
@@ -18,7 +19,14 @@ struct Document {
   friend bool operator==(const Document&, const Document&) = default;
 };
 
-/// A document in a micro-batch, and for how many iterations it was held back.
+/// The time of a whole document in any unit, Wa + Wl of WLB-LLM's Eq. 2: a pure function of its tokens, not
+/// negative.
+template <class F>
+concept DocumentWorkload = std::copy_constructible<F> && requires(const F& f, Tokens length) {
+  { f(length) } -> std::convertible_to<double>;
+};
+
+/// A document in a micro-batch, and for how many iterations it was held back; less than 0 if it was put forward.
 struct PackedDocument {
   std::uint64_t id = 0;
   Tokens length = 0;

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -18,13 +17,6 @@
 #include "slimpack/stream/state.hpp"
 
 namespace slimpack {
-
-/// The time of a whole document in any unit, Wa + Wl of WLB-LLM's Eq. 2: a pure function of its tokens, not
-/// negative.
-template <class F>
-concept DocumentWorkload = std::copy_constructible<F> && requires(const F& f, Tokens length) {
-  { f(length) } -> std::convertible_to<double>;
-};
 
 /// Packing of variable length with outlier delay (WLB-LLM, section 4 and Algorithm 1) as a stream: a global
 /// batch goes in, the micro-batches of one iteration come out. Long documents wait in queues until the

@@ -1,0 +1,325 @@
+#include "slimpack/stream/state.hpp"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <random>
+#include <string>
+
+#include "slimpack/stream/outlier_delay.hpp"
+#include "slimpack/stream/state_file.hpp"
+#include "tests/stream/corpus.hpp"
+
+using namespace slimpack;
+using test::work_of;
+
+namespace {
+
+using Stream = OutlierDelayStream<double (*)(Tokens)>;
+
+OutlierDelayOptions some_options(unsigned seed) {
+  return {.micro_batches = 2 + seed % 3,
+          .max_tokens = 80000,
+          .thresholds = seed % 3 == 0 ? std::vector<Tokens>{20000} : std::vector<Tokens>{12000, 30000},
+          .max_delay = static_cast<std::int64_t>(seed % 9),
+          .release = seed % 2 == 0 ? OutlierRelease::full_queue : OutlierRelease::balanced,
+          .refine = seed % 4 < 2};
+}
+
+std::vector<std::vector<Document>> some_batches(unsigned seed) {
+  const auto micro_batches = static_cast<Tokens>(2 + seed % 3);
+  return test::random_batches(seed, 25, (micro_batches + 1) * 40000, 60000);
+}
+
+/// A stream in the middle of its data, with documents waiting.
+Stream running_stream(unsigned seed, std::size_t batches = 12) {
+  Stream stream(some_options(seed), work_of);
+  const auto all = some_batches(seed);
+  for (std::size_t b = 0; b < batches; ++b) static_cast<void>(stream.push(all[b]));
+  return stream;
+}
+
+/// Words replaced and the checksum made right again, as a program of ours with a fault would write it.
+std::string with_word(const std::string& bytes, std::size_t place, std::uint64_t value) {
+  detail::WordReader in(bytes);
+  detail::WordWriter out;
+  for (std::size_t i = 0; i + 1 < in.words(); ++i) out.add(i == place ? value : in.word(i));
+  return out.finish();
+}
+
+}  // namespace
+
+TEST_CASE("a stream that is killed at random and restored packs what an undisturbed one packs") {
+  std::size_t kills = 0, waiting = 0, in_drain = 0;
+  for (unsigned seed = 0; seed < 150; ++seed) {
+    INFO("seed " << seed);
+    const auto batches = some_batches(seed);
+    Stream undisturbed(some_options(seed), work_of);
+    std::vector<PackedIteration> expected;
+    for (const auto& batch : batches) expected.push_back(undisturbed.push(batch));
+    for (auto& rest : undisturbed.flush()) expected.push_back(std::move(rest));
+
+    std::mt19937_64 random(seed);
+    auto stream = std::make_unique<Stream>(some_options(seed), work_of);
+    std::string saved = stream->save();
+    for (std::size_t i = 0; i < expected.size();) {
+      const PackedIteration packed = i < batches.size() ? stream->push(batches[i]) : stream->drain();
+      // Killed before the state was saved: the iteration is packed again, and must be the same one.
+      const bool lost = random() % 4 == 0;
+      const bool killed = lost || random() % 3 == 0;
+      CHECK(packed == expected[i]);
+      if (!lost) {
+        saved = stream->save();
+        ++i;
+      }
+      if (killed) {
+        stream = std::make_unique<Stream>(some_options(seed), work_of);
+        stream->restore(saved);
+        ++kills;
+        waiting += stream->empty() ? 0 : 1;
+        in_drain += i > batches.size() ? 1 : 0;
+      }
+    }
+    CHECK(stream->empty());
+    CHECK(stream->state() == undisturbed.state());
+  }
+  CHECK(kills > 1000);
+  CHECK(waiting > 500);
+  CHECK(in_drain > 10);
+}
+
+TEST_CASE("a restored state is the saved one, and saving does not change it") {
+  for (unsigned seed = 0; seed < 30; ++seed) {
+    const Stream stream = running_stream(seed);
+    Stream other(some_options(seed), work_of);
+    other.restore(stream.save());
+    CHECK(other.state() == stream.state());
+    CHECK(other.save() == stream.save());
+  }
+}
+
+TEST_CASE("cut, changed and foreign states are refused, and the stream stays as it was") {
+  for (unsigned seed = 0; seed < 6; ++seed) {
+    INFO("seed " << seed);
+    Stream stream = running_stream(seed);
+    const OutlierDelayState before = stream.state();
+    const std::string saved = running_stream(seed, 15).save();
+    for (std::size_t size = 0; size < saved.size(); ++size) {
+      CHECK_THROWS_AS(stream.restore(std::string_view(saved).substr(0, size)), InvalidInput);
+    }
+    std::mt19937_64 random(seed);
+    for (std::size_t i = 0; i < saved.size(); ++i) {
+      std::string changed = saved;
+      changed[i] = static_cast<char>(changed[i] ^ static_cast<char>(1U << random() % 8));
+      CHECK_THROWS_AS(stream.restore(changed), InvalidInput);
+    }
+    CHECK_THROWS_WITH(stream.restore(saved + "12345678"), Catch::Contains("bytes; expected 8 times"));
+    CHECK_THROWS_WITH(stream.restore("{\"format\": \"slimpack-plan\"}"), Catch::Contains("no saved state"));
+    CHECK_THROWS_WITH(stream.restore(""), Catch::Contains("no saved state"));
+    CHECK(stream.state() == before);
+    stream.restore(saved);
+    CHECK_FALSE(stream.state() == before);
+  }
+}
+
+TEST_CASE("the refusal of a state says what is wrong") {
+  const auto options = some_options(1);
+  Stream stream(options, work_of);
+  const std::string saved = running_stream(1).save();
+  std::string changed = saved;
+  changed[saved.size() / 2] = static_cast<char>(changed[saved.size() / 2] ^ 1);
+  CHECK_THROWS_WITH(stream.restore(changed), Catch::Contains("checksum is wrong"));
+  CHECK_THROWS_WITH(stream.restore(with_word(saved, 1, 7)), Catch::Contains("version 7; expected 1"));
+
+  const auto refused = [&](auto&& change, const std::string& what) {
+    OutlierDelayOptions other = options;
+    change(other);
+    Stream elsewhere(other, work_of);
+    CHECK_THROWS_WITH(elsewhere.restore(saved), Catch::Contains(what));
+  };
+  refused([](auto& o) { o.micro_batches = 5; }, "micro_batches 3; expected the stream's 5");
+  refused([](auto& o) { o.max_tokens = 90000; }, "max_tokens 80000");
+  refused([](auto& o) { o.max_delay = 2; }, "max_delay 1");
+  refused([](auto& o) { o.release = OutlierRelease::full_queue; }, "release 1");
+  refused([](auto& o) { o.target_imbalance = 1.5; }, "target_imbalance 1.05");
+  refused([](auto& o) { o.refine = false; }, "refine 1");
+  refused([](auto& o) { o.thresholds = {12000}; }, "a number of thresholds of 2");
+  refused([](auto& o) { o.thresholds = {12000, 30001}; }, "threshold 1 30000");
+
+  const auto double_work = [](Tokens length) { return 2.0 * work_of(length); };
+  OutlierDelayStream<decltype(double_work)> priced(options, double_work);
+  CHECK_THROWS_WITH(priced.restore(saved), Catch::Contains("another workload function"));
+}
+
+TEST_CASE("a state with documents that can't wait there is refused although its checksum is right") {
+  const OutlierDelayOptions options{
+      .micro_batches = 2, .max_tokens = 1000, .thresholds = {100}, .max_delay = 5};
+  Stream stream(options, work_of);
+  static_cast<void>(stream.push(std::vector<Document>{{42, 500}, {43, 10}}));
+  const std::string saved = stream.save();
+  // The queue's one document: id, length, arrival, home.
+  detail::WordReader in(saved);
+  std::size_t id = 0;
+  while (in.word(id) != 42 || in.word(id + 1) != 500) ++id;
+  CHECK_THROWS_WITH(stream.restore(with_word(saved, id + 1, 50)),
+                    Catch::Contains("document 42 of the saved state has 50"));
+  CHECK_THROWS_WITH(stream.restore(with_word(saved, id + 1, 1001)), Catch::Contains("1001 tokens"));
+  CHECK_THROWS_WITH(stream.restore(with_word(saved, id + 2, 3)), Catch::Contains("arrived in iteration 3"));
+  CHECK_THROWS_WITH(stream.restore(with_word(saved, id + 3, 2)), Catch::Contains("micro-batch 2"));
+  CHECK_THROWS_WITH(stream.restore(with_word(saved, id - 1, 1000000)),
+                    Catch::Contains("lists 1000000 entries"));
+  CHECK(stream.save() == saved);
+}
+
+TEST_CASE("the form of a saved state does not change unnoticed") {
+  const OutlierDelayOptions options{.micro_batches = 2, .max_tokens = 4, .thresholds = {3}, .max_delay = 5};
+  const auto identity = [](Tokens length) { return static_cast<double>(length); };
+  OutlierDelayStream<decltype(identity)> stream(options, identity);
+  static_cast<void>(stream.push(std::vector<Document>{{258, 3}, {1, 2}}));
+  const std::string saved = stream.save();
+  detail::WordReader in(saved);
+  const auto real = [](double value) { return std::bit_cast<std::uint64_t>(value); };
+  const std::vector<std::uint64_t> expected{0x6b6361706d696c73,
+                                            1,
+                                            30,  // what it is, version, words
+                                            2,
+                                            4,
+                                            5,
+                                            0,
+                                            real(1.05),
+                                            1,
+                                            1,
+                                            3,  // options
+                                            3,
+                                            real(1),
+                                            real(2),
+                                            real(4),  // workload of 1, 2 and 4 tokens
+                                            1,        // the next iteration
+                                            1,
+                                            258,
+                                            3,
+                                            0,
+                                            0,
+                                            0,  // the queue with its document, and no other
+                                            1,
+                                            1,
+                                            1,
+                                            2,
+                                            1,
+                                            real(2),
+                                            real(2),
+                                            real(2),
+                                            real(1)};  // statistics
+  REQUIRE(in.words() == expected.size() + 1);
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    INFO("word " << i);
+    CHECK(in.word(i) == (i == 2 ? in.words() : expected[i]));
+  }
+  CHECK(saved.substr(0, 8) == "slimpack");
+}
+
+namespace {
+
+namespace fs = std::filesystem;
+
+fs::path own_folder(const std::string& name) {
+  fs::path folder = fs::temp_directory_path() / ("slimpack-" + name + "-" + std::to_string(::getpid()));
+  fs::remove_all(folder);
+  fs::create_directories(folder);
+  return folder;
+}
+
+std::string text_of(const PackedIteration& packed) {
+  std::string text = std::to_string(packed.iteration) + ":";
+  for (std::size_t m = 0; m < packed.micro_batches(); ++m) {
+    for (const PackedDocument& d : packed.micro_batch(m))
+      text += " " + std::to_string(d.id) + "/" + std::to_string(d.length) + "/" + std::to_string(d.delay);
+    text += " |";
+  }
+  return text;
+}
+
+/// A trainer: goes on from the state file, writes down every iteration, saves; kills itself at one of four
+/// points of some iteration, in the middle of writing the state too.
+[[noreturn]] void train(const fs::path& folder, unsigned seed, unsigned life) {
+  Stream stream(some_options(seed), work_of);
+  const fs::path state = folder / "state";
+  if (fs::exists(state)) stream.restore(read_state_file(state));
+  const auto batches = some_batches(seed);
+  std::mt19937_64 random(seed + 1000 * life);
+  for (;;) {
+    const auto i = static_cast<std::size_t>(stream.state().iteration);
+    if (i >= batches.size() && stream.empty()) ::_exit(0);
+    const std::uint64_t fate = random() % 24;
+    if (fate == 0) ::raise(SIGKILL);
+    const PackedIteration packed = i < batches.size() ? stream.push(batches[i]) : stream.drain();
+    if (fate == 1) ::raise(SIGKILL);
+    write_state_file(folder / ("iteration-" + std::to_string(i)), text_of(packed));
+    if (fate == 2) {
+      const std::string saved = stream.save();
+      std::ofstream(folder / "state.new", std::ios::binary) << saved.substr(0, saved.size() / 2);
+      ::raise(SIGKILL);
+    }
+    write_state_file(state, stream.save());
+    if (fate == 3) ::raise(SIGKILL);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("a process that is killed again and again trains what an undisturbed one does") {
+  unsigned deaths = 0;
+  for (unsigned seed = 0; seed < 6; ++seed) {
+    INFO("seed " << seed);
+    const fs::path folder = own_folder("crash");
+    int status = -1;
+    for (unsigned life = 0; life < 500 && !(WIFEXITED(status) && WEXITSTATUS(status) == 0); ++life) {
+      const pid_t child = ::fork();
+      REQUIRE(child >= 0);
+      if (child == 0) train(folder, seed, life);
+      REQUIRE(::waitpid(child, &status, 0) == child);
+      deaths += WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL ? 1 : 0;
+    }
+    REQUIRE(WIFEXITED(status));
+    Stream undisturbed(some_options(seed), work_of);
+    std::vector<std::string> expected;
+    for (const auto& batch : some_batches(seed)) expected.push_back(text_of(undisturbed.push(batch)));
+    for (const auto& rest : undisturbed.flush()) expected.push_back(text_of(rest));
+    for (std::size_t i = 0; i < expected.size(); ++i)
+      CHECK(read_state_file(folder / ("iteration-" + std::to_string(i))) == expected[i]);
+    CHECK_FALSE(fs::exists(folder / ("iteration-" + std::to_string(expected.size()))));
+    fs::remove_all(folder);
+  }
+  CHECK(deaths >= 10);
+}
+
+TEST_CASE("a state file holds the old state until it holds the new one") {
+  const fs::path folder = own_folder("state");
+  const fs::path path = folder / "state";
+  const std::string first = running_stream(1).save(), second = running_stream(2).save();
+  write_state_file(path, first);
+  CHECK(read_state_file(path) == first);
+  std::vector<fs::path> synced;
+  write_state_file(path, second, [&](const fs::path& written) {
+    synced.push_back(written);
+    // The file is whole before it takes the name, and has it when the folder is synced.
+    CHECK(read_state_file(synced.size() == 1 ? written : path) == second);
+    CHECK((synced.size() == 2 || read_state_file(path) == first));
+  });
+  CHECK(synced == std::vector<fs::path>{folder / "state.new", folder});
+  CHECK(read_state_file(path) == second);
+  // A process that died while it wrote leaves half a file beside; the next one is not hindered by it.
+  write_state_file(folder / "state.new", first.substr(0, 20));
+  CHECK(read_state_file(path) == second);
+  write_state_file(path, first);
+  CHECK(read_state_file(path) == first);
+  CHECK_FALSE(fs::exists(folder / "state.new"));
+  CHECK_THROWS_AS(write_state_file(folder / "none" / "state", first), std::system_error);
+  CHECK_THROWS_AS(read_state_file(folder / "none"), std::system_error);
+  fs::remove_all(folder);
+}
