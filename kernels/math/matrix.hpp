@@ -50,7 +50,9 @@ class Matrix {
   void resize(std::size_t rows, std::size_t cols) {
     rows_ = rows;
     cols_ = cols;
-    if (data_.size() < rows * cols) data_.resize(rows * cols);
+    if (data_.size() >= rows * cols) return;
+    AlignedVector<Real>().swap(data_);  // or both would be there while one is copied into the other
+    data_.resize(rows * cols);
   }
 
   [[nodiscard]] std::size_t rows() const { return rows_; }

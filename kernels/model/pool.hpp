@@ -42,6 +42,7 @@ class BufferPool {
   template <class... Where>
   [[nodiscard]] Buffer<Real> take_any(std::size_t size, const Where&... where) {
     const std::size_t most = std::max(most_, in_use_ + size) - in_use_;
+    // NOLINTNEXTLINE(clang-analyzer-cplusplus.NewDeleteLeaks): the buffer owns it.
     return take_from(kept_.lower_bound(size), size, std::max(most, size + size / 8), where...);
   }
 

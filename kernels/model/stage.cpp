@@ -147,10 +147,9 @@ MatrixView<const Real> CpuStage<Real>::backward(const StageTask& task, const Mat
     mlp_backward(layer, task);
     attention_backward(layer, task);
   }
+  if (part_.first) embed_backward(task);
   if (split_[task.pack] != 0) activations_.free(task);  // the weight task has its factors
-  if (!part_.first) return work_.dx;
-  embed_backward(task);
-  return {};
+  return part_.first ? MatrixView<const Real>() : work_.dx;
 }
 
 template <class Real>

@@ -82,7 +82,7 @@ sed 's/"F0","F1"/"F1","F0"/g' "$folder/plan.json" >"$folder/order.json"
 refuses "breaks the plan format in" "$slimpack" train --plan "$folder/order.json" "${small[@]}"
 refuses "weights, gradients and optimiser of stage" "${plan[@]}" --memory 1e3
 refuses "expected at most" "$slimpack" train --plan "$folder/plan.json" --hidden 2000000 --vocab 2000000
-refuses "expected at most 500000" "${plan[@]}" --memory 5e5
+refuses "bytes; expected at most 1.2e+06" "${plan[@]}" --memory 1.2e6
 refuses "expected less than the 1e-06 GB of a device" "${train[@]}" --memory 1e3
 refuses "nan; expected a finite number" "${plan[@]}" --steps 9 --learning-rate 1e30 --json
 refuses "expected a finite number" "${train[@]}" --steps 9 --learning-rate 1e200 --real double --json

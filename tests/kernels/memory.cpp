@@ -13,6 +13,7 @@
 #include "slimpack/planners/slimpack.hpp"
 #include "tests/kernels/drive.hpp"
 #include "tests/kernels/heap.hpp"
+#include "tests/kernels/random.hpp"
 
 using namespace slimpack;
 using namespace slimpack::kernels;
@@ -118,4 +119,79 @@ TEST_CASE("what a stage holds is what the simulator says, and what it says of it
   check<double>(cases[2]);
   check<double>(cases[4]);
   check<double>(cases[5]);
+}
+
+TEST_CASE("attention's workspace does not grow with the sample") {
+  const HeadShape shape{4, 2, 16};
+  const auto most = double(sizeof(float) * Attention<float>::workspace_numbers(shape));
+  for (const std::size_t keys : {512u, 16'384u}) {
+    INFO(keys << " keys");
+    constexpr std::size_t queries = 512;
+    const auto last = static_cast<Tokens>(keys);
+    const Positions asked{last - Tokens(queries), last}, held{0, last};
+    std::mt19937 random(1);
+    const auto k = slimpack::testing::random_matrix<float>(random, keys, shape.kv_width()), v = k;
+    const auto q = slimpack::testing::random_matrix<float>(random, queries, shape.query_width());
+    Matrix<float> out(queries, shape.query_width()), maximum(queries, shape.heads), sum(queries, shape.heads);
+    Matrix<float> dq(queries, shape.query_width()), dk(keys, shape.kv_width()), dv(keys, shape.kv_width());
+    slimpack::testing::restart_heap_peak();
+    const double before = slimpack::testing::heap_in_use();
+    Attention<float> attention(shape);
+    const KeyValuePiece<float> piece{k.view(), v.view(), {&held, 1}};
+    const Attention<float>::PieceGradients gradients{dk.view(), dv.view()};
+    const AttentionState<float> state{out.view(), maximum.view(), sum.view()};
+    Attention<float>::begin(state);
+    attention.accumulate({q.view(), {&asked, 1}}, {&piece, 1}, state);
+    attention.finish(state, sum.view());
+    attention.backward({q.view(), {&asked, 1}}, {out.view(), sum.view(), q.view()}, {&piece, 1}, dq.view(),
+                       {&gradients, 1});
+    const double grown = slimpack::testing::heap_peak() - before;
+    CHECK(grown > 0.5 * most);
+    CHECK(grown <= 1.01 * most);
+  }
+}
+
+namespace {
+
+/// One sample on one stage, in slices of so many tokens.
+Plan sliced_sample(Tokens tokens, Tokens slice) {
+  Plan plan;
+  plan.model = model_of(1, 32, 2, 1);
+  plan.tokens = {tokens};
+  plan.pipelines.push_back({.id = 0, .layers = {1}, .order = {{}}});
+  const auto slices = static_cast<PackId>(tokens / slice);
+  for (PackId k = 0; k < slices; ++k) {
+    plan.forward.packs.add({0, k * slice, (k + 1) * slice});
+    plan.backward.packs.add({0, tokens - (k + 1) * slice, tokens - k * slice});
+    plan.backward.recompute_layers.add_row(1, 1);
+    for (PassPlan* pass : {&plan.forward, &plan.backward}) {
+      pass->packs.close();
+      pass->pipelines.add_row(1);
+    }
+  }
+  for (const Pass pass : {Pass::forward, Pass::backward}) {
+    for (PackId k = 0; k < slices; ++k) plan.pipelines[0].order[0].push_back({pass, k});
+  }
+  return plan;
+}
+
+}  // namespace
+
+TEST_CASE("a long sample takes what its tokens keep, and the workspace of one slice") {
+  constexpr Tokens slice = 256;
+  for (const Tokens tokens : {4 * slice, 32 * slice}) {
+    INFO(tokens << " tokens");
+    const Plan plan = sliced_sample(tokens, slice);
+    std::mt19937 random(1);
+    const auto ids = slimpack::testing::random_ids(random, plan, plan.model.vocab);
+    slimpack::testing::restart_heap_peak();
+    const double before = slimpack::testing::heap_in_use();
+    slimpack::testing::Cluster<float> cluster(plan.model, plan, 64, {});
+    cluster.step(ids);
+    const CpuMemory memory(plan.model, plan.pipelines[0].layers, sizeof(float), {}, 0.0);
+    const double expected = memory.static_bytes(0) + memory.workspace_bytes(0, Pass::backward, slice, 1) +
+                            double(tokens) * (memory.activation_bytes(0, 1) + memory.kv_gradient_bytes(0));
+    CHECK(cluster.rank(0, 0).stage.memory().peak() == expected);
+    CHECK(slimpack::testing::heap_peak() - before == Approx(expected).epsilon(bar));
+  }
 }

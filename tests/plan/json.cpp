@@ -264,13 +264,13 @@ TEST_CASE("whatever is wrong is named by its path", "[json]") {
       {"/version", "2", "plan.version is 2; expected 1"},
       {"/version", "1.0", "plan.version is 1.0; expected an integer"},
       {"/planner", "null", "plan.planner is null; expected a string"},
-      {"/model", "[]", "plan.model is array; expected an object"},
+      {"/model", "[]", "plan.model is an array; expected an object"},
       {"/model/layers", "0", "plan.model.layers is 0; expected an integer from 1 to 2147483647"},
       {"/model/hidden", "2147483648",
        "plan.model.hidden is 2147483648; expected an integer from 1 to 2147483647"},
       {"/device/peak_flops", "\"fast\"", "plan.device.peak_flops is \"fast\"; expected a number"},
       {"/device/devices_per_node", "0.5", "plan.device.devices_per_node is 0.5; expected an integer"},
-      {"/tokens", "{}", "plan.tokens is object; expected an array"},
+      {"/tokens", "{}", "plan.tokens is an object; expected an array"},
       {"/tokens/2", "0", "plan.tokens[2] is 0; expected an integer from 1 to 9223372036854775807"},
       {"/tokens/2", "-5", "plan.tokens[2] is -5; expected an integer from 1"},
       {"/tokens/2", "9223372036854775808",
@@ -300,7 +300,7 @@ TEST_CASE("whatever is wrong is named by its path", "[json]") {
       {"/forward/1/recompute_layers", "[0,0,0]",
        "plan.forward[1].recompute_layers is there; expected it in backward packs only"},
       {"/forward/1/flops", "3", "plan.forward[1].flops is 3; expected an object"},
-      {"/backward/1/flops/linear", "[1]", "plan.backward[1].flops.linear is array; expected a number"},
+      {"/backward/1/flops/linear", "[1]", "plan.backward[1].flops.linear is an array; expected a number"},
       {"/backward/1/seconds/0", "null", "plan.backward[1].seconds[0] is null; expected a number"},
       {"/backward/1/sharding", "\"both\"",
        "plan.backward[1].sharding is \"both\"; expected \"per_sequence\""},
@@ -348,7 +348,7 @@ TEST_CASE("texts that are no plan", "[json]") {
     CAPTURE(text);
     CHECK_THAT(refusal(text), Catch::StartsWith("the plan is not JSON"));
   }
-  CHECK(refusal("[]") == "plan is array; expected an object");
+  CHECK(refusal("[]") == "plan is an array; expected an object");
   CHECK(refusal("3") == "plan is 3; expected an object");
   CHECK(refusal("{}") == "plan lacks the field 'format'");
   CHECK_THAT(refusal(std::string(100'000, '[')), Catch::StartsWith("the plan is not JSON"));

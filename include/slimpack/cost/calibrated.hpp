@@ -11,6 +11,7 @@
 
 #include "slimpack/core/error.hpp"
 #include "slimpack/cost/communication.hpp"
+#include "slimpack/cost/concepts.hpp"
 #include "slimpack/cost/flops.hpp"
 #include "slimpack/cost/quadratic.hpp"
 #include "slimpack/model/parallel.hpp"
@@ -98,13 +99,9 @@ class CalibratedCost {
 
   /// The same model with `layers[stage]` layers of each stage computed again in the backward pass.
   [[nodiscard]] CalibratedCost with_recompute(std::span<const std::int32_t> layers) const {
-    require(layers.size() == stages(), "recompute lists ", layers.size(), " stages; expected ", stages());
+    require_recompute(layers, layers_);
     CalibratedCost copy = *this;
-    for (std::size_t s = 0; s < stages(); ++s) {
-      require(layers[s] >= 0 && layers[s] <= layers_[s], "recompute on stage ", s, " is ", layers[s],
-              "; expected 0 to ", layers_[s], " layers");
-      copy.recompute_[s] = layers[s];
-    }
+    copy.recompute_.assign(layers.begin(), layers.end());
     copy.tabulate();
     return copy;
   }

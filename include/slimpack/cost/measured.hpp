@@ -12,6 +12,7 @@
 #include "slimpack/core/error.hpp"
 #include "slimpack/cost/calibrated.hpp"
 #include "slimpack/cost/communication.hpp"
+#include "slimpack/cost/concepts.hpp"
 #include "slimpack/cost/profile.hpp"
 #include "slimpack/model/transformer.hpp"
 
@@ -102,13 +103,9 @@ class MeasuredCost {
   /// The same model with `layers[stage]` layers of each stage computed again in the backward pass.
   /// @throws InvalidInput if a stage has fewer layers, or another number of stages is given.
   [[nodiscard]] MeasuredCost with_recompute(std::span<const std::int32_t> layers) const {
-    require(layers.size() == stages(), "recompute lists ", layers.size(), " stages; expected ", stages());
+    require_recompute(layers, layers_);
     MeasuredCost copy = *this;
-    for (std::size_t s = 0; s < stages(); ++s) {
-      require(layers[s] >= 0 && layers[s] <= layers_[s], "recompute on stage ", s, " is ", layers[s],
-              "; expected 0 to ", layers_[s], " layers");
-      copy.recompute_[s] = layers[s];
-    }
+    copy.recompute_.assign(layers.begin(), layers.end());
     copy.tabulate();
     return copy;
   }

@@ -1,13 +1,13 @@
 #pragma once
 
 #include <cstdint>
-#include <limits>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 #include <utility>
 
 #include "slimpack/core/error.hpp"
+#include "slimpack/core/json_place.hpp"
 #include "slimpack/cost/profile.hpp"
 
 namespace slimpack {
@@ -26,61 +26,6 @@ void visit_sizes(AnyTransformer& m, Visit&& visit) {
   visit("vocab", m.vocab);
 }
 
-/// A value of a profile's file and its path, for messages.
-class ProfileField {
- public:
-  explicit ProfileField(const nlohmann::json& value) : value_(value), path_("profile") {}
-
-  [[nodiscard]] ProfileField operator[](const char* key) const {
-    check(value_.is_object(), "an object");
-    const auto found = value_.find(key);
-    require(found != value_.end(), path_, " lacks the field '", key, "'");
-    return {*found, concat(path_, ".", key)};
-  }
-  [[nodiscard]] std::size_t size() const {
-    check(value_.is_array(), "an array");
-    return value_.size();
-  }
-  [[nodiscard]] ProfileField operator[](std::size_t i) const {
-    return {value_[i], concat(path_, "[", i, "]")};
-  }
-  [[nodiscard]] double number() const {
-    check(value_.is_number(), "a number");
-    return value_.get<double>();
-  }
-  [[nodiscard]] const std::string& text() const {
-    check(value_.is_string(), "a string");
-    return value_.get_ref<const std::string&>();
-  }
-  template <class T>
-  [[nodiscard]] T integer() const {
-    constexpr T most = std::numeric_limits<T>::max();
-    // What does not fit into 64 bits with a sign was read as an unsigned or a real number.
-    const bool fits =
-        value_.is_number_integer() &&
-        (!value_.is_number_unsigned() || std::cmp_less_equal(value_.get<std::uint64_t>(), most)) &&
-        std::in_range<T>(value_.get<std::int64_t>());
-    check(fits && value_.get<std::int64_t>() >= 0, "an integer from 0 to ", most);
-    return value_.get<T>();
-  }
-  template <class... Expected>
-  void check(bool ok, const Expected&... expected) const {
-    if (!ok) throw InvalidInput(concat(path_, " is ", brief(), "; expected ", expected...));
-  }
-
- private:
-  ProfileField(const nlohmann::json& value, std::string path) : value_(value), path_(std::move(path)) {}
-
-  [[nodiscard]] std::string brief() const {
-    if (value_.is_structured()) return value_.is_array() ? "an array" : "an object";
-    const std::string all = value_.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-    return all.size() <= 40 ? all : all.substr(0, 37) + "...";
-  }
-
-  const nlohmann::json& value_;
-  std::string path_;
-};
-
 inline nlohmann::ordered_json rates_to_json(const PackRates& rates) {
   nlohmann::ordered_json json;
   visit_rates(rates, [&](const char* name, double rate) { json[name] = rate; });
@@ -97,34 +42,34 @@ inline nlohmann::ordered_json error_to_json(const PredictionError& error) {
   return {{"tasks", error.tasks}, {"median", error.median}, {"worst", error.worst}};
 }
 
-inline PackRates read_rates(const ProfileField& field) {
+inline PackRates read_rates(const JsonPlace& field) {
   PackRates rates;
   visit_rates(rates, [&](const char* name, double& rate) { rate = field[name].number(); });
   return rates;
 }
 
-inline PassRates read_pass(const ProfileField& field) {
+inline PassRates read_pass(const JsonPlace& field) {
   PassRates pass;
   visit_parts(pass, [&](const char* name, PackRates& rates) { rates = read_rates(field[name]); });
   return pass;
 }
 
-inline PredictionError read_error(const ProfileField& field) {
-  return {.tasks = field["tasks"].integer<std::int64_t>(),
+inline PredictionError read_error(const JsonPlace& field) {
+  return {.tasks = field["tasks"].integer<std::int64_t>(0),
           .median = field["median"].number(),
           .worst = field["worst"].number()};
 }
 
-inline Profile read_profile(const ProfileField& file) {
-  const ProfileField format = file["format"], version = file["version"];
-  format.check(format.text() == "slimpack-profile", "\"slimpack-profile\"");
-  version.check(version.integer<std::int32_t>() == 1, 1);
+inline Profile read_profile(const JsonPlace& file) {
+  const JsonPlace format = file["format"], version = file["version"];
+  format.expect(format.text() == "slimpack-profile", "\"slimpack-profile\"");
+  version.expect(version.integer<std::int32_t>(0) == 1, "1");
   Profile p;
-  const ProfileField model = file["model"], transfer = file["transfer"], operators = file["operators"];
+  const JsonPlace model = file["model"], transfer = file["transfer"], operators = file["operators"];
   p.model.name = model["name"].text();
   visit_sizes(p.model,
-              [&](const char* name, std::int32_t& size) { size = model[name].integer<std::int32_t>(); });
-  p.real_bytes = file["real_bytes"].integer<std::int32_t>();
+              [&](const char* name, std::int32_t& size) { size = model[name].integer<std::int32_t>(0); });
+  p.real_bytes = file["real_bytes"].integer<std::int32_t>(0);
   p.machine = file["machine"].text();
   p.date = file["date"].text();
   p.forward = read_pass(file["forward"]);
@@ -133,7 +78,7 @@ inline Profile read_profile(const ProfileField& file) {
   p.transfer = {.bandwidth = transfer["bandwidth"].number(), .latency = transfer["latency"].number()};
   p.optimiser_seconds_per_parameter = file["optimiser_seconds_per_parameter"].number();
   for (std::size_t i = 0; i < operators.size(); ++i) {
-    const ProfileField one = operators[i];
+    const JsonPlace one = operators[i];
     p.operators.push_back({one["name"].text(), one["seconds_per_number"].number()});
   }
   p.fit = read_error(file["fit"]);
@@ -180,7 +125,7 @@ inline Profile read_profile(const ProfileField& file) {
   } catch (const nlohmann::json::exception& error) {
     throw InvalidInput(concat("the profile is not JSON: ", error.what()));
   }
-  Profile profile = detail::read_profile(detail::ProfileField(json));
+  Profile profile = detail::read_profile(detail::JsonPlace(json, "profile"));
   validate(profile);
   return profile;
 }
