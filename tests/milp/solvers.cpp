@@ -1,4 +1,6 @@
 // What every back end has to do, the same for all; a user's own solver among them.
+#include "tests/milp/solvers.hpp"
+
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <numeric>
@@ -10,65 +12,11 @@
 #include "slimpack/milp/back_end.hpp"
 #include "tests/milp/exhaustive.hpp"
 
-#ifdef SLIMPACK_TEST_GLPK
-#include "slimpack/milp/glpk.hpp"
-#endif
-#ifdef SLIMPACK_TEST_CBC
-#include "slimpack/milp/cbc.hpp"
-#endif
-#ifdef SLIMPACK_TEST_HIGHS
-#include "slimpack/milp/highs.hpp"
-#endif
-
 using namespace slimpack;
 
 namespace {
 
-struct Exhaustive {
-  static constexpr bool integers_alone = true;
-  static MilpResult solve(const MilpModel& model, const MilpOptions& options = {}) {
-    return test::solve_exhaustively(model, options);
-  }
-};
-#ifdef SLIMPACK_TEST_GLPK
-struct Glpk {
-  static constexpr bool integers_alone = false;
-  static MilpResult solve(const MilpModel& model, const MilpOptions& options = {}) {
-    return solve_glpk(model, options);
-  }
-};
-#endif
-#ifdef SLIMPACK_TEST_CBC
-struct Cbc {
-  static constexpr bool integers_alone = false;
-  static MilpResult solve(const MilpModel& model, const MilpOptions& options = {}) {
-    return solve_cbc(model, options);
-  }
-};
-#endif
-#ifdef SLIMPACK_TEST_HIGHS
-struct Highs {
-  static constexpr bool integers_alone = false;
-  static MilpResult solve(const MilpModel& model, const MilpOptions& options = {}) {
-    return solve_highs(model, options);
-  }
-};
-#endif
-
-using Solvers = std::tuple<Exhaustive
-#ifdef SLIMPACK_TEST_GLPK
-                           ,
-                           Glpk
-#endif
-#ifdef SLIMPACK_TEST_CBC
-                           ,
-                           Cbc
-#endif
-#ifdef SLIMPACK_TEST_HIGHS
-                           ,
-                           Highs
-#endif
-                           >;
+using test::Solvers;
 
 /// What holds for every result.
 void check_result(const MilpModel& model, const MilpResult& result) {
