@@ -15,8 +15,9 @@
 #include "slimpack/milp/model.hpp"
 #include "slimpack/milp/result.hpp"
 #include "slimpack/partition/assignment.hpp"
-#include "slimpack/partition/bounds.hpp"
 #include "slimpack/partition/exact.hpp"
+#include "slimpack/partition/limited_bound.hpp"
+#include "slimpack/partition/local_search.hpp"
 
 namespace slimpack {
 
@@ -30,7 +31,7 @@ namespace slimpack {
 ///                 sum_i w_i x_ij <= T           for every bin j
 ///                 sum_i s_i x_ij <= L           for every bin j
 ///                 x_ij = 0                      for j > i, the items by falling weight
-///                 T >= makespan_lower_bound(w)
+///                 T >= makespan_lower_bound(w, M, {s, L})
 ///
 /// The last two lines change no optimum, but spare the solver most of its work: bins are alike, so that they may be
 /// numbered by their heaviest item; and the relaxation, in which every bin gets a part of every item, knows
@@ -48,8 +49,7 @@ class PackingModel {
   /// difference. Assignments are decoded with all weights.
   PackingModel(std::span<const double> weights, std::size_t bins, const SizeLimit& limit = {})
       : weights_(weights.begin(), weights.end()), bins_(bins) {
-    const double bound = makespan_lower_bound(weights, bins);
-    detail::check_limit(limit, weights.size());
+    const double bound = makespan_lower_bound(weights, bins, limit);
     if (bound > 0.0) scale_ = bound;
     detail::sort_falling(weights, sorted_);
     add_variables(bound);
@@ -188,7 +188,7 @@ template <class Solve>
 [[nodiscard]] PackingMilpResult solve_packing(std::span<const double> weights, std::size_t bins,
                                               Solve&& solve, const PackingMilpOptions& options = {}) {
   PackingModel packing(weights, bins, options.limit);
-  PackingMilpResult result{.bound = makespan_lower_bound(weights, bins)};
+  PackingMilpResult result{.bound = makespan_lower_bound(weights, bins, options.limit)};
   if (options.warm_start_steps > 0) {
     auto start =
         exact_assignment(weights, bins, {.max_steps = options.warm_start_steps, .limit = options.limit});
@@ -208,8 +208,11 @@ template <class Solve>
   if (std::isfinite(solved.bound)) result.bound = std::max(result.bound, solved.bound * packing.scale());
   if (!solved.has_solution()) return result;
   Assignment found = packing.decode(solved.values);
-  const bool better = result.assignment.bin.empty() || found.makespan() < result.assignment.makespan();
-  if (better && detail::keeps(options.limit, found)) result.assignment = std::move(found);
+  if (detail::keeps(options.limit, found)) {
+    improve_assignment(weights, found, {.limit = options.limit});
+    if (result.assignment.bin.empty() || found.makespan() < result.assignment.makespan())
+      result.assignment = std::move(found);
+  }
   if (result.assignment.bin.size() != weights.size()) {
     result.status = SolveStatus::unknown;
     result.limit = MilpLimit::failure;

@@ -1,0 +1,223 @@
+// Mixed-integer programs: how long models take to build and write, and what solvers and the library's own search
+// make of WLB-LLM's Eq. 1 in the same time. Arguments of a packing: documents, micro-batches, and the kind of
+// instance: 0 heavy tails, 1 light tails, 2 a tight cap, 3 light tails and a tight cap. SLIMPACK_MILP_SECONDS is
+// the time limit of a solve, 2 if it is not set.
+#include <benchmark/benchmark.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstdlib>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "slimpack/cost/calibrated.hpp"
+#include "slimpack/milp/packing.hpp"
+#include "slimpack/milp/slice_boundaries.hpp"
+#include "slimpack/milp/write.hpp"
+#include "slimpack/model/presets.hpp"
+
+#ifdef SLIMPACK_BENCH_GLPK
+#include "slimpack/milp/glpk.hpp"
+#endif
+#ifdef SLIMPACK_BENCH_CBC
+#include "slimpack/milp/cbc.hpp"
+#endif
+#ifdef SLIMPACK_BENCH_HIGHS
+#include "slimpack/milp/highs.hpp"
+#endif
+
+namespace {
+
+using namespace slimpack;
+
+struct Documents {
+  std::vector<std::int64_t> lengths;
+  std::vector<double> work;  // of their attention
+  std::size_t bins;
+  std::int64_t capacity;
+  [[nodiscard]] SizeLimit limit() const { return {lengths, capacity}; }
+};
+
+Documents documents(const benchmark::State& state) {
+  Documents made{.lengths = {}, .work = {}, .bins = static_cast<std::size_t>(state.range(1)), .capacity = 0};
+  const std::int64_t kind = state.range(2);
+  std::mt19937_64 random(1);
+  std::int64_t sum = 0, longest = 0;
+  for (std::int64_t i = 0; i < state.range(0); ++i) {
+    const double drawn = kind % 2 == 0
+                             ? std::lognormal_distribution<double>(7.0, kind == 0 ? 2.0 : 1.0)(random)
+                             : std::uniform_real_distribution<double>(2000.0, 4000.0)(random);
+    const auto length = static_cast<std::int64_t>(std::clamp(drawn, 32.0, 131072.0));
+    made.lengths.push_back(length);
+    made.work.push_back(static_cast<double>(length) * static_cast<double>(length));
+    sum += length;
+    longest = std::max(longest, length);
+  }
+  const double mean = static_cast<double>(sum) / static_cast<double>(made.bins);
+  made.capacity = std::max(longest, static_cast<std::int64_t>(std::ceil((kind < 2 ? 1.5 : 1.005) * mean)));
+  return made;
+}
+
+double seconds_allowed() {
+  const char* const named = std::getenv("SLIMPACK_MILP_SECONDS");
+  return named == nullptr ? 2.0 : std::atof(named);
+}
+
+/// What a packing is worth: its makespan above the mean or heaviest document, and above what is proven.
+void report(benchmark::State& state, const Documents& instance, double makespan, double bound, bool optimal) {
+  const double trivial = makespan_lower_bound(instance.work, instance.bins);
+  state.counters["above_bound_%"] = 100.0 * (makespan / trivial - 1.0);
+  state.counters["gap_%"] = 100.0 * (1.0 - bound / makespan);
+  state.counters["optimal"] = optimal ? 1.0 : 0.0;
+}
+
+// ---- Building and writing ----
+
+void packing_model(benchmark::State& state) {
+  const Documents instance = documents(state);
+  std::size_t terms = 0;
+  for (auto _ : state) {
+    const PackingModel packing(instance.work, instance.bins, instance.limit());
+    terms = packing.model().terms();
+    benchmark::DoNotOptimize(packing.model().objective().data());
+  }
+  state.SetItemsProcessed(state.iterations() * static_cast<std::int64_t>(terms));
+  state.counters["terms"] = static_cast<double>(terms);
+}
+BENCHMARK(packing_model)
+    ->Args({64, 8, 0})
+    ->Args({512, 16, 0})
+    ->Args({4096, 64, 0})
+    ->Unit(benchmark::kMillisecond);
+
+void slice_boundary_model(benchmark::State& state) {
+  const CalibratedCost cost(
+      {transformer_preset("llama-7b"), device_preset("h100"), {.dp = 1, .tp = 2, .pp = 4}});
+  std::vector<StreamSample> samples;
+  for (SampleId i = 0; i < 8; ++i) samples.push_back({i, 128 * state.range(0) / 8, 1.0});
+  std::size_t terms = 0;
+  for (auto _ : state) {
+    const SliceBoundaryModel model(samples, static_cast<std::size_t>(state.range(1)), cost, Pass::forward);
+    terms = model.model().terms();
+    benchmark::DoNotOptimize(model.model().objective().data());
+  }
+  state.SetItemsProcessed(state.iterations() * static_cast<std::int64_t>(terms));
+}
+BENCHMARK(slice_boundary_model)->Args({64, 8})->Args({1024, 16})->Unit(benchmark::kMillisecond);
+
+template <class Write>
+void write(benchmark::State& state, Write&& to_text) {
+  const Documents instance = documents(state);
+  const PackingModel packing(instance.work, instance.bins, instance.limit());
+  std::size_t bytes = 0;
+  for (auto _ : state) {
+    const std::string text = to_text(packing.model());
+    bytes = text.size();
+    benchmark::DoNotOptimize(text.data());
+  }
+  state.SetBytesProcessed(state.iterations() * static_cast<std::int64_t>(bytes));
+}
+void write_lp(benchmark::State& state) { write(state, to_lp); }
+void write_mps(benchmark::State& state) { write(state, to_mps); }
+BENCHMARK(write_lp)->Args({512, 16, 0})->Unit(benchmark::kMillisecond);
+BENCHMARK(write_mps)->Args({512, 16, 0})->Unit(benchmark::kMillisecond);
+
+// ---- Eq. 1 ----
+
+void instances(benchmark::internal::Benchmark* bench) {
+  for (const std::int64_t kind : {0, 1, 2, 3}) {
+    bench->Args({16, 4, kind})->Args({32, 4, kind})->Args({64, 8, kind});
+  }
+  bench->Unit(benchmark::kMillisecond)->Iterations(1);
+}
+
+/// The library's own branch and bound, with as many steps as it takes a solver's formulation to start from.
+void own_search(benchmark::State& state) {
+  const Documents instance = documents(state);
+  ExactAssignment<double> answer;
+  for (auto _ : state)
+    answer =
+        exact_assignment(instance.work, instance.bins, {.max_steps = 1000000, .limit = instance.limit()});
+  if (answer.assignment.load.empty()) return state.SkipWithError("no assignment found");
+  const double bound = makespan_lower_bound(instance.work, instance.bins, instance.limit());
+  report(state, instance, answer.assignment.makespan(), std::max(bound, answer.bound),
+         answer.status == SolveStatus::optimal);
+}
+BENCHMARK(own_search)->Apply(instances);
+
+template <class Solve>
+void pack(benchmark::State& state, Solve&& solve, std::uint64_t warm_start_steps) {
+  const Documents instance = documents(state);
+  PackingMilpResult answer;
+  for (auto _ : state) {
+    answer = solve_packing(instance.work, instance.bins, solve,
+                           {.limit = instance.limit(),
+                            .solver = {.time_limit_seconds = seconds_allowed()},
+                            .warm_start_steps = warm_start_steps});
+  }
+  state.counters["nodes"] = static_cast<double>(answer.nodes);
+  if (answer.assignment.load.empty()) return state.SkipWithError("no solution within the time limit");
+  report(state, instance, answer.assignment.makespan(), answer.bound, answer.status == SolveStatus::optimal);
+}
+
+/// The formulation as it stands in the paper: without symmetry broken, and without a bound.
+template <class Solve>
+void pack_as_printed(benchmark::State& state, Solve&& solve) {
+  const Documents instance = documents(state);
+  const double scale = makespan_lower_bound(instance.work, instance.bins);
+  MilpModel model;
+  const VariableId makespan = model.add_variable("makespan", 0.0, no_bound);
+  std::vector<std::vector<Term>> work(instance.bins, {{makespan, -1.0}}), size(instance.bins);
+  for (std::size_t i = 0; i < instance.work.size(); ++i) {
+    std::vector<Term> once;
+    for (std::size_t j = 0; j < instance.bins; ++j) {
+      const VariableId x = model.add_binary();
+      once.push_back({x, 1.0});
+      if (instance.work[i] >= 1e-9 * scale) work[j].push_back({x, instance.work[i] / scale});
+      size[j].push_back({x, static_cast<double>(instance.lengths[i])});
+    }
+    model.add_row("", 1.0, 1.0, once);
+  }
+  for (std::size_t j = 0; j < instance.bins; ++j) {
+    model.add_row("", -no_bound, 0.0, work[j]);
+    model.add_row("", -no_bound, static_cast<double>(instance.capacity), size[j]);
+  }
+  model.set_objective(Direction::minimise, {{makespan, 1.0}});
+  MilpResult answer;
+  for (auto _ : state) answer = solve(model, MilpOptions{.time_limit_seconds = seconds_allowed()});
+  state.counters["nodes"] = static_cast<double>(answer.nodes);
+  if (!answer.has_solution()) return state.SkipWithError("no solution within the time limit");
+  report(state, instance, answer.objective * scale, answer.bound * scale,
+         answer.status == SolveStatus::optimal);
+}
+
+#ifdef SLIMPACK_BENCH_GLPK
+void glpk_as_printed(benchmark::State& state) { pack_as_printed(state, solve_glpk); }
+void glpk_cold(benchmark::State& state) { pack(state, solve_glpk, 0); }
+void glpk_warm(benchmark::State& state) { pack(state, solve_glpk, 1000000); }
+BENCHMARK(glpk_as_printed)->Apply(instances);
+BENCHMARK(glpk_cold)->Apply(instances);
+BENCHMARK(glpk_warm)->Apply(instances);
+#endif
+
+#ifdef SLIMPACK_BENCH_CBC
+void cbc_as_printed(benchmark::State& state) { pack_as_printed(state, solve_cbc); }
+void cbc_cold(benchmark::State& state) { pack(state, solve_cbc, 0); }
+void cbc_warm(benchmark::State& state) { pack(state, solve_cbc, 1000000); }
+BENCHMARK(cbc_as_printed)->Apply(instances);
+BENCHMARK(cbc_cold)->Apply(instances);
+BENCHMARK(cbc_warm)->Apply(instances);
+#endif
+
+#ifdef SLIMPACK_BENCH_HIGHS
+void highs_as_printed(benchmark::State& state) { pack_as_printed(state, solve_highs); }
+void highs_cold(benchmark::State& state) { pack(state, solve_highs, 0); }
+void highs_warm(benchmark::State& state) { pack(state, solve_highs, 1000000); }
+BENCHMARK(highs_as_printed)->Apply(instances);
+BENCHMARK(highs_cold)->Apply(instances);
+BENCHMARK(highs_warm)->Apply(instances);
+#endif
+
+}  // namespace
