@@ -55,9 +55,11 @@ class GlpkEnvironment {
   [[nodiscard]] const char* said() const { return said_; }
 
  private:
+  /// GLPK is silent until it gives up, then it says why in several pieces.
   static int listen(void* info, const char* text) {
-    auto& said = static_cast<GlpkEnvironment*>(info)->said_;
-    std::snprintf(said, sizeof said, "%s", text);
+    auto& self = *static_cast<GlpkEnvironment*>(info);
+    for (; *text != '\0' && self.length_ + 1 < sizeof self.said_; ++text)
+      self.said_[self.length_++] = *text == '\n' ? ' ' : *text;
     return 1;
   }
   static void jump(void* info) { std::longjmp(static_cast<GlpkEnvironment*>(info)->back_, 1); }
@@ -66,6 +68,7 @@ class GlpkEnvironment {
   int terminal_;
   bool failed_ = false;
   char said_[200] = "";
+  std::size_t length_ = 0;
   std::jmp_buf back_;
 };
 
