@@ -18,8 +18,9 @@ TEST_CASE("with a size limit, no assignment is below the bound") {
     std::vector<std::int64_t> sizes;
     std::int64_t sum = 0, most = 1;
     for (const double weight : weights) {
-      sizes.push_back(seed % 3 == 0 ? static_cast<std::int64_t>(random() % 50)
-                                    : static_cast<std::int64_t>(std::sqrt(weight)) + random() % 2);
+      sizes.push_back(seed % 3 == 0
+                          ? static_cast<std::int64_t>(random() % 50)
+                          : static_cast<std::int64_t>(std::sqrt(weight)) + static_cast<int>(random() % 2));
       sum += sizes.back();
       most = std::max(most, sizes.back());
     }
