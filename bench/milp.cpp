@@ -1,7 +1,7 @@
-// Mixed-integer programs: how long models take to build and write, and what solvers and the library's own search
-// make of WLB-LLM's Eq. 1 in the same time. Arguments of a packing: documents, micro-batches, and the kind of
-// instance: 0 heavy tails, 1 light tails, 2 a tight cap, 3 light tails and a tight cap. SLIMPACK_MILP_SECONDS is
-// the time limit of a solve, 2 if it is not set.
+// Mixed-integer programs: how long models take to build and write, and what solvers and the library's own
+// search make of WLB-LLM's Eq. 1 in the same time. Arguments of a packing: documents, micro-batches, and the
+// kind of instance: 0 heavy tails, 1 light tails, 2 a tight cap, 3 light tails and a tight cap.
+// SLIMPACK_MILP_SECONDS is the time limit of a solve, 2 if it is not set.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>

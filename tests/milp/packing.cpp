@@ -24,8 +24,8 @@ struct Instance {
   [[nodiscard]] SizeLimit limit() const { return {sizes, capacity}; }
 };
 
-/// Documents by seed, with attention's work (Eq. 1) or with linear work besides (Eq. 2): heavy or light tails, the
-/// capacity tight or not.
+/// Documents by seed, with attention's work (Eq. 1) or with linear work besides (Eq. 2): heavy or light
+/// tails, the capacity tight or not.
 Instance random_instance(unsigned seed, std::size_t most) {
   std::mt19937_64 random(seed);
   const auto pick = [&](std::int64_t low, std::int64_t high) {

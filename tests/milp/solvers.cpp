@@ -35,8 +35,8 @@ void check_result(const MilpModel& model, const MilpResult& result) {
   CHECK(result.message.empty() == (result.limit != MilpLimit::failure));
 }
 
-/// Two rows of large numbers over 30 binaries that no subset meets exactly but by chance: minimise how far the
-/// sums are off. Feasible at once, hard to prove.
+/// Two rows of large numbers over 30 binaries that no subset meets exactly but by chance: minimise how far
+/// the sums are off. Feasible at once, hard to prove.
 MilpModel market_split(unsigned seed) {
   std::mt19937 random(seed);
   MilpModel model;

@@ -21,8 +21,8 @@
 
 namespace slimpack {
 
-/// A solver: any function from a model and options to a result. `solve_glpk`, `solve_cbc` and `solve_highs` are
-/// three; formulations take any. `MilpSearch` is what a further one is built on.
+/// A solver: any function from a model and options to a result. `solve_glpk`, `solve_cbc` and `solve_highs`
+/// are three; formulations take any. `MilpSearch` is what a further one is built on.
 template <class S>
 concept MilpSolver = requires(S& solve, const MilpModel& model, const MilpOptions& options) {
   { solve(model, options) } -> std::same_as<MilpResult>;
@@ -39,8 +39,8 @@ enum class MilpClaim : std::uint8_t {
 };
 
 /// What all back ends share: one per solve. It checks options and initial solution, keeps the best solution
-/// (the initial one is the first), watches the clock, calls `on_incumbent`, and turns the solver's claim into a
-/// result that no claim of the solver can make worse than the best solution seen.
+/// (the initial one is the first), watches the clock, calls `on_incumbent`, and turns the solver's claim into
+/// a result that no claim of the solver can make worse than the best solution seen.
 class MilpSearch {
  public:
   /// @throws InvalidInput if an option is impossible, or the initial solution does not keep the model; names
@@ -74,8 +74,9 @@ class MilpSearch {
   [[nodiscard]] std::span<const double> best() const { return best_; }
   [[nodiscard]] bool has_best() const { return known_; }
 
-  /// Takes note of a solution. Integers are rounded; what does not keep the model, or is no better than the
-  /// best, is passed over. @param bound what is known then; NaN if nothing is.
+  /// Takes note of a solution, integers rounded and variables brought within their bounds. What does not keep
+  /// the model then, or is no better than the best, is passed over. @param bound what is known then; NaN if
+  /// nothing is.
   /// @return whether the solver may go on. Throws nothing: what the callback throws waits for `finish`.
   bool offer(std::span<const double> values, double bound) noexcept {
     if (limit_ == MilpLimit::callback) return false;  // what the callback saw last is the result
@@ -132,7 +133,8 @@ class MilpSearch {
     known_ = true;
   }
 
-  /// The point with exact integers; as it came if only that keeps the model; nothing if neither does.
+  /// The point with exact integers and bounds; as it came if only that keeps the model; nothing if neither
+  /// does.
   [[nodiscard]] std::optional<std::vector<double>> clean(std::span<const double> values) const {
     std::vector<double> point(values.begin(), values.end());
     for (std::size_t j = 0; j < point.size(); ++j) {
@@ -202,8 +204,8 @@ class MilpSearch {
   std::exception_ptr thrown_;
 };
 
-/// Tells an unbounded model from an infeasible one by solving it without its objective: with rational numbers,
-/// as here, a mixed-integer program whose relaxation is unbounded is so itself if it has a solution.
+/// Tells an unbounded model from an infeasible one by solving it without its objective: with rational
+/// numbers, as here, a mixed-integer program whose relaxation is unbounded is so itself if it has a solution.
 /// @param solve the back end.
 template <class Solve>
 [[nodiscard]] MilpClaim settle_unbounded(const MilpModel& model, const MilpOptions& options, Solve&& solve) {

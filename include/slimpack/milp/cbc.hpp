@@ -222,8 +222,9 @@ class CbcSolve {
 /// Solves a model by CBC (branch and cut over Clp), with its defaults; an initial solution is its MIP start.
 ///
 /// Uses one thread, and CBC is not made for several: solves in other threads wait for each other, so that
-/// `on_incumbent` must not start one. With `on_incumbent` it does without preprocessing, whose solutions could not be handed out,
-/// and takes another way. It can overrun its time limit by a second, or by more in a long cut or heuristic.
+/// `on_incumbent` must not start one. With `on_incumbent` it does without preprocessing, whose solutions
+/// could not be handed out, and takes another way. It can overrun its time limit by a second, or by more in a
+/// long cut or heuristic.
 /// @throws InvalidInput if an option is impossible or the initial solution does not keep the model; and what
 /// `on_incumbent` throws.
 [[nodiscard]] inline MilpResult solve_cbc(const MilpModel& model, const MilpOptions& options = {}) {

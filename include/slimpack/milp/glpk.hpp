@@ -20,8 +20,9 @@ namespace slimpack {
 
 namespace detail {
 
-/// GLPK's state of this thread for the time of a solve: silent, and with errors that come back instead of ending
-/// the process. C++ objects must not be alive in `run`'s calls into GLPK, for an error jumps over them.
+/// GLPK's state of this thread for the time of a solve: silent, and with errors that come back instead of
+/// ending the process. C++ objects must not be alive in `run`'s calls into GLPK, for an error jumps over
+/// them.
 class GlpkEnvironment {
  public:
   GlpkEnvironment() : ours_(glp_init_env() == 0), terminal_(glp_term_out(GLP_OFF)) {
@@ -72,8 +73,8 @@ class GlpkEnvironment {
   std::jmp_buf back_;
 };
 
-/// One solve by GLPK: the relaxation by the simplex method, then branch and cut on the original columns, so that
-/// solutions can be handed in and read out on the way.
+/// One solve by GLPK: the relaxation by the simplex method, then branch and cut on the original columns, so
+/// that solutions can be handed in and read out on the way.
 class GlpkSolve {
  public:
   GlpkSolve(const MilpModel& model, const MilpOptions& options)
@@ -272,9 +273,9 @@ class GlpkSolve {
 /// GLPK has no start from a solution; the initial one is handed in at the first node. It uses one thread and
 /// draws nothing at random, so it ignores the seed.
 ///
-/// GLPK keeps its memory and settings per thread. Solves in several threads at once are fine. Within its thread a
-/// solve takes away terminal and error hooks that were set before; and should GLPK give up by an error, all GLPK
-/// objects of the thread are gone.
+/// GLPK keeps its memory and settings per thread. Solves in several threads at once are fine. Within its
+/// thread a solve takes away terminal and error hooks that were set before; and should GLPK give up by an
+/// error, all GLPK objects of the thread are gone.
 /// @throws InvalidInput if an option is impossible or the initial solution does not keep the model; and what
 /// `on_incumbent` throws.
 [[nodiscard]] inline MilpResult solve_glpk(const MilpModel& model, const MilpOptions& options = {}) {

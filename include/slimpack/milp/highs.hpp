@@ -161,8 +161,8 @@ class HighsSolve {
 
 /// Solves a model by HiGHS; an initial solution is its MIP start.
 ///
-/// With `threads` above 1 HiGHS starts threads of its own, and its versions differ in whether a later solve may ask
-/// for another number; a refusal ends as a `failure`.
+/// With `threads` above 1 HiGHS starts threads of its own, and its versions differ in whether a later solve
+/// may ask for another number; a refusal ends as a `failure`.
 /// @throws InvalidInput if an option is impossible or the initial solution does not keep the model; and what
 /// `on_incumbent` throws.
 [[nodiscard]] inline MilpResult solve_highs(const MilpModel& model, const MilpOptions& options = {}) {

@@ -61,11 +61,11 @@ class NameList {
 ///     minimise or maximise  constant + sum_j objective_j x_j
 ///     subject to            row_lower_i <= sum_j a_ij x_j <= row_upper_i   for every row i
 ///                           lower_j <= x_j <= upper_j                      for every variable j
-///                           x_j integer                                    for every j that is not continuous
+///                           x_j integer                                    unless j is continuous
 ///
 /// Whatever is added is checked at once; a model that exists can be handed to every back end. Numbers have to
-/// be of a size that no solver takes for zero or infinity: coefficients 0 or 1e-9 to 1e15 in magnitude, bounds
-/// below 1e20 or infinite. Names may be empty, and need not be unique.
+/// be of a size that no solver takes for zero or infinity: coefficients 0 or 1e-9 to 1e15 in magnitude,
+/// bounds below 1e20 or infinite. Names may be empty, and need not be unique.
 class MilpModel {
  public:
   /// @param lower, upper its bounds, possibly infinite. Those of an integer are rounded inwards; those of a

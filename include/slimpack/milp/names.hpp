@@ -27,8 +27,8 @@ namespace slimpack::detail {
 }
 
 /// A name that the readers of both file formats take: letters, digits and underscores stay, whatever else
-/// becomes an underscore, and 60 characters are kept. Behind `letter` stands what begins like a number, as "e5"
-/// does, or means something.
+/// becomes an underscore, and 60 characters are kept. Behind `letter` stands what begins like a number, as
+/// "e5" does, or means something.
 [[nodiscard]] inline std::string clean_name(std::string_view name, char letter) {
   std::string clean;
   for (const char c : name.substr(0, 60)) clean += is_letter(c) || (c >= '0' && c <= '9') ? c : '_';
@@ -37,9 +37,10 @@ namespace slimpack::detail {
   return safe ? clean : letter + ("_" + clean);
 }
 
-/// Clean names, no two of them alike: empty ones become the letter and the index, and what stood before gets the
-/// index behind it.
-/// @param letter that names without one begin with. @param reserved is given to none. O(characters) as a rule.
+/// Clean names, no two of them alike: empty ones become the letter and the index, and what stood before gets
+/// the index behind it.
+/// @param letter that names without one begin with. @param reserved is given to none. O(characters) as a
+/// rule.
 [[nodiscard]] inline std::vector<std::string> unique_names(std::span<const std::string> wanted, char letter,
                                                            const std::string& reserved) {
   std::unordered_set<std::string> taken{reserved};

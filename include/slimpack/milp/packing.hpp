@@ -33,12 +33,13 @@ namespace slimpack {
 ///                 x_ij = 0                      for j > i, the items by falling weight
 ///                 T >= makespan_lower_bound(w, M, {s, L})
 ///
-/// The last two lines change no optimum, but spare the solver most of its work: bins are alike, so that they may be
-/// numbered by their heaviest item; and the relaxation, in which every bin gets a part of every item, knows
-/// nothing better than the mean.
+/// The last two lines change no optimum, but spare the solver most of its work: bins are alike, so that they
+/// may be numbered by their heaviest item; and the relaxation, in which every bin gets a part of every item,
+/// knows nothing better than the mean.
 ///
-/// With documents of d_i tokens as items this is WLB-LLM's fixed-length packing (Eq. 1) for w_i = d_i^2, s_i = d_i
-/// and L the context, and its variable-length packing (Eq. 2) for w_i = Wa(d_i) + Wl(d_i), s_i = d_i and L = L_max.
+/// With documents of d_i tokens as items this is WLB-LLM's fixed-length packing (Eq. 1) for w_i = d_i^2, s_i
+/// = d_i and L the context, and its variable-length packing (Eq. 2) for w_i = Wa(d_i) + Wl(d_i), s_i = d_i
+/// and L = L_max.
 class PackingModel {
  public:
   /// @param weights not negative. @param bins at least 1. @param limit sizes and capacity; without sizes, the
@@ -66,7 +67,8 @@ class PackingModel {
   /// Whether it keeps the sizes is checked by the solve. O(items bins).
   void set_initial(const Assignment& assignment) { model_.set_initial_solution(encode(assignment)); }
 
-  /// The values of the variables for an assignment, its bins renumbered. @throws InvalidInput like `set_initial`.
+  /// The values of the variables for an assignment, its bins renumbered. @throws InvalidInput like
+  /// `set_initial`.
   [[nodiscard]] std::vector<double> encode(const Assignment& assignment) const {
     require(assignment.bin.size() == weights_.size(), "assignment has bins for ", assignment.bin.size(),
             " of ", weights_.size(), " items; expected one for each");
@@ -177,9 +179,9 @@ namespace detail {
 
 }  // namespace detail
 
-/// Solves `PackingModel` by a solver, from the best assignment of a short branch and bound: WLB-LLM's Eq. 1 and 2.
-/// The assignment keeps the sizes to the token, whatever the solver's tolerances, and is never worse than the
-/// one that it started from.
+/// Solves `PackingModel` by a solver, from the best assignment of a short branch and bound: WLB-LLM's Eq. 1
+/// and 2. The assignment keeps the sizes to the token, whatever the solver's tolerances, and is never worse
+/// than the one that it started from.
 /// @param solve any MilpSolver: `solve_glpk`, `solve_cbc`, `solve_highs`, or your own.
 /// @return `optimal` makespans are proven up to the solver's tolerances, about 1e-6 of the makespan.
 /// @throws InvalidInput like `PackingModel`, and for impossible options of the solver.

@@ -28,7 +28,8 @@ struct MilpOptions {
   /// The solver may end once `gap` of its result is at most this; 0 = when optimality is proven.
   double relative_gap = 0.0;
   int threads = 1;  ///< at most this many
-  /// For whatever a solver draws at random. Without a time limit, equal models, options and seeds give equal results.
+  /// For whatever a solver draws at random. Without a time limit, equal models, options and seeds give equal
+  /// results.
   std::uint32_t seed = 0;
   /// Called for every solution better than the initial one and those before. The solver ends soon after it
   /// returns false. What it throws comes out of the solve.
@@ -52,8 +53,8 @@ struct MilpResult {
   SolveStatus status = SolveStatus::unknown;
   MilpLimit limit = MilpLimit::none;
   double objective = std::numeric_limits<double>::quiet_NaN();  ///< of the values; NaN without any
-  /// No solution is better: below when minimising, above when maximising; the objective itself if optimal, and
-  /// infinite if nothing is known.
+  /// No solution is better: below when minimising, above when maximising; the objective itself if optimal,
+  /// and infinite if nothing is known.
   double bound = std::numeric_limits<double>::quiet_NaN();
   /// |objective - bound| / |objective|; 0 if they are equal, infinite without one of them.
   double gap = std::numeric_limits<double>::infinity();
@@ -65,8 +66,8 @@ struct MilpResult {
   [[nodiscard]] bool has_solution() const { return std::isfinite(objective); }
 };
 
-/// Distance of an objective from a bound, as a share of the objective: 0 if they are equal, infinite if one is
-/// missing.
+/// Distance of an objective from a bound, as a share of the objective: 0 if they are equal, infinite if one
+/// is missing.
 [[nodiscard]] inline double relative_gap(double objective, double bound) {
   if (objective == bound) return 0.0;
   if (!std::isfinite(objective) || !std::isfinite(bound) || objective == 0.0)

@@ -24,16 +24,16 @@ struct SliceBoundaryOptions {
   bool one_at_a_time = false;
 };
 
-/// The slice boundaries of one pipeline as a mixed-integer linear program (SlimPack, section 4.1.1, Phase 2). The
-/// paper names such a program without stating it; this one finds the packs, and so the boundaries, whose largest
-/// cost is least. As the costs' sum is given, the least largest one is also what comes closest from above to the
-/// paper's target, the mean.
+/// The slice boundaries of one pipeline as a mixed-integer linear program (SlimPack, section 4.1.1, Phase 2).
+/// The paper names such a program without stating it; this one finds the packs, and so the boundaries, whose
+/// largest cost is least. As the costs' sum is given, the least largest one is also what comes closest from
+/// above to the paper's target, the mean.
 ///
-/// Data: parts b of samples i, in the order in which the pass takes them: tiles, or the whole sample if it is not
-/// to be sliced; c_ib the cost of a part, the difference of the costs of what the pass has taken of its sample
-/// after and before it; packs k = 1..m.
-/// Variables: v_ibk in {0, 1} for k < m, part b of sample i is in one of the packs 1..k (v_ib0 = 0, v_ibm = 1);
-/// T, the largest cost.
+/// Data: parts b of samples i, in the order in which the pass takes them: tiles, or the whole sample if it is
+/// not to be sliced; c_ib the cost of a part, the difference of the costs of what the pass has taken of its
+/// sample after and before it; packs k = 1..m.
+/// Variables: v_ibk in {0, 1} for k < m, part b of sample i is in one of the packs 1..k (v_ib0 = 0,
+/// v_ibm = 1); T, the largest cost.
 ///
 ///     minimise    T
 ///     subject to  sum_ib c_ib (v_ibk - v_ib(k-1)) <= T    for every pack k
@@ -42,9 +42,9 @@ struct SliceBoundaryOptions {
 ///                 v_j1k <= v_in(i)k                       where sample j is begun after sample i has ended
 ///                 T >= mean, T >= c_ib
 ///
-/// With a cost model in which slices add up to their sample, as those without context parallelism are, this is
-/// exact. Otherwise it prices a slice by what it adds to the slices before it. It does not know of the forward
-/// packs that end before a backward slice may begin.
+/// With a cost model in which slices add up to their sample, as those without context parallelism are, this
+/// is exact. Otherwise it prices a slice by what it adds to the slices before it. It does not know of the
+/// forward packs that end before a backward slice may begin.
 class SliceBoundaryModel {
  public:
   /// @param samples in the pass's sequence, `length` and `id` of each. @param packs at least 1.
@@ -78,7 +78,8 @@ class SliceBoundaryModel {
   /// The seconds that the objective's 1 stands for: no largest pack is below.
   [[nodiscard]] double scale() const { return scale_; }
 
-  /// Lets the solver start from packs, those of `MicroPackCutter` for example. @throws InvalidInput like `encode`.
+  /// Lets the solver start from packs, those of `MicroPackCutter` for example. @throws InvalidInput like
+  /// `encode`.
   void set_initial(const Packs& packs) { model_.set_initial_solution(encode(packs)); }
 
   /// The values of the variables for given packs.
@@ -100,7 +101,8 @@ class SliceBoundaryModel {
     return values;
   }
 
-  /// The packs that values of the variables say, without those that would be empty; samples in their sequence.
+  /// The packs that values of the variables say, without those that would be empty; samples in their
+  /// sequence.
   /// @throws InvalidInput if there is not a value for every variable. O(parts packs).
   [[nodiscard]] Packs decode(std::span<const double> values) const {
     require(values.size() == model_.variables(), "the point has ", values.size(), " values; expected ",

@@ -230,9 +230,9 @@ class MpsWriter : ModelWriter {
 }  // namespace detail
 
 /// The model as a file in the LP format (CPLEX's), as GLPK, CBC, HiGHS and most other solvers read it. Names
-/// that the format does not take are changed; so are doubles, and those without one get `x` or `r` and the index.
-/// A row with two bounds is written as two rows, and the objective's constant as a variable `one` fixed to 1.
-/// Numbers read back the same. The initial solution is not part of it. O(variables + terms).
+/// that the format does not take are changed; so are doubles, and those without one get `x` or `r` and the
+/// index. A row with two bounds is written as two rows, and the objective's constant as a variable `one`
+/// fixed to 1. Numbers read back the same. The initial solution is not part of it. O(variables + terms).
 [[nodiscard]] inline std::string to_lp(const MilpModel& model) { return detail::LpWriter(model).write(); }
 
 /// The model as a file in the free MPS format. Names as in `to_lp`. The format has no maximum: a model that

@@ -13,14 +13,15 @@
 
 namespace slimpack {
 
-/// What the largest load of any assignment that keeps a size limit is at least: `makespan_lower_bound`, and for
-/// each item its weight with the least that fills up its bin. For the other bins hold at most their capacity, so
-/// that every bin has to hold what is left of the sizes; at best of the items that weigh least for their size,
-/// in fractions.
-/// @param weights of the items, not negative. @param bins at least 1. @param limit without sizes, there is none.
+/// What the largest load of any assignment that keeps a size limit is at least: `makespan_lower_bound`, and
+/// for each item its weight with the least that fills up its bin. For the other bins hold at most their
+/// capacity, so that every bin has to hold what is left of the sizes; at best of the items that weigh least
+/// for their size, in fractions.
+/// @param weights of the items, not negative. @param bins at least 1. @param limit without sizes, there is
+/// none.
 /// @throws InvalidInput like `makespan_lower_bound`, and if the sizes do not fit the items or the capacity.
-/// Complexity: O(n log n). It holds up to the rounding of sums. Worth most where the capacity is tight and a few
-/// items heavy.
+/// Complexity: O(n log n). It holds up to the rounding of sums. Worth most where the capacity is tight and a
+/// few items heavy.
 [[nodiscard]] inline double makespan_lower_bound(std::span<const double> weights, std::size_t bins,
                                                  const SizeLimit& limit) {
   const double bound = makespan_lower_bound(weights, bins);
