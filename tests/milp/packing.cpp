@@ -7,6 +7,7 @@
 #include <random>
 #include <vector>
 
+#include "slimpack/partition/capped_search.hpp"
 #include "slimpack/partition/greedy.hpp"
 #include "tests/milp/solvers.hpp"
 #include "tests/partition/instances.hpp"
@@ -61,7 +62,8 @@ void check_solution(const Instance& instance, const PackingMilpResult& result) {
 
 }  // namespace
 
-TEMPLATE_LIST_TEST_CASE("packing by MILP alone is as good as trying everything", "", test::Solvers) {
+TEMPLATE_LIST_TEST_CASE("packing by MILP alone, and the search of our own, are as good as trying everything",
+                        "", test::Solvers) {
   if constexpr (!TestType::integers_alone) {
     int infeasible = 0;
     for (unsigned seed = 1; seed <= 200; ++seed) {
@@ -75,11 +77,15 @@ TEMPLATE_LIST_TEST_CASE("packing by MILP alone is as good as trying everything",
           instance.weights, instance.bins,
           [](const MilpModel& model, const MilpOptions& o) { return TestType::solve(model, o); },
           {.limit = instance.limit(), .warm_start_steps = 0});
+      const auto own =
+          capped_search(std::span<const double>(instance.weights), instance.limit(), instance.bins);
+      CHECK(own.status == result.status);
       if (best < 0.0) {
         ++infeasible;
         CHECK(result.status == SolveStatus::infeasible);
         continue;
       }
+      CHECK(own.assignment.makespan() == Approx(result.assignment.makespan()).epsilon(2e-6));
       REQUIRE(result.status == SolveStatus::optimal);
       check_solution(instance, result);
       CHECK(result.assignment.makespan() == Approx(best).epsilon(2e-6));

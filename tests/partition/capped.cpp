@@ -98,7 +98,7 @@ TEST_CASE("the bound under a size limit is below every assignment, and above the
     const Instance in = random_instance(seed, 3 + seed % 8);
     INFO("seed " << seed << ": " << print(in));
     const SizeLimit limit{in.sizes, in.capacity};
-    const std::int64_t bound = capped_makespan_lower_bound(in.weights, limit, in.bins);
+    const std::int64_t bound = makespan_lower_bound(in.weights, in.bins, limit);
     const std::int64_t least = least_makespan(in);
     CHECK(bound >= makespan_lower_bound(in.weights, in.bins));
     raised += bound > makespan_lower_bound(in.weights, in.bins) ? 1 : 0;
@@ -106,13 +106,13 @@ TEST_CASE("the bound under a size limit is below every assignment, and above the
     CHECK(bound <= least);
     met += bound == least ? 1 : 0;
     const std::vector<double> real(in.weights.begin(), in.weights.end());
-    CHECK(capped_makespan_lower_bound(real, limit, in.bins) <= static_cast<double>(least) * (1.0 + 1e-12));
+    CHECK(makespan_lower_bound(real, in.bins, limit) <= static_cast<double>(least) * (1.0 + 1e-12));
   }
   CHECK(raised > 40);
   CHECK(met > 40);
   // The bin of the first has to take 5 more: at least a seventh of the item that weighs least for its size.
   const std::vector<std::int64_t> weights{900, 40, 30, 30}, sizes{90, 40, 35, 30};
-  CHECK(capped_makespan_lower_bound(weights, {sizes, 100}, 2) == 900 + 5);
+  CHECK(makespan_lower_bound(weights, 2, {sizes, 100}) == 900 + 5);
 }
 
 TEST_CASE("the capped search finds the least makespan of small cases, or proves that there is none") {
@@ -252,4 +252,14 @@ TEST_CASE("packing under a size limit refuses what does not fit together") {
                     Catch::Contains("item 1 into bin 2"));
   CHECK_THROWS_WITH(capped_search(weights, {sizes, 4}, 2, {.start = heavy}),
                     Catch::Contains("bin 0 holds 7"));
+}
+
+TEST_CASE("a tight limit fills the heaviest item's bin") {
+  // Both bins are full: beside the item of 6 stand 4 of the others' 14 tokens, at their 1 each.
+  const std::vector<double> weights{36.0, 1.0, 1.0, 2.0};
+  const std::vector<std::int64_t> sizes{6, 4, 4, 6};
+  CHECK(makespan_lower_bound(weights, 2) == 36.0);
+  CHECK(makespan_lower_bound(weights, 2, {sizes, 10}) == 37.0);
+  CHECK(makespan_lower_bound(weights, 2, {}) == 36.0);
+  CHECK_THROWS_WITH(makespan_lower_bound(weights, 2, {sizes, 5}), Catch::Contains("item 0 is 6"));
 }

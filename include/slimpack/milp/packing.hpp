@@ -15,8 +15,8 @@
 #include "slimpack/milp/model.hpp"
 #include "slimpack/milp/result.hpp"
 #include "slimpack/partition/assignment.hpp"
+#include "slimpack/partition/capped_bound.hpp"
 #include "slimpack/partition/exact.hpp"
-#include "slimpack/partition/limited_bound.hpp"
 #include "slimpack/partition/local_search.hpp"
 
 namespace slimpack {

@@ -54,62 +54,6 @@ template <WeightRange R>
   return std::max(bound, std::accumulate(begin, end, W{}));
 }
 
-/// The same for bins of limited size. Any j bins hold at least what the sizes exceed the room in the others
-/// by. Those with the j heaviest items hold these and, up to that size, no less than the items that weigh
-/// least for their size, one of them in part; the fullest of them holds a j-th of it. Never below
-/// `makespan_lower_bound`.
-/// @param limit sizes of the items, and what every bin may hold.
-/// @throws InvalidInput as `makespan_lower_bound`, or if sizes do not fit the items or the capacity.
-/// Complexity: O(n log n + n bins). A floating-point bound holds up to the rounding of its sums.
-template <WeightRange R>
-[[nodiscard]] auto capped_makespan_lower_bound(const R& weights, const SizeLimit& limit, std::size_t bins) {
-  using W = std::ranges::range_value_t<R>;
-  const std::span<const W> span(weights);
-  W bound = makespan_lower_bound(span, bins);
-  detail::check_limit(limit, span.size());
-  if (limit.sizes.empty()) return bound;
-  std::vector<detail::WeighedItem<W>> heavy;
-  detail::sort_falling(span, heavy);
-  std::vector<std::uint32_t> place(span.size());  // among the heaviest
-  std::vector<std::uint32_t> light;               // by weight for their size
-  std::int64_t total = 0;
-  for (std::size_t i = 0; i < span.size(); ++i) {
-    place[heavy[i].item] = static_cast<std::uint32_t>(i);
-    if (limit.sizes[i] > 0) light.push_back(static_cast<std::uint32_t>(i));
-    total += limit.sizes[i];
-  }
-  const auto density = [&](std::uint32_t i) {
-    return static_cast<double>(span[i]) / static_cast<double>(limit.sizes[i]);
-  };
-  std::stable_sort(light.begin(), light.end(), [&](auto a, auto b) { return density(a) < density(b); });
-  // Compared rather than summed up, so that the room of many large bins does not overflow.
-  const double room = static_cast<double>(limit.capacity) * static_cast<double>(bins);
-  if (static_cast<double>(total) > room) return bound;  // there is no assignment at all
-  W together{};
-  std::int64_t inside = 0;
-  for (std::size_t j = 1; j <= std::min(bins, span.size()); ++j) {
-    together += heavy[j - 1].weight;
-    inside += limit.sizes[heavy[j - 1].item];
-    const double elsewhere = static_cast<double>(limit.capacity) * static_cast<double>(bins - j);
-    double need = static_cast<double>(total) - elsewhere - static_cast<double>(inside);
-    double companions = 0.0;
-    for (std::size_t k = 0; k < light.size() && need > 0.0; ++k) {
-      if (place[light[k]] < j) continue;
-      const double taken = std::min(need, static_cast<double>(limit.sizes[light[k]]));
-      companions += density(light[k]) * taken;
-      need -= taken;
-    }
-    const double share = (static_cast<double>(together) + companions) / static_cast<double>(j);
-    if constexpr (std::integral<W>) {
-      // What rounding may have added is taken off before the share is rounded up.
-      bound = std::max(bound, static_cast<W>(std::ceil(share * (1.0 - 1e-12))));
-    } else {
-      bound = std::max(bound, static_cast<W>(share));
-    }
-  }
-  return bound;
-}
-
 /// What any packing needs at least, by Martello and Toth's L2 (1990, section 8.3). Items above half the
 /// capacity need a bin each. For every a up to half the capacity, those above capacity - a share theirs with
 /// nothing of a or more; what the items from a to half the capacity exceed the room beside the others needs

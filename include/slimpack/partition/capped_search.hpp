@@ -15,8 +15,8 @@
 #include "slimpack/core/error.hpp"
 #include "slimpack/core/solve.hpp"
 #include "slimpack/partition/assignment.hpp"
-#include "slimpack/partition/bounds.hpp"
 #include "slimpack/partition/branch_and_bound.hpp"
+#include "slimpack/partition/capped_bound.hpp"
 #include "slimpack/partition/capped_greedy.hpp"
 #include "slimpack/partition/companions.hpp"
 #include "slimpack/partition/exact.hpp"
@@ -87,7 +87,7 @@ class CappedSearch {
       : weights_(weights), limit_(limit), bins_(bins), options_(options) {}
 
   CappedSearchResult<W> run() {
-    result_.bound = capped_makespan_lower_bound(weights_, limit_, bins_);
+    result_.bound = makespan_lower_bound(weights_, bins_, limit_);
     if (packing_lower_bound(limit_.sizes, limit_.capacity) > bins_) {
       result_.status = SolveStatus::infeasible;
       return std::move(result_);

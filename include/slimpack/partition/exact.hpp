@@ -15,6 +15,7 @@
 #include "slimpack/partition/assignment.hpp"
 #include "slimpack/partition/bounds.hpp"
 #include "slimpack/partition/branch_and_bound.hpp"
+#include "slimpack/partition/capped_bound.hpp"
 #include "slimpack/partition/karmarkar_karp.hpp"
 #include "slimpack/partition/least_slack.hpp"
 #include "slimpack/partition/local_search.hpp"
@@ -95,6 +96,7 @@ template <WeightRange R, ItemWeight W = std::ranges::range_value_t<R>>
   detail::check_limit(options.limit, span.size());
   const bool limited = options.limit.capacity > 0 && !options.limit.sizes.empty();
   const SizeLimit limit = limited ? options.limit : SizeLimit{};
+  if (limited) result.bound = makespan_lower_bound(span, bins, limit);
   result.status = SolveStatus::infeasible;
   if (limited && packing_lower_bound(limit.sizes, limit.capacity) > bins) return result;
 

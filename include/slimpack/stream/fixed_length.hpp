@@ -13,7 +13,7 @@
 #include "slimpack/core/ids.hpp"
 #include "slimpack/core/packs.hpp"
 #include "slimpack/core/solve.hpp"
-#include "slimpack/partition/bounds.hpp"
+#include "slimpack/partition/capped_bound.hpp"
 #include "slimpack/partition/capped_greedy.hpp"
 #include "slimpack/partition/capped_search.hpp"
 #include "slimpack/stream/document.hpp"
@@ -72,7 +72,7 @@ inline std::vector<std::uint32_t> deal_pieces(std::span<const double> work, std:
     return std::move(answer.assignment.bin);
   }
   window.status = SolveStatus::feasible;
-  window.bound = capped_makespan_lower_bound(work, limit, bins);
+  window.bound = makespan_lower_bound(work, bins, limit);
   if (options.method == FixedLengthMethod::greedy) {
     if (auto bin = complete_greedy(work, limit, bins)) return std::move(*bin);
   }
