@@ -188,3 +188,54 @@ TEST_CASE("pack times are sums over slices plus a constant, for any kind of mode
     CHECK(transfer[0] == cost.transfer_seconds(1512, Pass::backward));
   }
 }
+
+TEST_CASE("an all-gather moves keys and values once forward and twice backward, and nothing hides it") {
+  for (const std::int32_t tp : {1, 8}) {
+    const Job on = job(tp, 4);
+    const CalibratedCost gather(on, {.exchange = ContextExchange::all_gather});
+    const Device& d = on.device;
+    const double bandwidth = tp == 1 ? d.intra_node.bandwidth : d.inter_node.bandwidth;
+    const double bytes = 2.0 * 2.0 * on.model.kv_heads * on.model.head_dim / tp * 3.0 / 4.0;
+    for (const Pass pass : {Pass::forward, Pass::backward}) {
+      for (const Tokens begin : {0, 3000}) {
+        CAPTURE(tp, begin);
+        const double keys = 7000.0 * (pass == Pass::forward ? 1.0 : 2.0);
+        CHECK(gather.slice_seconds(1, begin, 7000, pass) -
+                  gather.coefficients(1, pass).seconds(begin, 7000) ==
+              Approx(gather.layers()[1] * keys * bytes / bandwidth).epsilon(1e-9));
+      }
+    }
+  }
+  CHECK(CalibratedCost(job(), {.exchange = ContextExchange::all_gather})
+            .slice_seconds(0, 0, 99, Pass::forward) ==
+        CalibratedCost(job()).slice_seconds(0, 0, 99, Pass::forward));
+}
+
+TEST_CASE("attention and the rest add up to a slice's time, whatever is recomputed") {
+  for (const std::int32_t cp : {1, 4}) {
+    const CalibratedCost plain(job(2, cp));
+    std::vector<std::int32_t> recompute(plain.stages(), 0);
+    recompute[3] = 2;
+    for (const CalibratedCost& cost : {plain, plain.with_recompute(recompute)}) {
+      const double pairs = twice_causal_pairs(100, 9000);
+      const double forward = plain.coefficients(3, Pass::forward).per_twice_pair / plain.layers()[3] * pairs;
+      const double backward =
+          plain.coefficients(3, Pass::backward).per_twice_pair / plain.layers()[3] * pairs;
+      for (const Pass pass : {Pass::forward, Pass::backward}) {
+        CHECK(cost.other_seconds(3, 100, 9000, pass) + cost.attention_seconds(3, pass, forward, backward) ==
+              Approx(cost.slice_seconds(3, 100, 9000, pass)).epsilon(1e-12));
+      }
+    }
+  }
+}
+
+TEST_CASE("gathered keys and values, and backward their gradients, are held while a pack runs") {
+  const TransformerMemory without(job(2, 4)), with(job(2, 4), {.gathers_keys = true});
+  const double bytes = 3000.0 * 3.0 / 4.0 * kv_bytes_per_token(job().model, 2);
+  for (const std::size_t stage : {0, 7}) {
+    CHECK(with.workspace_bytes(stage, Pass::forward, 3000, 0) ==
+          Approx(without.workspace_bytes(stage, Pass::forward, 3000, 0) + bytes));
+    CHECK(with.workspace_bytes(stage, Pass::backward, 3000, 1) ==
+          Approx(without.workspace_bytes(stage, Pass::backward, 3000, 1) + 2 * bytes));
+  }
+}

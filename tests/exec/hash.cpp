@@ -61,6 +61,7 @@ std::vector<Change> changes_that_matter() {
        }},
       {"a further sample", [](Plan& p) { p.tokens.push_back(1); }},
       {"a deferred sample", [](Plan& p) { p.deferred.push_back(0); }},
+      {"document ids", [](Plan& p) { p.document_ids.assign(p.tokens.size(), 0); }},
       {"a pipeline's id", [](Plan& p) { p.pipelines[1].id = 5; }},
       {"tp", [](Plan& p) { ++p.pipelines[0].tp; }},
       {"cp", [](Plan& p) { ++p.pipelines[0].cp; }},

@@ -13,6 +13,9 @@ TEST_CASE("presets are valid and as large as their names say") {
   CHECK(parameters(transformer_preset("llama-7b")) == Approx(6.74e9).epsilon(0.01));
   CHECK(parameters(transformer_preset("llama-13b")) == Approx(13.0e9).epsilon(0.01));
   CHECK(parameters(transformer_preset("llama-70b")) == Approx(68.7e9).epsilon(0.02));
+  CHECK(parameters(transformer_preset("wlb-550m")) == Approx(0.66e9).epsilon(0.02));
+  CHECK(parameters(transformer_preset("wlb-30b")) == Approx(30e9).epsilon(0.02));
+  CHECK(parameters(transformer_preset("wlb-70b")) == Approx(68.5e9).epsilon(0.02));
   CHECK(parameters(transformer_preset("llama-150b")) == Approx(150e9).epsilon(0.05));
   CHECK_THROWS_WITH(transformer_preset("llama-9b"),
                     Catch::Contains("unknown model 'llama-9b'") && Catch::Contains("llama-13b"));

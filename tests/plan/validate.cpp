@@ -340,6 +340,11 @@ TEST_CASE("shapes, ids and values are checked before the rules", "[validate]") {
          for (std::size_t k = 0; k < 3; ++k) p.forward.per_document.add_row(k == 1 ? 2 : 0, 1);
        },
        "forward[1].per_document_slices[1] is 1; expected ascending places below 3"},
+      {[](Plan& p) { p.document_ids = {4}; }, "document_ids has 1 entries; expected one for each of the 2"},
+      {[](Plan& p) {
+         p.document_ids = {4, 4};
+       },
+       "document_ids holds 4 twice; expected distinct ids"},
       {[](Plan& p) { p.backward.recompute_layers = {}; },
        "backward: recompute_layers has 0 entries; expected 3"},
       {[](Plan& p) { p.forward.recompute_layers.add_row(2); },

@@ -18,6 +18,7 @@
 #include "slimpack/plan/validate.hpp"
 #include "slimpack/planners/megatron.hpp"
 #include "slimpack/planners/slimpack.hpp"
+#include "slimpack/planners/wlb.hpp"
 #include "tests/plan/sample_plan.hpp"
 
 using namespace slimpack;
@@ -38,6 +39,18 @@ Job job_on(double memory_bytes) {
   return job;
 }
 
+/// A batch of which some documents wait.
+Plan wlb_plan() {
+  Job job = job_on(80e9);
+  job.layout.cp = 2;
+  WlbOptions options{.context = 120000};
+  options.stream.thresholds = {100000};
+  auto planner = wlb_planner(job, options);
+  std::vector<Document> documents;
+  for (const Tokens length : lengths_with_outlier()) documents.push_back({100 - documents.size(), length});
+  return planner.push(documents);
+}
+
 /// Plans by name. Those of the planners first, then small ones made by hand.
 std::vector<std::pair<std::string, Plan>> plans() {
   const std::vector<Tokens> lengths = lengths_with_outlier();
@@ -49,6 +62,7 @@ std::vector<std::pair<std::string, Plan>> plans() {
   all.emplace_back("slimpack-symmetric", plan_slimpack(lengths, job_on(roomy), {.asymmetric = false}));
   all.emplace_back("megatron", plan_megatron(lengths, job_on(roomy)));
   all.emplace_back("megatron-tight", plan_megatron(lengths, job_on(tight)));
+  all.emplace_back("wlb", wlb_plan());
   for (std::uint64_t seed = 1; seed <= 8; ++seed) {
     const testing::SamplePlanOptions options{.seed = seed,
                                              .samples = 3,

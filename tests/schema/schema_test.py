@@ -26,7 +26,7 @@ REPLACEMENTS = [None, True, -1, 0, 0.5, 2**31, 2**32, 2**63, "text", "F0", "both
 # What a schema can't say: rules between fields, and the end of the numbers of packs in tasks.
 BETWEEN_FIELDS = ("one of each for every stage", ", the pack's place")
 # The reader takes null in an optional field as if it were left out; files should leave it out.
-OPTIONAL = ("notes", "recompute_layers", "per_document_slices")
+OPTIONAL = ("notes", "document_ids", "recompute_layers", "per_document_slices")
 
 failures = 0
 
@@ -78,7 +78,8 @@ def small_changes(plan):
 BROKEN = [
     ("tokens", GONE), ("version", 2), ("version", True), ("format", "other"), ("planner", 3),
     ("tokens 0", 0), ("tokens 0", -1), ("tokens 0", 1.5), ("tokens 0", "12"), ("tokens 0", 2**63),
-    ("deferred", [0, 0]), ("deferred", [-1]), ("deferred", [2**32]), ("notes", [1]), ("notes", "text"),
+    ("deferred", [0, 0]), ("deferred", [-1]), ("deferred", [2**32]), ("document_ids", [0, 0]), ("document_ids", [-1]),
+    ("document_ids", [2**64]), ("notes", [1]), ("notes", "text"),
     ("model layers", 0), ("model vocab", GONE), ("model heads", 2.5), ("device", {}), ("device peak_flops", -1),
     ("device peak_flops", "fast"), ("device gemm_efficiency", 1.01), ("device attention_forward", -0.1),
     ("device intra_node_latency", -1e-6), ("device devices_per_node", 0.5), ("pipelines", []),
@@ -121,6 +122,7 @@ def check_kinds(plans):
         "merged packs": any(len(pack["pipelines"]) > 1 for pack in packs),
         "planners' sharded packs": any("sharding" in pack for plan in from_planners for pack in plan["forward"]),
         "all shardings": {"per_sequence", "per_document", "mixed"} <= {pack.get("sharding") for pack in packs},
+        "document ids": any(plan.get("document_ids") for plan in plans.values()),
         "deferred samples": any(plan["deferred"] for plan in plans.values()),
         "weight gradients": any(
             task[0] == "W" for plan in plans.values() for task in plan["pipelines"][0]["order"][0]

@@ -214,6 +214,14 @@ class AttentionKernel {
     return {table_.launch_seconds, table_.launch_seconds};
   }
 
+  /// Seconds per unit of `twice_causal_pairs` at the table's best rate: no chunk takes less. O(table).
+  [[nodiscard]] AttentionSeconds least_seconds_per_twice_pair() const {
+    const auto of = [](const AttentionRates& rates, double flops) {
+      return flops / *std::max_element(rates.flops_per_second.begin(), rates.flops_per_second.end());
+    };
+    return {of(table_.forward, flops_forward_), of(table_.backward, flops_backward_)};
+  }
+
  private:
   AttentionTable table_;
   double flops_forward_ = 0.0, flops_backward_ = 0.0;  // per unit of twice_causal_pairs
@@ -236,6 +244,9 @@ class ProfiledAttention {
     return {of(forward_), of(backward_)};
   }
   [[nodiscard]] AttentionSeconds launch_seconds() const { return {}; }  // `per_pack` is of the whole layer
+  [[nodiscard]] AttentionSeconds least_seconds_per_twice_pair() const {
+    return {forward_.per_twice_pair, backward_.per_twice_pair};
+  }
 
  private:
   PackRates forward_, backward_;

@@ -28,8 +28,8 @@ struct CalibratedOptions {
 
 /// Analytic model of time (SlimPack, section 5.1): FLOPs over achieved rates, separately for dense products
 /// and attention and for each pass; memory-bound operators; the output head on the last stage; tensor- and
-/// context-parallel communication; recomputation of whole layers. A CostModel; without context parallelism
-/// also a QuadraticCostModel.
+/// context-parallel communication; recomputation of whole layers. A CostModel and a SeparableCostModel;
+/// without context parallelism also a QuadraticCostModel.
 class CalibratedCost {
  public:
   /// @throws InvalidInput if the job or an option is impossible.
@@ -67,6 +67,21 @@ class CalibratedCost {
       seconds[s] += coefficients(s, pass).seconds(begin, end);
       if (job_.layout.cp > 1) seconds[s] += layers_[s] * exchange + recompute_[s] * again;
     }
+  }
+
+  /// `slice_seconds` without attention: dense products, memory-bound operators and communication (Wl of
+  /// WLB-LLM's Eq. 2).
+  [[nodiscard]] double other_seconds(std::size_t stage, Tokens begin, Tokens end, Pass pass) const {
+    return slice_seconds(stage, begin, end, pass) -
+           coefficients(stage, pass).per_twice_pair * twice_causal_pairs(begin, end);
+  }
+
+  /// Attention of a stage whose layers' kernel takes `forward` and `backward` seconds for one layer; the
+  /// backward pass runs the layers that are recomputed forward again.
+  [[nodiscard]] double attention_seconds(std::size_t stage, Pass pass, double forward,
+                                         double backward) const {
+    if (pass == Pass::forward) return layers_[stage] * forward;
+    return layers_[stage] * backward + recompute_[stage] * forward;
   }
 
   [[nodiscard]] double pack_seconds(std::size_t, Pass) const { return job_.device.pack_overhead; }

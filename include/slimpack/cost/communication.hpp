@@ -15,7 +15,8 @@ inline constexpr double bytes_per_bf16 = 2.0;
 enum class ContextExchange : std::uint8_t {
   ring,      ///< keys and values travel round the ring, hidden behind attention as far as it lasts
   ulysses,   ///< all-to-all from sequence shards to head shards and back
-  cheapest,  ///< whichever of the two takes less time for the slice
+  cheapest,  ///< whichever of these two takes less time for the slice
+  all_gather,  ///< keys and values of all ranks are gathered first, and nothing is hidden (WLB-LLM, section 2.1)
 };
 
 /// Link that `ranks` neighbouring devices share: within a node as long as they fit into one.
@@ -57,18 +58,21 @@ enum class ContextExchange : std::uint8_t {
 struct ContextParallelRates {
   double ring_per_key = 0.0;       ///< seconds per token of the prefix and the slice, before hiding
   double ulysses_per_query = 0.0;  ///< seconds per token of the slice
+  double gather_per_key = 0.0;     ///< seconds per token of the prefix and the slice, none hidden
 
   /// Seconds added to a slice `[begin, end)` whose attention takes `attention_seconds` on each rank: what the
-  /// ring can't hide behind attention, or the all-to-all, whichever is less.
+  /// ring can't hide behind attention, the all-to-all, or the all-gather, whichever is allowed and least.
   [[nodiscard]] double seconds(Tokens begin, Tokens end, double attention_seconds) const {
     const double ring = std::max(0.0, ring_per_key * static_cast<double>(end) - attention_seconds);
-    return std::min(ring, ulysses_per_query * static_cast<double>(end - begin));
+    const double hidden = std::min(ring, ulysses_per_query * static_cast<double>(end - begin));
+    return std::min(hidden, gather_per_key * static_cast<double>(end));
   }
 };
 
 /// The ring moves keys and values of the whole prefix (in the backward pass their gradients too); Ulysses
-/// moves queries, keys, values and outputs of the slice's own tokens. An exchange that is not allowed costs
-/// infinity.
+/// moves queries, keys, values and outputs of the slice's own tokens; the all-gather moves what the ring does:
+/// forward the keys and values, backward these again and their gradients, reduced and scattered. An exchange
+/// that is not allowed costs infinity.
 [[nodiscard]] inline ContextParallelRates context_parallel_rates(const Job& job, ContextExchange exchange,
                                                                  Pass pass) {
   const std::int32_t tp = job.layout.tp, cp = job.layout.cp;
@@ -79,9 +83,11 @@ struct ContextParallelRates {
   const double scale = passes * others / group_link(job.device, std::int64_t{tp} * cp).bandwidth;
   const double per_token =
       bytes_per_bf16 * 2.0 * job.model.head_dim * (job.model.heads + job.model.kv_heads) / tp;
-  return {exchange == ContextExchange::ulysses ? never : scale * kv_bytes_per_token(job.model, tp),
-          exchange == ContextExchange::ring || !ulysses_possible(job.model, tp, cp) ? never
-                                                                                    : scale * per_token / cp};
+  const double per_key = scale * kv_bytes_per_token(job.model, tp);
+  if (exchange == ContextExchange::all_gather) return {never, never, per_key};
+  const bool by_heads = exchange != ContextExchange::ring && ulysses_possible(job.model, tp, cp);
+  return {exchange == ContextExchange::ulysses ? never : per_key, by_heads ? scale * per_token / cp : never,
+          never};
 }
 
 }  // namespace slimpack

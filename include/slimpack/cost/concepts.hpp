@@ -42,6 +42,18 @@ concept RecomputingCostModel = CostModel<M> && requires(const M& m, std::span<co
   { m.with_recompute(layers) } -> std::convertible_to<M>;
 };
 
+/// A cost model that can tell attention from the rest, so that the latency of a kernel can take its place.
+///
+/// - `other_seconds(stage, begin, end, pass)`: `slice_seconds` without attention.
+/// - `attention_seconds(stage, pass, forward, backward)`: all attention of a stage when the kernel takes so
+///   many seconds for one layer in each pass; linear in both.
+template <class M>
+concept SeparableCostModel = CostModel<M> &&
+    requires(const M& m, std::size_t stage, Tokens begin, Tokens end, Pass pass, double seconds) {
+  { m.other_seconds(stage, begin, end, pass) } -> std::convertible_to<double>;
+  { m.attention_seconds(stage, pass, seconds, seconds) } -> std::convertible_to<double>;
+};
+
 /// What a planner asks of a model of memory. Bytes are per device.
 ///
 /// - `capacity_bytes()`: what a device has.

@@ -43,8 +43,9 @@ class MeasuredCost {
     require_same_layers(profile, model);
     profile.model = model;
     profile_ = std::make_shared<const Profile>(std::move(profile));
-    require(options.exchange != ContextExchange::cheapest,
-            "the exchange is cheapest; expected ring or ulysses, as the back end has one way");
+    require(options.exchange == ContextExchange::ring || options.exchange == ContextExchange::ulysses,
+            "the exchange is ", options.exchange == ContextExchange::cheapest ? "cheapest" : "all-gather",
+            "; expected ring or ulysses, as the back end has one way");
     require(options.replicas > 0, "replicas is ", options.replicas, "; expected a positive number");
     require(!layers_.empty(), "there are no stages; expected at least one");
     std::int64_t sum = 0;

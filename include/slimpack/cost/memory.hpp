@@ -18,6 +18,9 @@ struct MemoryOptions {
   double offload = 0.0;             ///< share of the activations kept in host memory, [0, 1]
   Tokens head_chunk_tokens = 4096;  ///< tokens whose logits exist at a time
   double kv_gradient_element_bytes = 2.0;  ///< bf16 accumulation; 4 for fp32
+  /// Whether context-parallel ranks gather keys and values of whole packs, one layer's at a time
+  /// (`ContextExchange::all_gather`).
+  bool gathers_keys = false;
 };
 
 /// Analytic memory of a stage's device: bf16 parameters, fp32 gradients, Adam's fp32 copy and two moments;
@@ -66,7 +69,8 @@ class TransformerMemory {
   }
 
   /// While a pack runs: one layer's working set (a recomputed layer's activations in the backward pass),
-  /// two layers in transit to host memory when offloading, and the logits of one chunk on the last stage.
+  /// two layers in transit to host memory when offloading, other ranks' keys and values (and their gradients)
+  /// when these are gathered, and the logits of one chunk on the last stage.
   [[nodiscard]] double workspace_bytes(std::size_t stage, Pass pass, Tokens tokens,
                                        int recompute_layers) const {
     const double n = static_cast<double>(tokens);
@@ -75,6 +79,10 @@ class TransformerMemory {
     double bytes = n * (2.0 * hidden + width);
     if (pass != Pass::forward && recompute_layers > 0) bytes += n * full_layer_bytes();
     if (options_.offload > 0) bytes += 2.0 * n * options_.offload * full_layer_bytes();
+    if (options_.gathers_keys) {
+      const double others = 1.0 - 1.0 / job_.layout.cp, gradients = pass == Pass::forward ? 1.0 : 2.0;
+      bytes += n * others * gradients * kv_bytes_per_token(job_.model, job_.layout.tp);
+    }
     if (stage + 1 == layers_.size()) {
       const double own = n / job_.layout.cp;
       const double chunk = std::min(own, static_cast<double>(options_.head_chunk_tokens));

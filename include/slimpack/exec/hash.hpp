@@ -47,7 +47,7 @@ inline void add_pipeline(const PipelinePlan& pipeline, WordHash& hash) {
 
 }  // namespace detail
 
-/// Hash of all that decides what ranks compute and exchange: lengths and deferred samples, packs with their
+/// Hash of all that decides what ranks compute and exchange: lengths and deferred samples, document ids, packs with their
 /// slices, pipelines, sharding with the slices by themselves, recomputed layers, the stages' layers and orders, the model's sizes. Not of
 /// what only describes: planner, names, device, durations, FLOPs, notes, the step's figures. The same on every
 /// platform. Two plans of the same shape that differ in one number have different hashes; any others are equal
@@ -63,6 +63,7 @@ inline void add_pipeline(const PipelinePlan& pipeline, WordHash& hash) {
   }
   hash.add_all(std::span(plan.tokens));
   hash.add_all(std::span(plan.deferred));
+  if (!plan.document_ids.empty()) hash.add_all(std::span(plan.document_ids));
   hash.add(plan.pipelines.size());
   for (const PipelinePlan& pipeline : plan.pipelines) detail::add_pipeline(pipeline, hash);
   detail::add_pass(plan.forward, hash);

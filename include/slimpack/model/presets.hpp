@@ -26,7 +26,9 @@ const T& find_preset(std::span<const T> presets, std::string_view kind, std::str
 }  // namespace detail
 
 /// The papers' models. 7B to 150B: SlimPack, Table 3 (32,000 words). 32B: Hydraulis, section 8.1 (LLaMA).
-/// InfiniPipe's GPT sizes and WLB-LLM's 7B coincide with 7B and 13B; its other sizes are not published.
+/// InfiniPipe's GPT sizes and WLB-LLM's 7B coincide with 7B and 13B. WLB-LLM's other sizes (Table 1) are said to
+/// scale LLaMA2-7B's layers and width in proportion, without figures; `wlb-…` are ours by that rule, such that
+/// the table's tensor parallelism divides the heads: 0.54B (without embeddings), 30B and 68B parameters.
 /// `tiny` is for trying plans out on a CPU.
 [[nodiscard]] inline std::span<const Transformer> transformer_presets() {
   static const std::array presets{
@@ -35,6 +37,9 @@ const T& find_preset(std::span<const T> presets, std::string_view kind, std::str
       Transformer{"llama-32b", 60, 6656, 52, 52, 128, 17920, 32000},
       Transformer{"llama-70b", 80, 8192, 64, 8, 128, 28672, 32000},
       Transformer{"llama-150b", 96, 12288, 96, 8, 128, 32768, 32000},
+      Transformer{"wlb-550m", 14, 1792, 14, 14, 128, 4816, 32000},
+      Transformer{"wlb-30b", 48, 7168, 56, 56, 128, 19264, 32000},
+      Transformer{"wlb-70b", 84, 8192, 64, 64, 128, 22016, 32000},
       Transformer{"tiny", 4, 128, 4, 2, 32, 384, 512},
   };
   return presets;

@@ -168,6 +168,7 @@ inline Plan read_plan(const JsonPlace& place) {
   plan.device = read_device(place["device"]);
   plan.tokens = read_integers<Tokens>(place["tokens"], 1);
   plan.deferred = read_integers<SampleId>(place["deferred"], 0);
+  if (place.has("document_ids")) plan.document_ids = read_integers<std::uint64_t>(place["document_ids"], 0);
   const JsonPlace pipelines = place["pipelines"];
   for (std::size_t p = 0; p < pipelines.size(); ++p) plan.pipelines.push_back(read_pipeline(pipelines[p]));
   read_packs(place["forward"], false, plan.forward);

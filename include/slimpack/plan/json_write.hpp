@@ -206,6 +206,10 @@ inline void write_step(const StepPlan& step, JsonText& json) {
   json.list(plan.tokens);
   json.key("deferred");
   json.list(plan.deferred);
+  if (!plan.document_ids.empty()) {
+    json.key("document_ids");
+    json.list(plan.document_ids);
+  }
   detail::write_pipelines(plan, json);
   detail::write_packs("forward", plan.forward, false, json);
   detail::write_packs("backward", plan.backward, true, json);

@@ -106,6 +106,8 @@ struct Plan {
   Device device;
   std::vector<Tokens> tokens;      ///< length of every sample; a sample's id is its index here
   std::vector<SampleId> deferred;  ///< held back for a later iteration
+  /// Of every sample, the id that the document has in the training data; empty where nobody gave ids.
+  std::vector<std::uint64_t> document_ids;
   std::vector<PipelinePlan> pipelines;
   PassPlan forward;
   PassPlan backward;

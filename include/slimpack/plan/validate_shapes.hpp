@@ -113,11 +113,23 @@ inline void check_deferred(const Plan& plan, Violations& found) {
   }
 }
 
+inline void check_document_ids(const Plan& plan, Violations& found) {
+  if (plan.document_ids.empty()) return;
+  found.expect(plan.document_ids.size() == plan.tokens.size(), "document_ids has ", plan.document_ids.size(),
+               " entries; expected one for each of the ", plan.tokens.size(), " samples, or none at all");
+  std::vector<std::uint64_t> ids = plan.document_ids;
+  std::sort(ids.begin(), ids.end());
+  const auto twice = std::adjacent_find(ids.begin(), ids.end());
+  found.expect(twice == ids.end(), "document_ids holds ", twice == ids.end() ? 0 : *twice,
+               " twice; expected distinct ids");
+}
+
 /// Lists have one entry per pack or stage, ids exist, slices lie within their samples.
 inline void check_shapes(const Plan& plan, Violations& found) {
   check_pipelines(plan, found);
   for (const Pass pass : {Pass::forward, Pass::backward}) check_packs(plan, pass, found);
   check_deferred(plan, found);
+  check_document_ids(plan, found);
 }
 
 }  // namespace slimpack::detail

@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
-#include <numeric>
 #include <span>
 #include <utility>
 #include <vector>
@@ -14,6 +13,7 @@
 #include "slimpack/cost/memory.hpp"
 #include "slimpack/partition/packing.hpp"
 #include "slimpack/planners/assemble.hpp"
+#include "slimpack/planners/one_f_one_b.hpp"
 #include "slimpack/schedule/lower_bound.hpp"
 
 namespace slimpack {
@@ -41,8 +41,9 @@ class MegatronSetting {
   /// packs of `context` tokens fits; -1 if nothing helps.
   [[nodiscard]] std::int32_t recompute_for(Tokens context, std::size_t packs) const {
     const std::int32_t most = RecomputingCostModel<C> ? layers_.front() : 0;
+    const double tokens = static_cast<double>(context) / static_cast<double>(share_);
     for (std::int32_t r = 0; r <= most; ++r) {
-      if (fits(r, context, packs)) return r;
+      if (full_pipeline_fits(memory_, layers_, r, tokens, packs)) return r;
     }
     return -1;
   }
@@ -50,30 +51,16 @@ class MegatronSetting {
   /// Packs dealt in turn to `pipelines` pipelines, each in 1F1B order.
   [[nodiscard]] std::vector<GroupSchedule> schedule(std::span<const Packs> packs,
                                                     std::int32_t recompute) const {
-    std::vector<std::int32_t> again;
-    for (const std::int32_t layers : layers_) again.push_back(std::min(layers, recompute));
+    const std::vector<std::int32_t> again = uniform_recompute(layers_, recompute);
     const C cost = priced(again);
     GroupMakespan makespan;
     std::vector<GroupSchedule> schedules;
     for (const Packs& own : packs) {
-      GroupSchedule one;
+      GroupSchedule one = order_one_f_one_b(own, lengths_, static_cast<double>(share_), layers_.size());
       one.recompute = again;
-      one.forward = {own};
-      one.backward = {own};
-      one.times.resize(1);
-      one.flow.resize(1);
       PipelineTimes& times = one.times[0];
       append_pack_times(own, cost, Pass::forward, times.forward.seconds, times.forward.transfer);
       append_pack_times(own, cost, Pass::backward, times.backward.seconds, times.backward.transfer);
-      TokenFlow& flow = one.flow[0];
-      flow.clear();
-      const double share = static_cast<double>(share_);
-      append_token_sums(own, share, flow.forward);
-      append_token_sums(own, share, flow.backward);
-      append_started_sums(own, lengths_, share, flow.started);
-      std::vector<std::uint32_t> required(own.size());
-      std::iota(required.begin(), required.end(), std::uint32_t{1});
-      packflow_leads(required, own.size(), layers_.size(), times.leads);
       one.seconds = makespan(one.times, layers_.size(), 0, 0);
       schedules.push_back(std::move(one));
     }
@@ -81,19 +68,6 @@ class MegatronSetting {
   }
 
  private:
-  [[nodiscard]] bool fits(std::int32_t recompute, Tokens context, std::size_t packs) const {
-    const double tokens = static_cast<double>(context) / static_cast<double>(share_);
-    for (std::size_t s = 0; s < layers_.size(); ++s) {
-      const std::int32_t r = std::min(recompute, layers_[s]);
-      const double live = static_cast<double>(std::min(packs, layers_.size() - s)) * tokens;
-      const double workspace = memory_.workspace_bytes(s, Pass::backward, static_cast<Tokens>(tokens + 1), r);
-      const double bytes = memory_.static_bytes(s) + live * memory_.activation_bytes(s, r) +
-                           tokens * memory_.kv_gradient_bytes(s) + workspace;
-      if (bytes > memory_.capacity_bytes()) return false;
-    }
-    return true;
-  }
-
   [[nodiscard]] C priced(std::span<const std::int32_t> recompute) const {
     C cost = cost_;
     if constexpr (RecomputingCostModel<C>) cost = cost.with_recompute(recompute);

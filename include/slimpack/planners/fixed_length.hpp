@@ -1,0 +1,155 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "slimpack/cost/attention_tables.hpp"
+#include "slimpack/cost/calibrated.hpp"
+#include "slimpack/cost/memory.hpp"
+#include "slimpack/planners/documents.hpp"
+#include "slimpack/stream/fixed_length.hpp"
+#include "slimpack/stream/sequences.hpp"
+
+namespace slimpack {
+
+struct Plain4dOptions {
+  Tokens context = 0;  ///< tokens that a sequence holds at most; 0 = the longest sample
+};
+
+/// Plain-4D (WLB-LLM, section 6.1): whole documents in their order into sequences of `context` tokens, these in
+/// turn to the replicas, per-sequence sharding, 1F1B.
+/// @throws InvalidInput if the batch is empty, a sample is not positive or longer than the context, or as
+/// `MicroBatchPlanner::plan`. Complexity: as of `MicroBatchPlanner::plan`.
+template <CostModel C, MemoryModel M, AttentionModel A>
+[[nodiscard]] Plan plan_plain_4d(std::span<const Tokens> lengths, const Job& job, const C& cost,
+                                 const M& memory, const A& attention, const Plain4dOptions& options = {}) {
+  validate_batch(lengths, 1);
+  const Tokens longest = *std::max_element(lengths.begin(), lengths.end());
+  const Tokens context = options.context > 0 ? options.context : longest;
+  const Packs sequences = fill_sequences(lengths, context).sequences;
+  MicroBatchPlanner<C, M, A> planner(
+      job, cost, memory, attention,
+      {ShardingPolicy::per_sequence, ReplicaDealing::in_turn, MicroBatchOrder::as_given});
+  return planner.plan("plain-4d", lengths, sequences);
+}
+
+struct Fixed4dOptions {
+  Tokens context = 0;             ///< tokens that a sequence holds at most; 0 = the longest sample
+  std::size_t window = 1;         ///< global batches that are packed together
+  std::size_t micro_batches = 0;  ///< of an iteration; 0: as many as the window's batches need in their order
+};
+
+/// The plans of successive iterations, and how much packing over a window moved tokens.
+struct Fixed4dPlans {
+  std::vector<Plan> plans;                                 ///< one for each global batch
+  ShardingPolicy sharding = ShardingPolicy::per_sequence;  ///< of all of them
+  double mean_token_delay =
+      0.0;  ///< iterations that tokens come later than in their order; earlier ones are 0
+};
+
+namespace detail {
+
+/// Sequences of each batch by itself, filled up with empty ones to as many for every batch.
+inline Packs batch_sequences(std::span<const Tokens> lengths, std::span<const std::size_t> batches,
+                             Tokens context, std::int32_t replicas, std::size_t& micro_batches) {
+  std::vector<Packs> each;
+  std::size_t most = 0;
+  for (std::size_t b = 0; b + 1 < batches.size(); ++b) {
+    each.push_back(
+        fill_sequences(lengths.subspan(batches[b], batches[b + 1] - batches[b]), context).sequences);
+    most = std::max(most, each.back().size());
+  }
+  const auto dp = static_cast<std::size_t>(replicas);
+  if (micro_batches == 0) micro_batches = (most + dp - 1) / dp * dp;
+  require(most <= micro_batches, "a global batch fills ", most, " sequences of ", context,
+          " tokens; expected at most the ", micro_batches, " micro-batches of an iteration");
+  Packs all;
+  for (std::size_t b = 0; b < each.size(); ++b) {
+    for (std::size_t k = 0; k < micro_batches; ++k) {
+      for (const Slice& slice : k < each[b].size() ? each[b][k] : std::span<const Slice>{})
+        all.add({slice.sample + static_cast<SampleId>(batches[b]), slice.begin, slice.end});
+      all.close();
+    }
+  }
+  return all;
+}
+
+}  // namespace detail
+
+/// Fixed-4D (WLB-LLM, sections 3.2 and 6.1) with one sharding for all: sequences of `context` tokens packed
+/// greedily by falling length over windows of global batches, 1F1B.
+/// @param lengths of all documents. @param batches where each global batch begins, and the end. Plans have the
+/// samples of their own iteration alone; `document_ids` has their places in `lengths`.
+/// @throws InvalidInput if a batch is empty, a document not positive or longer than the context, or as
+/// `MicroBatchPlanner::plan`. Complexity: as of `pack_fixed_length` and `MicroBatchPlanner::plan`.
+template <CostModel C, MemoryModel M, AttentionModel A>
+[[nodiscard]] Fixed4dPlans plan_fixed_4d_sharded(std::span<const Tokens> lengths,
+                                                 std::span<const std::size_t> batches, const Job& job,
+                                                 const C& cost, const M& memory, const A& attention,
+                                                 ShardingPolicy sharding,
+                                                 const Fixed4dOptions& options = {}) {
+  validate_batch(lengths, 1);
+  require(options.window > 0, "window is 0; expected at least one global batch");
+  require(batches.size() >= 2 && batches.front() == 0 && batches.back() == lengths.size() &&
+              std::adjacent_find(batches.begin(), batches.end(), std::greater_equal<>()) == batches.end(),
+          "the global batches do not divide the ", lengths.size(),
+          " documents; expected where each of them begins, and the end");
+  const Tokens longest = *std::max_element(lengths.begin(), lengths.end());
+  FixedLengthOptions packing{.context = options.context > 0 ? options.context : longest,
+                             .method = FixedLengthMethod::greedy};
+  MicroBatchPlanner<C, M, A> planner(job, cost, memory, attention,
+                                     {.sharding = sharding, .order = MicroBatchOrder::as_given});
+  std::vector<Document> documents;
+  for (std::size_t i = 0; i < lengths.size(); ++i) documents.push_back({i, lengths[i]});
+  const auto work = [&](Tokens length) { return planner.document_seconds(length); };
+  Fixed4dPlans out;
+  out.sharding = sharding;
+  double tokens = 0.0;
+  for (std::size_t b = 0; b + 1 < batches.size(); b += options.window) {
+    const auto own = batches.subspan(b, std::min(options.window, batches.size() - 1 - b) + 1);
+    packing.micro_batches = options.micro_batches;
+    std::vector<std::size_t> starts;
+    for (const std::size_t start : own) starts.push_back(start - own.front());
+    const auto count = own.back() - own.front();
+    const Packs sequences = detail::batch_sequences(lengths.subspan(own.front(), count), starts,
+                                                    packing.context, job.layout.dp, packing.micro_batches);
+    const FixedLengthWindow window =
+        pack_fixed_length(std::span(documents).subspan(own.front(), count), sequences, 0, sequences.size(),
+                          static_cast<std::int64_t>(b), packing, work);
+    for (const PackedIteration& iteration : window.iterations)
+      out.plans.push_back(plan_documents("fixed-4d", iteration, {}, planner));
+    const auto held = static_cast<double>(count_tokens(sequences.slices()));
+    tokens += held;
+    out.mean_token_delay += held * window.mean_token_delay;
+  }
+  out.mean_token_delay /= tokens;
+  return out;
+}
+
+/// Fixed-4D, its sharding per sequence or per document throughout, whichever makes all iterations together
+/// shorter; per sequence if they are equal. Parameters and errors as of `plan_fixed_4d_sharded`.
+template <CostModel C, MemoryModel M, AttentionModel A>
+[[nodiscard]] Fixed4dPlans plan_fixed_4d(std::span<const Tokens> lengths,
+                                         std::span<const std::size_t> batches, const Job& job, const C& cost,
+                                         const M& memory, const A& attention,
+                                         const Fixed4dOptions& options = {}) {
+  const auto seconds = [](const Fixed4dPlans& plans) {
+    double sum = 0.0;
+    for (const Plan& plan : plans.plans) sum += plan.step.seconds;
+    return sum;
+  };
+  const auto with = [&](ShardingPolicy sharding) {
+    return plan_fixed_4d_sharded(lengths, batches, job, cost, memory, attention, sharding, options);
+  };
+  Fixed4dPlans per_sequence = with(ShardingPolicy::per_sequence);
+  if (job.layout.cp == 1) return per_sequence;
+  Fixed4dPlans per_document = with(ShardingPolicy::per_document);
+  return seconds(per_document) < seconds(per_sequence) ? std::move(per_document) : std::move(per_sequence);
+}
+
+}  // namespace slimpack

@@ -1,0 +1,338 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <numeric>
+#include <span>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "slimpack/core/batch.hpp"
+#include "slimpack/cost/sharded_packs.hpp"
+#include "slimpack/partition/local_search.hpp"
+#include "slimpack/planners/assemble.hpp"
+#include "slimpack/planners/one_f_one_b.hpp"
+#include "slimpack/planners/pack_sharding.hpp"
+#include "slimpack/schedule/lower_bound.hpp"
+
+namespace slimpack {
+
+/// Which micro-batches each replica gets.
+enum class ReplicaDealing : std::uint8_t {
+  in_turn,   ///< as loaders deal them
+  balanced,  ///< equal counts, work as equal as swaps make it
+};
+
+/// In which order a replica runs its micro-batches.
+enum class MicroBatchOrder : std::uint8_t {
+  as_given,  ///< as the packing left them
+  fastest,   ///< of some orders, the one with the shortest step: light ones fill and drain a pipeline sooner
+};
+
+struct MicroBatchOptions {
+  ShardingPolicy sharding = ShardingPolicy::mixed;
+  ReplicaDealing dealing = ReplicaDealing::balanced;
+  MicroBatchOrder order = MicroBatchOrder::fastest;
+};
+
+namespace detail {
+
+/// Orders of a replica's packs worth a try, beside the one that they have: by falling duration, and the same
+/// with the lightest first or second lightest first. O(n log n).
+inline std::vector<std::vector<std::uint32_t>> pack_orders(std::span<const double> durations) {
+  std::vector<std::uint32_t> falling(durations.size());
+  std::iota(falling.begin(), falling.end(), std::uint32_t{0});
+  std::stable_sort(falling.begin(), falling.end(),
+                   [&](auto a, auto b) { return durations[a] > durations[b]; });
+  std::vector<std::vector<std::uint32_t>> orders{falling};
+  for (std::size_t back = 1; back <= 2 && back < falling.size(); ++back) {
+    orders.push_back(falling);
+    const auto moved = orders.back().end() - static_cast<std::ptrdiff_t>(back);
+    std::rotate(orders.back().begin(), moved, moved + 1);
+  }
+  return orders;
+}
+
+/// One pass of packs in another order. @param stages numbers per pack.
+inline PassTimes reordered(const PassTimes& times, std::span<const std::uint32_t> order, std::size_t stages) {
+  PassTimes out;
+  for (const std::uint32_t k : order) {
+    const auto row = times.seconds.begin() + static_cast<std::ptrdiff_t>(k * stages);
+    out.seconds.insert(out.seconds.end(), row, row + static_cast<std::ptrdiff_t>(stages));
+    out.transfer.push_back(times.transfer[k]);
+  }
+  return out;
+}
+
+/// Replica of each of `work.size()` micro-batches: equal counts, but for one. The heaviest are dealt back and
+/// forth, then swapped while that helps. O(n log n) and the local search.
+inline std::vector<std::uint32_t> deal_balanced(std::span<const double> work, std::size_t replicas) {
+  std::vector<std::uint32_t> order(work.size());
+  std::iota(order.begin(), order.end(), std::uint32_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](auto a, auto b) { return work[a] > work[b]; });
+  Assignment dealt{std::vector<std::uint32_t>(work.size()), std::vector<double>(replicas, 0.0)};
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    const std::size_t turn = i / replicas, at = i % replicas;
+    const std::size_t replica = turn % 2 == 0 ? at : replicas - 1 - at;
+    dealt.bin[order[i]] = static_cast<std::uint32_t>(replica);
+    dealt.load[replica] += work[order[i]];
+  }
+  improve_assignment(work, dealt, {.keep_counts = true});
+  return std::move(dealt.bin);
+}
+
+/// The packs that hold tokens. Those of fewer tokens than there are context-parallel ranks join the one of the
+/// others that has the fewest tokens.
+/// @throws InvalidInput if all together have fewer. O(slices + packs^2) at worst.
+inline Packs shardable_packs(const Packs& packs, std::int32_t cp) {
+  std::vector<std::vector<Slice>> kept;
+  std::vector<Slice> small;
+  for (std::size_t k = 0; k < packs.size(); ++k) {
+    std::vector<Slice> pack(packs[k].begin(), packs[k].end());
+    if (count_tokens(pack) >= cp) {
+      kept.push_back(std::move(pack));
+    } else {
+      small.insert(small.end(), pack.begin(), pack.end());
+    }
+  }
+  if (!small.empty()) {
+    if (kept.empty()) kept.emplace_back();
+    auto& least = *std::min_element(kept.begin(), kept.end(), [](const auto& a, const auto& b) {
+      return count_tokens(a) < count_tokens(b);
+    });
+    least.insert(least.end(), small.begin(), small.end());
+    require(count_tokens(least) >= cp, "cp is ", cp, "; expected at most the ", count_tokens(least),
+            " tokens of the iteration");
+  }
+  Packs out;
+  for (const auto& pack : kept) {
+    for (const Slice& slice : pack) out.add(slice);
+    out.close();
+  }
+  return out;
+}
+
+}  // namespace detail
+
+/// Plans iterations of whole documents in micro-batches on a 4D layout (tp, cp, pp, dp), as WLB-LLM and its
+/// baselines run them (sections 2.1 and 6.1): each replica runs its micro-batches in 1F1B order; those are
+/// sharded over the context-parallel ranks, of which the slowest one sets the pace; the least uniform
+/// recomputation that fits the replica's own micro-batches into memory. Keeps its memory between calls.
+template <CostModel C, MemoryModel M, AttentionModel A>
+class MicroBatchPlanner {
+ public:
+  /// @throws InvalidInput if the job is impossible or has no room for tokens.
+  MicroBatchPlanner(Job job, C cost, M memory, A attention, MicroBatchOptions options = {})
+      : job_(std::move(job)),
+        layers_(split_layers(job_.model.layers, job_.layout.pp)),
+        cost_(std::move(cost)),
+        memory_(std::move(memory)),
+        sharder_(std::move(attention), job_.layout.cp, options.sharding),
+        options_(options) {
+    validate(job_);
+    require_room(memory_, layers_.size());
+    require(cost_.stages() == layers_.size(), "the cost model has ", cost_.stages(),
+            " stages; expected pp = ", layers_.size());
+  }
+
+  [[nodiscard]] const Job& job() const { return job_; }
+  [[nodiscard]] const C& cost() const { return cost_; }
+  [[nodiscard]] const M& memory() const { return memory_; }
+  [[nodiscard]] const A& attention() const { return sharder_.attention(); }
+  [[nodiscard]] std::span<const std::int32_t> layers() const { return layers_; }
+
+  /// Seconds of a whole document over all stages, in both passes, its attention perfectly shared among the
+  /// context-parallel ranks (Wa + Wl of WLB-LLM's Eq. 2).
+  [[nodiscard]] double document_seconds(Tokens length) const {
+    double sum = 0.0;
+    if constexpr (SeparableCostModel<C>) {
+      const AttentionSeconds kernel = attention().chunk_seconds(0, length);
+      const double ranks = job_.layout.cp;
+      for (std::size_t s = 0; s < layers_.size(); ++s) {
+        for (const Pass pass : {Pass::forward, Pass::backward}) {
+          sum += cost_.other_seconds(s, 0, length, pass) +
+                 cost_.attention_seconds(s, pass, kernel.forward / ranks, kernel.backward / ranks);
+        }
+      }
+    } else {
+      for (const Pass pass : {Pass::forward, Pass::backward}) sum += pipeline_seconds(cost_, 0, length, pass);
+    }
+    return sum;
+  }
+
+  /// @param lengths of all samples. @param micro_batches slices of whole samples, none of them twice; the
+  /// others are deferred. Empty ones are left out, those with fewer tokens than ranks join others.
+  /// @throws InvalidInput if all tokens are fewer than the context-parallel ranks, a time is no duration, or a
+  /// replica's micro-batches do not fit into memory with all layers recomputed.
+  /// Complexity: O(slices * stages), sharding each micro-batch, and the local search that balances replicas.
+  [[nodiscard]] Plan plan(std::string_view planner, std::span<const Tokens> lengths,
+                          const Packs& micro_batches) {
+    const std::vector<Packs> replicas = deal(detail::shardable_packs(micro_batches, job_.layout.cp));
+    std::vector<std::uint8_t> trained(lengths.size(), 0);
+    std::vector<Tokens> trained_lengths;
+    for (const Slice& slice : micro_batches.slices()) {
+      trained[slice.sample] = 1;
+      trained_lengths.push_back(slice.size());
+    }
+    require_durations(cost_, trained_lengths);
+
+    std::vector<GroupSchedule> schedules;
+    std::vector<SampleGroup> groups;
+    PackSharding sharding;
+    for (const Packs& own : replicas) {
+      PackSharding here = sharder_(own);
+      schedules.push_back(schedule(own, here, lengths));
+      if (options_.order == MicroBatchOrder::fastest) reorder(own, lengths, here, schedules.back());
+      groups.push_back({.first = static_cast<PipelineId>(groups.size()), .merged = {}, .local = {{}}});
+      sharding.kind.insert(sharding.kind.end(), here.kind.begin(), here.kind.end());
+      for (std::size_t k = 0; k < own.size(); ++k) sharding.per_document.repeat_row(1, here.per_document[k]);
+    }
+    double sync = 0.0;
+    if constexpr (requires { cost_.sync_seconds(); }) sync = cost_.sync_seconds();
+    Plan plan = assemble_plan(planner, lengths, job_, groups, schedules, memory_, sync);
+    for (PassPlan* const pass : {&plan.forward, &plan.backward}) {
+      pass->sharding = sharding.kind;
+      if (!sharding.per_document.values().empty()) pass->per_document = sharding.per_document;
+    }
+    for (SampleId id = 0; id < lengths.size(); ++id) {
+      if (trained[id] == 0) plan.deferred.push_back(id);
+    }
+    state_lower_bound(lower_bound(trained_lengths), plan);
+    return plan;
+  }
+
+ private:
+  /// Every replica gets as many, where an empty one has a price: else a plan would hold tasks of no time.
+  [[nodiscard]] std::vector<Packs> deal(const Packs& packs) const {
+    const auto replicas = static_cast<std::size_t>(job_.layout.dp);
+    std::vector<std::uint32_t> replica(packs.size());
+    if (options_.dealing == ReplicaDealing::balanced && replicas > 1) {
+      std::vector<double> work(packs.size(), 0.0);
+      for (std::size_t k = 0; k < packs.size(); ++k) {
+        for (const Slice& slice : packs[k]) work[k] += document_seconds(slice.size());
+      }
+      replica = detail::deal_balanced(work, replicas);
+    } else {
+      for (std::size_t k = 0; k < packs.size(); ++k) replica[k] = static_cast<std::uint32_t>(k % replicas);
+    }
+    std::vector<Packs> dealt(replicas);
+    for (std::size_t k = 0; k < packs.size(); ++k) {
+      for (const Slice& slice : packs[k]) dealt[replica[k]].add(slice);
+      dealt[replica[k]].close();
+    }
+    bool priced = true;
+    for (std::size_t s = 0; s < layers_.size(); ++s)
+      priced =
+          priced && cost_.pack_seconds(s, Pass::forward) > 0 && cost_.pack_seconds(s, Pass::backward) > 0;
+    const std::size_t count = std::max<std::size_t>(1, (packs.size() + replicas - 1) / replicas);
+    for (Packs& own : dealt) {
+      while (priced && own.size() < count) own.close();
+    }
+    return dealt;
+  }
+
+  /// 1F1B with the least uniform recomputation that fits.
+  [[nodiscard]] GroupSchedule schedule(const Packs& own, const PackSharding& sharding,
+                                       std::span<const Tokens> lengths) {
+    GroupSchedule one = order_one_f_one_b(own, lengths, 1.0, layers_.size());
+    const MemberTokens tokens(one.flow[0]);
+    const auto fits = [&](std::int32_t recompute) {
+      one.recompute = uniform_recompute(layers_, recompute);
+      for (std::size_t s = 0; s < layers_.size(); ++s) {
+        if (stage_peak_bytes(one, 0, s, memory_, tokens) > memory_.capacity_bytes()) return false;
+      }
+      return true;
+    };
+    const std::int32_t most = RecomputingCostModel<C> ? layers_.front() : 0;
+    std::int32_t recompute = 0;
+    while (recompute <= most && !fits(recompute)) ++recompute;
+    require(recompute <= most, "micro-batches of up to ", tokens.most_forward, " tokens do not fit into ",
+            memory_.capacity_bytes() / 1e9, " GB per device with all layers recomputed; expected ",
+            "a shorter context, more context parallelism, more stages or more memory");
+    one.memory_bound = recompute > 0;
+    PipelineTimes& times = one.times[0];
+    const auto time = [&](const C& cost) {
+      append_sharded_pack_times(own, sharding.seconds, cost, Pass::forward, times.forward.seconds,
+                                times.forward.transfer);
+      append_sharded_pack_times(own, sharding.seconds, cost, Pass::backward, times.backward.seconds,
+                                times.backward.transfer);
+    };
+    if constexpr (RecomputingCostModel<C>) {
+      if (recompute > 0) {
+        time(cost_.with_recompute(one.recompute));
+      } else {
+        time(cost_);
+      }
+    } else {
+      time(cost_);
+    }
+    one.seconds = makespan_(one.times, layers_.size(), 0, 0);
+    return one;
+  }
+
+  /// Goes over to another order of the packs if that shortens the step.
+  void reorder(const Packs& own, std::span<const Tokens> lengths, PackSharding& sharding,
+               GroupSchedule& best) {
+    const std::size_t stages = layers_.size();
+    std::vector<double> durations(own.size(), 0.0);
+    for (std::size_t k = 0; k < own.size(); ++k) {
+      for (std::size_t s = 0; s < stages; ++s) {
+        durations[k] += best.times[0].forward.seconds[k * stages + s];
+        durations[k] += best.times[0].backward.seconds[k * stages + s];
+      }
+    }
+    double least = best.seconds;
+    std::vector<std::uint32_t> chosen;
+    PipelineTimes times = best.times[0];
+    for (const auto& order : detail::pack_orders(durations)) {
+      times.forward = detail::reordered(best.times[0].forward, order, stages);
+      times.backward = detail::reordered(best.times[0].backward, order, stages);
+      const double seconds = makespan_({&times, 1}, stages, 0, 0);
+      if (seconds >= least) continue;
+      least = seconds;
+      chosen = order;
+    }
+    if (chosen.empty()) return;
+    Packs packs;
+    PackSharding other;
+    for (const std::uint32_t k : chosen) {
+      for (const Slice& slice : own[k]) packs.add(slice);
+      packs.close();
+      other.kind.push_back(sharding.kind[k]);
+      other.seconds.push_back(sharding.seconds[k]);
+      other.per_document.repeat_row(1, sharding.per_document[k]);
+    }
+    GroupSchedule candidate = schedule(packs, other, lengths);
+    if (candidate.seconds >= best.seconds) return;  // its order may need more recomputation
+    best = std::move(candidate);
+    sharding = std::move(other);
+  }
+
+  /// Of any plan of the samples that are trained; attention at the kernel's best rate, as far as that is known.
+  [[nodiscard]] double lower_bound(std::span<const Tokens> lengths) const {
+    if (lengths.empty()) return 0.0;
+    const auto replicas = static_cast<std::size_t>(job_.layout.dp);
+    if constexpr (SeparableCostModel<C>) {
+      AttentionSeconds least;
+      if constexpr (requires { attention().least_seconds_per_twice_pair(); }) {
+        least = attention().least_seconds_per_twice_pair();
+        least = {least.forward / job_.layout.cp, least.backward / job_.layout.cp};
+      }
+      return step_lower_bound(lengths, replicas, LeastAttentionCost<C>(cost_, least)).seconds();
+    } else {
+      return step_lower_bound(lengths, replicas, cost_).seconds();
+    }
+  }
+
+  Job job_;
+  std::vector<std::int32_t> layers_;
+  C cost_;
+  M memory_;
+  PackSharder<A> sharder_;
+  MicroBatchOptions options_;
+  GroupMakespan makespan_;
+};
+
+}  // namespace slimpack

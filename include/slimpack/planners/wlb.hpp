@@ -1,0 +1,167 @@
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "slimpack/cost/attention_tables.hpp"
+#include "slimpack/cost/calibrated.hpp"
+#include "slimpack/cost/memory.hpp"
+#include "slimpack/planners/documents.hpp"
+#include "slimpack/stream/outlier_delay.hpp"
+
+namespace slimpack {
+
+struct WlbOptions {
+  Tokens context = 0;  ///< the context window: what L_max starts from
+  /// L_max is what memory holds with the least recomputation with which this many contexts fit into it.
+  double headroom = 2.0;
+  ShardingPolicy sharding = ShardingPolicy::mixed;
+  /// Beyond the paper: micro-batches in an order that makes the step shorter.
+  MicroBatchOrder order = MicroBatchOrder::fastest;
+  /// Of the stream. `micro_batches` = 0: pipeline stages times replicas (section 6.1). `max_tokens` = 0: from
+  /// memory.
+  OutlierDelayOptions stream = {.micro_batches = 0};
+};
+
+/// Micro-batches of an iteration whose global batches hold about so many tokens: as many contexts, a multiple of
+/// the replicas, and at least the stages times the replicas (WLB-LLM, section 6.1).
+[[nodiscard]] inline std::size_t default_micro_batches(double tokens, Tokens context, const Layout& layout) {
+  require(context > 0, "context is ", context, "; expected a positive number of tokens");
+  const auto replicas = static_cast<std::size_t>(layout.dp);
+  const auto sequences = static_cast<std::size_t>(std::ceil(tokens / static_cast<double>(context)));
+  return std::max((sequences + replicas - 1) / replicas, static_cast<std::size_t>(layout.pp)) * replicas;
+}
+
+/// L_max of WLB-LLM's Eq. 2: most tokens of a micro-batch such that a pipeline full of them fits into memory,
+/// with the least uniform recomputation with which `headroom` contexts fit; if none does, with all layers.
+/// @throws InvalidInput if memory holds no token at all. O(layers * stages * log tokens).
+template <CostModel C, MemoryModel M, AttentionModel A>
+[[nodiscard]] Tokens largest_micro_batch(const MicroBatchPlanner<C, M, A>& planner, Tokens context,
+                                         double headroom = 2.0) {
+  const auto layers = planner.layers();
+  const std::int32_t most = RecomputingCostModel<C> ? layers.front() : 0;
+  Tokens tokens = 0;
+  for (std::int32_t r = 0; r <= most; ++r) {
+    tokens = std::max(tokens, largest_full_pack(planner.memory(), layers, r));
+    if (static_cast<double>(tokens) >= headroom * static_cast<double>(context)) break;
+  }
+  require(tokens > 0, "no micro-batch fits into ", planner.memory().capacity_bytes() / 1e9,
+          " GB per device; expected more stages or more memory");
+  return tokens;
+}
+
+/// WLB-LLM: a global batch goes in, the plan of one iteration comes out. Long documents wait until an iteration
+/// can balance them, short ones fill micro-batches of varying length up to equal workload (section 4); replicas
+/// get equal work; each micro-batch is sharded the way that its slowest context-parallel rank is fastest
+/// (section 5); 1F1B.
+///
+/// The plan's samples are the batch's documents in their order, then those that waited already; `document_ids`
+/// has their ids, `deferred` those that wait from now on. Over all iterations every document is trained exactly
+/// once, at most `max_delay` iterations after it came.
+template <CostModel C, MemoryModel M, AttentionModel A>
+class WlbPlanner {
+ public:
+  /// @throws InvalidInput if the job is impossible, or naming the first option that makes no sense.
+  WlbPlanner(Job job, C cost, M memory, A attention, WlbOptions options = {})
+      : planner_(std::make_shared<MicroBatchPlanner<C, M, A>>(
+            std::move(job), std::move(cost), std::move(memory), std::move(attention),
+            MicroBatchOptions{.sharding = options.sharding, .order = options.order})),
+        stream_(resolved(std::move(options), *planner_), Workload{planner_}) {}
+
+  /// Plans the next iteration. @param batch a global batch in data order.
+  /// @throws InvalidInput, with everything as before, as `OutlierDelayStream::push` or
+  /// `MicroBatchPlanner::plan`, or if the batch has fewer tokens than there are context-parallel ranks.
+  /// Complexity: as of these two.
+  [[nodiscard]] Plan push(std::span<const Document> batch) {
+    Tokens tokens = 0;
+    for (const Document& document : batch) {
+      tokens += std::clamp<Tokens>(document.length, 0, planner_->job().layout.cp);
+    }
+    require(batch.empty() || tokens >= planner_->job().layout.cp, "cp is ", planner_->job().layout.cp,
+            "; expected at most the ", tokens, " tokens of the batch");
+    Stream next = stream_;
+    const PackedIteration packed = next.push(batch);
+    return finish(std::move(next), packed, batch);
+  }
+
+  /// Plans an iteration of what waits, the eldest first, at the end of the data.
+  /// @throws InvalidInput, with everything as before, if nothing waits, or as `MicroBatchPlanner::plan`.
+  [[nodiscard]] Plan drain() {
+    Stream next = stream_;
+    const PackedIteration packed = next.drain();
+    return finish(std::move(next), packed, {});
+  }
+
+  /// Whether no document waits.
+  [[nodiscard]] bool empty() const { return stream_.empty(); }
+  [[nodiscard]] const OutlierDelayOptions& options() const { return stream_.options(); }
+  /// Delays and imbalance so far.
+  [[nodiscard]] const DelayStatistics& statistics() const { return stream_.statistics(); }
+  [[nodiscard]] const OutlierDelayState& state() const { return stream_.state(); }
+
+  /// What the planner remembers, as bytes; see `OutlierDelayStream::save`.
+  [[nodiscard]] std::string save() const { return stream_.save(); }
+  /// Goes on from a saved state of a planner with the same job, models and options.
+  /// @throws InvalidInput, with everything as before, as `OutlierDelayStream::restore`.
+  void restore(std::string_view bytes) { stream_.restore(bytes); }
+
+ private:
+  struct Workload {
+    std::shared_ptr<const MicroBatchPlanner<C, M, A>> planner;
+    double operator()(Tokens length) const { return planner->document_seconds(length); }
+  };
+  using Stream = OutlierDelayStream<Workload>;
+
+  static OutlierDelayOptions resolved(WlbOptions options, const MicroBatchPlanner<C, M, A>& planner) {
+    OutlierDelayOptions& stream = options.stream;
+    const Layout& layout = planner.job().layout;
+    if (stream.micro_batches == 0)
+      stream.micro_batches = static_cast<std::size_t>(layout.pp) * static_cast<std::size_t>(layout.dp);
+    require(options.context >= 0, "context is ", options.context, "; expected zero or a positive number");
+    require(options.headroom >= 1.0, "headroom is ", options.headroom, "; expected at least 1 context");
+    if (stream.max_tokens == 0)
+      stream.max_tokens = largest_micro_batch(planner, options.context, options.headroom);
+    return std::move(stream);
+  }
+
+  /// Plans what a later state of the stream packed, and goes over to that state.
+  Plan finish(Stream next, const PackedIteration& packed, std::span<const Document> batch) {
+    std::vector<Document> known(batch.begin(), batch.end());
+    const auto add = [&](const std::vector<WaitingDocument>& list) {
+      for (const WaitingDocument& waiting : list) known.push_back(waiting.document);
+    };
+    add(stream_.state().carried);
+    for (const auto& queue : stream_.state().queues) add(queue);
+    Plan plan = plan_documents("wlb", packed, known, *planner_);
+    Tokens waiting = 0;
+    for (const SampleId id : plan.deferred) waiting += plan.tokens[id];
+    if (waiting > 0) {
+      plan.notes.push_back(
+          concat(plan.deferred.size(), " documents of ", waiting, " tokens wait for a later iteration"));
+    }
+    stream_ = std::move(next);
+    return plan;
+  }
+
+  std::shared_ptr<MicroBatchPlanner<C, M, A>> planner_;
+  Stream stream_;
+};
+
+/// A planner with the calibrated cost model, keys and values gathered by context-parallel ranks (WLB-LLM,
+/// section 2.1), the transformer's memory model and the device's assumed attention table.
+[[nodiscard]] inline auto wlb_planner(const Job& job, const WlbOptions& options = {}) {
+  return WlbPlanner<CalibratedCost, TransformerMemory, AttentionKernel>(
+      job, CalibratedCost(job, {.exchange = ContextExchange::all_gather}),
+      TransformerMemory(job, {.gathers_keys = true}),
+      AttentionKernel(assumed_attention_table(job.device), job.model, job.layout.tp), options);
+}
+
+}  // namespace slimpack
