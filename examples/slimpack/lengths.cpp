@@ -27,7 +27,7 @@ std::string quotable(std::string_view line) {
 }  // namespace
 
 Lengths read_lengths(std::istream& in, const std::string& source) {
-  Lengths lengths{source, {}, {}};
+  Lengths lengths{.source = source, .tokens = {}, .lines = {}};
   std::string line;
   for (std::size_t number = 1; std::getline(in, line); ++number) {
     const std::string_view text = trimmed(line);

@@ -17,6 +17,8 @@ struct Lengths {
   std::string source;  ///< file name or "standard input", for messages
   std::vector<Tokens> tokens;
   std::vector<std::size_t> lines;  ///< line number of each length
+  /// Where each batch begins, and the end, if batches are made of sequences; else they are equal counts.
+  std::vector<std::size_t> batches = {};
 };
 
 /// Reads lengths; blank lines are skipped. @throws InvalidInput naming the line and what would be accepted.

@@ -1,5 +1,6 @@
 #include "options.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <limits>
 #include <span>
@@ -7,6 +8,7 @@
 
 #include "profile_file.hpp"
 #include "slimpack/model/presets.hpp"
+#include "slimpack/stream/sequences.hpp"
 
 namespace slimpack::command {
 
@@ -22,6 +24,8 @@ po::options_description job_description(const JobDefaults& defaults) {
                       "token lengths, one integer per line; - for standard input")(
       "first", po::value<std::int64_t>()->value_name("K")->default_value(0), "lengths to skip")(
       "count", po::value<std::int64_t>()->value_name("N"), "samples of a batch; default all")(
+      "sequences", po::value<std::int64_t>()->value_name("N"),
+      "instead of --count: a batch fills N sequences of the context with whole samples in their order")(
       "context", context, "most tokens of a sample, and of a baseline's pack")(
       "truncate", "cut longer samples to the context")("split", "make several samples of longer ones");
   po::options_description job("Job");
@@ -48,8 +52,9 @@ po::options_description job_description(const JobDefaults& defaults) {
   time.add_options()("profile", po::value<std::string>()->value_name("FILE"),
                      "of `slimpack profile`: plan for the machine and the model that were measured")(
       "exchange", po::value<std::string>()->value_name("WAY")->default_value("cheapest"),
-      "of context parallelism: ring, ulysses, or cheapest for each slice")(
-      "sync-overlap", number(), "share of the gradient synchronisation hidden behind the backward pass");
+      "of context parallelism: ring, ulysses, cheapest of these for each slice, or all-gather (default of "
+      "wlb, fixed-4d and plain-4d)")("sync-overlap", number(),
+                                     "share of the gradient synchronisation hidden behind the backward pass");
   po::options_description memory("Memory");
   memory.add_options()("zero", size()->default_value(1), "ZeRO stage, 0 to 3")(
       "reserve-bytes", number(), "kept free")("offload", number(), "share of the activations in host memory");
@@ -60,9 +65,26 @@ po::options_description job_description(const JobDefaults& defaults) {
       "equal-packs", "the same number on every pipeline")("no-merge", "never merge pipelines to save time")(
       "power-of-two-groups", "merge 2, 4, 8, … pipelines only")("symmetric",
                                                                 "backward packs as the forward ones");
+  po::options_description documents("Planners wlb, fixed-4d and plain-4d");
+  documents.add_options()("micro-batches", po::value<std::int64_t>()->value_name("N"),
+                          "of an iteration; default: as many contexts as the largest batch fills, at least "
+                          "one for each stage and pipeline")(
+      "max-tokens", po::value<std::int64_t>()->value_name("N"),
+      "of wlb's micro-batches; default: what memory holds")(
+      "queues", po::value<std::string>()->value_name("L1,L2,..."),
+      "lengths from which wlb's documents wait in each queue, or none; default: tuned on the last batches of "
+      "the file")("max-delay", po::value<std::int64_t>()->value_name("N")->default_value(32),
+                  "iterations after which a document waits no longer")(
+      "release", po::value<std::string>()->value_name("WHEN")->default_value("full"),
+      "documents leave wlb's queues: full as in the paper, or balanced")(
+      "window", po::value<std::int64_t>()->value_name("N")->default_value(1),
+      "global batches that fixed-4d packs together")(
+      "sharding", po::value<std::string>()->value_name("HOW"),
+      "per-sequence, per-document, adaptive or mixed; default: each planner's own")(
+      "given-order", "run wlb's micro-batches in the order of their packing");
   po::options_description all;
   all.add_options()("quiet,q", "no progress on standard error");
-  all.add(batch).add(job).add(planner).add(time).add(memory).add(model).add(device);
+  all.add(batch).add(job).add(planner).add(documents).add(time).add(memory).add(model).add(device);
   return all;
 }
 
@@ -119,7 +141,8 @@ ContextExchange exchange_from(const po::variables_map& values) {
   const auto& name = values["exchange"].as<std::string>();
   if (name == "ring") return ContextExchange::ring;
   if (name == "ulysses") return ContextExchange::ulysses;
-  require(name == "cheapest", "--exchange is '", name, "'; expected ring, ulysses or cheapest");
+  if (name == "all-gather") return ContextExchange::all_gather;
+  require(name == "cheapest", "--exchange is '", name, "'; expected ring, ulysses, cheapest or all-gather");
   return ContextExchange::cheapest;
 }
 
@@ -144,6 +167,51 @@ std::size_t at_least(const po::variables_map& values, const char* name, std::int
   return static_cast<std::size_t>(value);
 }
 
+/// Lengths separated by commas, or none.
+std::vector<Tokens> queues_from(const std::string& text) {
+  std::vector<Tokens> queues;
+  if (text == "none") return queues;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find(',', begin), text.size());
+    Tokens tokens = 0;
+    const auto [stop, error] = std::from_chars(text.data() + begin, text.data() + end, tokens);
+    require(error == std::errc{} && stop == text.data() + end && tokens > 0 && tokens <= most_tokens &&
+                (queues.empty() || tokens > queues.back()),
+            "--queues is '", text, "'; expected rising lengths from 1 to 2^40, separated by commas, or none");
+    queues.push_back(tokens);
+    begin = end + 1;
+  }
+  return queues;
+}
+
+ShardingPolicy sharding_from(const std::string& name) {
+  if (name == "per-sequence") return ShardingPolicy::per_sequence;
+  if (name == "per-document") return ShardingPolicy::per_document;
+  if (name == "adaptive") return ShardingPolicy::adaptive;
+  require(name == "mixed", "--sharding is '", name,
+          "'; expected per-sequence, per-document, adaptive or mixed");
+  return ShardingPolicy::mixed;
+}
+
+DocumentOptions document_options(const po::variables_map& values) {
+  DocumentOptions o;
+  if (values.count("micro-batches") != 0) o.micro_batches = at_least(values, "micro-batches", 1);
+  require(o.micro_batches <= 1000000, "--micro-batches is ", o.micro_batches, "; expected 1 to 1000000");
+  if (values.count("max-tokens") != 0) o.max_tokens = static_cast<Tokens>(at_least(values, "max-tokens", 1));
+  require(o.max_tokens <= most_tokens, "--max-tokens is ", o.max_tokens, "; expected 1 to 2^40");
+  if (values.count("queues") != 0) o.queues = queues_from(values["queues"].as<std::string>());
+  o.max_delay = static_cast<std::int64_t>(at_least(values, "max-delay", 0));
+  const auto& release = values["release"].as<std::string>();
+  require(release == "full" || release == "balanced", "--release is '", release,
+          "'; expected full or balanced");
+  if (release == "balanced") o.release = OutlierRelease::balanced;
+  o.window = at_least(values, "window", 1);
+  if (values.count("sharding") != 0) o.sharding = sharding_from(values["sharding"].as<std::string>());
+  o.given_order = values.count("given-order") != 0;
+  o.drain = values.count("drain") != 0;
+  return o;
+}
+
 }  // namespace
 
 JobOptions job_options(const po::variables_map& values) {
@@ -151,12 +219,16 @@ JobOptions job_options(const po::variables_map& values) {
   o.lengths = values["lengths"].as<std::string>();
   o.first = at_least(values, "first", 0);
   if (values.count("count") != 0) o.count = at_least(values, "count", 1);
+  if (values.count("sequences") != 0) o.sequences = at_least(values, "sequences", 1);
+  require(o.sequences == 0 || o.count == 0, "--count and --sequences exclude each other");
   o.context = values["context"].as<std::int64_t>();
   require(o.context > 0 && o.context <= most_tokens, "--context is ", o.context, "; expected 1 to 2^40");
   require(values.count("truncate") == 0 || values.count("split") == 0,
           "--truncate and --split exclude each other");
   if (values.count("truncate") != 0) o.long_samples = LongSamples::truncate;
   if (values.count("split") != 0) o.long_samples = LongSamples::split;
+  require(o.sequences == 0 || o.long_samples != LongSamples::split,
+          "--sequences and --split exclude each other");
   o.profile = profile_from(values);
   const bool of_profile = o.profile && values["model"].defaulted();
   o.job.model = model_from(
@@ -173,6 +245,9 @@ JobOptions job_options(const po::variables_map& values) {
   override_with(values, "offload", o.memory.offload);
   o.cost.offload = o.memory.offload;
   o.cost.exchange = exchange_from(values);
+  o.exchange_given = !values["exchange"].defaulted();
+  o.memory.gathers_keys = o.cost.exchange == ContextExchange::all_gather;
+  o.documents = document_options(values);
   override_with(values, "sync-overlap", o.cost.sync_overlap);
   o.slimpack.tile = static_cast<Tokens>(at_least(values, "tile", 1));
   require(o.slimpack.tile <= most_tokens, "--tile is ", o.slimpack.tile, "; expected 1 to 2^40");
@@ -187,7 +262,7 @@ JobOptions job_options(const po::variables_map& values) {
 
 namespace {
 
-/// Samples of a batch.
+/// Samples of a batch where all have as many.
 std::size_t batch_size(const JobOptions& options, const Lengths& lengths) {
   return options.count > 0 ? options.count : lengths.tokens.size() - options.first;
 }
@@ -203,22 +278,58 @@ void require_countable(std::span<const Tokens> tokens, Tokens context, const std
 
 }  // namespace
 
+Lengths read_job_lengths(const JobOptions& options) {
+  Lengths lengths = read_lengths_from(options.lengths);
+  if (options.sequences == 0 || options.first >= lengths.tokens.size()) return lengths;
+  std::vector<Tokens> tokens(lengths.tokens.begin() + static_cast<std::ptrdiff_t>(options.first),
+                             lengths.tokens.end());
+  for (Tokens& length : tokens) length = std::min(length, options.context);
+  lengths.batches = global_batches(tokens, options.context, options.sequences);
+  // Whether the last batch would hold more is not known; it counts only where it is the only one.
+  if (lengths.batches.size() > 2) lengths.batches.pop_back();
+  for (std::size_t& begin : lengths.batches) begin += options.first;
+  return lengths;
+}
+
+BatchRange batch_range(const JobOptions& options, const Lengths& lengths, std::size_t iteration) {
+  if (lengths.batches.empty()) {
+    const std::size_t count = batch_size(options, lengths);
+    return {options.first + iteration * count, count};
+  }
+  return {lengths.batches[iteration], lengths.batches[iteration + 1] - lengths.batches[iteration]};
+}
+
+std::size_t batch_count(const JobOptions& options, const Lengths& lengths) {
+  if (!lengths.batches.empty()) return lengths.batches.size() - 1;
+  return (lengths.tokens.size() - options.first) / batch_size(options, lengths);
+}
+
 void require_batches(const JobOptions& options, const Lengths& lengths, std::size_t iterations,
                      const char* option) {
   const std::size_t size = lengths.tokens.size();
   require(options.first < size, "--first is ", options.first, "; expected less than the ", size,
           " lengths of ", lengths.source);
+  const auto require_lengths = [&](std::size_t end) {
+    for (std::size_t i = options.first; i < end; ++i) {
+      require(lengths.tokens[i] <= options.context || options.long_samples != LongSamples::error,
+              lengths.source, ", line ", lengths.lines[i], ": ", lengths.tokens[i],
+              " tokens; expected at most the context of ", options.context, " (or --truncate or --split)");
+    }
+  };
+  if (options.sequences > 0) {
+    const std::size_t most = batch_count(options, lengths);
+    require(iterations <= most, option, " is ", iterations, "; expected at most ", most, " batches of ",
+            options.sequences, " sequences from the ", size - options.first, " lengths that ", lengths.source,
+            " holds behind --first");
+    return require_lengths(lengths.batches[iterations]);
+  }
   const std::size_t rest = size - options.first, count = batch_size(options, lengths);
   require(count <= rest, "--count is ", count, "; expected at most the ", rest, " lengths that ",
           lengths.source, " holds behind --first");
   require(iterations <= rest / count, option, " is ", iterations, "; expected at most ", rest / count,
           " batches of ", count, " from the ", rest, " lengths that ", lengths.source,
           " holds behind --first");
-  for (std::size_t i = options.first; i < options.first + count * iterations; ++i) {
-    require(lengths.tokens[i] <= options.context || options.long_samples != LongSamples::error,
-            lengths.source, ", line ", lengths.lines[i], ": ", lengths.tokens[i],
-            " tokens; expected at most the context of ", options.context, " (or --truncate or --split)");
-  }
+  require_lengths(options.first + count * iterations);
   if (options.long_samples != LongSamples::split) return;
   for (std::size_t i = 0; i < iterations; ++i) {
     const std::span<const Tokens> tokens(lengths.tokens.data() + options.first + i * count, count);
@@ -227,23 +338,22 @@ void require_batches(const JobOptions& options, const Lengths& lengths, std::siz
 }
 
 std::vector<Tokens> batch(const JobOptions& options, const Lengths& lengths, std::size_t iteration) {
-  const std::size_t count = batch_size(options, lengths);
-  const std::span<const Tokens> tokens(lengths.tokens.data() + options.first + iteration * count, count);
+  const auto [begin, count] = batch_range(options, lengths, iteration);
+  const std::span<const Tokens> tokens(lengths.tokens.data() + begin, count);
   return apply_context(tokens, options.context, options.long_samples);
 }
 
 std::string with_line(const std::string& message, const JobOptions& options, const Lengths& lengths,
                       std::size_t iteration) {
   constexpr std::string_view begin = "sample ";
-  const std::size_t count = batch_size(options, lengths);
+  const auto [first, count] = batch_range(options, lengths, iteration);
   std::size_t sample = count;
   if (message.starts_with(begin)) {
     std::from_chars(message.data() + begin.size(), message.data() + message.size(), sample);
   }
   // Splitting gives samples other numbers than lines.
   if (sample >= count || options.long_samples == LongSamples::split) return message;
-  return concat(lengths.source, ", line ", lengths.lines[options.first + iteration * count + sample], ": ",
-                message);
+  return concat(lengths.source, ", line ", lengths.lines[first + sample], ": ", message);
 }
 
 }  // namespace slimpack::command

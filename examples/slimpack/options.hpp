@@ -3,6 +3,7 @@
 #include <boost/program_options.hpp>
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,22 +12,40 @@
 #include "slimpack/cost/memory.hpp"
 #include "slimpack/cost/profile.hpp"
 #include "slimpack/model/parallel.hpp"
+#include "slimpack/planners/pack_sharding.hpp"
 #include "slimpack/planners/slimpack.hpp"
+#include "slimpack/stream/outlier_queues.hpp"
 
 namespace slimpack::command {
+
+/// Options of the planners of documents on 4D layouts: wlb, fixed-4d and plain-4d.
+struct DocumentOptions {
+  std::size_t micro_batches = 0;              ///< of an iteration; 0: from the batches
+  Tokens max_tokens = 0;                      ///< of wlb's micro-batches; 0: from memory
+  std::optional<std::vector<Tokens>> queues;  ///< thresholds; else tuned from the lengths
+  std::int64_t max_delay = 32;
+  OutlierRelease release = OutlierRelease::full_queue;
+  std::size_t window = 1;                  ///< of fixed-4d
+  std::optional<ShardingPolicy> sharding;  ///< of all three; else each planner's own
+  bool given_order = false;                ///< wlb's micro-batches run as they are packed
+  bool drain = false;                      ///< iterations of what waits at the end
+};
 
 /// What `plan` and `compare` have in common: a batch, a job, and the planners' options.
 struct JobOptions {
   std::string lengths = "-";
   std::size_t first = 0;
-  std::size_t count = 0;  ///< 0 = all
+  std::size_t count = 0;      ///< 0 = all
+  std::size_t sequences = 0;  ///< whose contexts a batch fills, if its size is said so
   Tokens context = 0;
   LongSamples long_samples = LongSamples::error;
   Job job;
   std::shared_ptr<const Profile> profile;  ///< replaces the device's constants, if there is one
   MemoryOptions memory;
   CalibratedOptions cost;
+  bool exchange_given = false;  ///< else planners of documents gather keys and values
   SlimPackOptions slimpack;
+  DocumentOptions documents;
   bool quiet = false;  ///< no progress on standard error
 };
 
@@ -55,14 +74,28 @@ std::shared_ptr<const Profile> profile_from(const boost::program_options::variab
 /// Reads a job from parsed options: presets first, then what overrides them.
 JobOptions job_options(const boost::program_options::variables_map& values);
 
+/// The lengths of a job, divided into batches. @throws InvalidInput as `read_lengths_from`.
+Lengths read_job_lengths(const JobOptions& options);
+
+/// Lengths of a batch in the file.
+struct BatchRange {
+  std::size_t begin = 0, count = 0;
+};
+
+/// Where batch number `iteration` stands.
+BatchRange batch_range(const JobOptions& options, const Lengths& lengths, std::size_t iteration);
+
+/// Whole batches from `first` on.
+std::size_t batch_count(const JobOptions& options, const Lengths& lengths);
+
 /// Checks that the lengths hold `iterations` batches, and that the policy for samples above the context works
 /// for them. @param option that asks for so many, for messages.
 /// @throws InvalidInput naming the line of a bad sample, or how many samples there are.
 void require_batches(const JobOptions& options, const Lengths& lengths, std::size_t iterations,
                      const char* option = "--iterations");
 
-/// Batch number `iteration` of lengths that `require_batches` accepted: `count` samples behind `first`, those
-/// above the context truncated or split.
+/// Batch number `iteration` of lengths that `require_batches` accepted: `count` samples behind `first`, or what
+/// fills so many sequences; those above the context truncated or split.
 std::vector<Tokens> batch(const JobOptions& options, const Lengths& lengths, std::size_t iteration);
 
 /// A message about batch number `iteration`, with the line of the sample that it begins with, if any.

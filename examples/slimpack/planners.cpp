@@ -1,6 +1,8 @@
 #include "planners.hpp"
 
 #include <array>
+#include <optional>
+#include <utility>
 
 #include "slimpack/model/presets.hpp"
 #include "slimpack/planners/megatron.hpp"
@@ -35,13 +37,16 @@ struct SlimPack {
 /// Merged packs go round in a ring unless Ulysses is asked for.
 bool by_heads(const JobOptions& o) { return o.cost.exchange == ContextExchange::ulysses; }
 
-/// What the profile says of the job's stages.
+}  // namespace
+
 RankCost profiled_cost(const JobOptions& o) {
   const Job& job = o.job;
   return MeasuredCost(*o.profile, job.model, split_layers(job.model.layers, job.layout.pp),
                       {.replicas = job.layout.dp,
                        .exchange = by_heads(o) ? ContextExchange::ulysses : ContextExchange::ring});
 }
+
+namespace {
 
 /// A recipe with the models of the job's devices or its profile, or with those of the CPU back end.
 template <class Recipe>
@@ -52,7 +57,7 @@ Planner planner(const char* name) {
             return Recipe::plan(lengths, o, CalibratedCost(o.job, o.cost),
                                 TransformerMemory(o.job, o.memory));
           },
-          &Recipe::plan_on_cpu};
+          &Recipe::plan_on_cpu, nullptr, false};
 }
 
 }  // namespace
@@ -67,12 +72,29 @@ kernels::CpuMemory profiled_memory(const JobOptions& o) {
 }
 
 std::span<const Planner> planners() {
-  static const std::array all{planner<Megatron>("megatron"), planner<SlimPack>("slimpack")};
+  static const std::array all{
+      planner<Megatron>("megatron"),
+      planner<SlimPack>("slimpack"),
+      Planner{"plain-4d", &plan_plain_4d_batch, &plan_plain_4d_on_cpu, nullptr, true},
+      Planner{"fixed-4d", nullptr, &plan_fixed_4d_on_cpu, &start_fixed_4d, true},
+      Planner{"wlb", nullptr, nullptr, &start_wlb, true},
+  };
   return all;
 }
 
 const Planner& find_planner(const std::string& name) {
   return detail::find_preset(planners(), "planner", name);
+}
+
+Plan plan_first_batch(const Planner& planner, const JobOptions& options, const Lengths& lengths) {
+  if (planner.plan != nullptr) return plan_batch(planner, batch(options, lengths, 0), options, lengths, 0);
+  std::optional<Plan> best;
+  for (PlanRun& run : planner.start(options, lengths, {})) {
+    std::vector<Plan> plans = run.push(documents(options, lengths, 0));
+    if (plans.empty()) plans = run.finish();
+    if (!best || plans.front().step.seconds < best->step.seconds) best = std::move(plans.front());
+  }
+  return std::move(*best);
 }
 
 Plan plan_batch(const Planner& planner, std::span<const Tokens> tokens, const JobOptions& options,

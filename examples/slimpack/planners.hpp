@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "documents.hpp"
 #include "kernels/model/memory.hpp"
 #include "options.hpp"
 #include "rank_cost.hpp"
@@ -14,11 +15,20 @@ namespace slimpack::command {
 /// A planner by name.
 struct Planner {
   std::string name;
+  /// Plans a batch by itself; null where batches are planned in order.
   Plan (*plan)(std::span<const Tokens> lengths, const JobOptions& options);
-  /// For ranks of the CPU back end, each of them a whole stage.
+  /// For ranks of the CPU back end, each of them a whole stage; null where batches need others.
   Plan (*plan_on_cpu)(std::span<const Tokens> lengths, const JobOptions& options, const RankCost& cost,
                       const kernels::CpuMemory& memory);
+  /// Begins to plan batches in order: one run, or several of which the one counts that takes least time. Null
+  /// where each is planned by itself.
+  std::vector<PlanRun> (*start)(const JobOptions& options, const Lengths& lengths,
+                                const RunScope& scope) = nullptr;
+  bool gathers = false;  ///< keys and values, unless another exchange is asked for
 };
+
+/// What the profile says of the job's stages.
+RankCost profiled_cost(const JobOptions& options);
 
 /// What the stages hold that a job's profile was measured on. The optimiser is sharded.
 kernels::CpuMemory profiled_memory(const JobOptions& options);
@@ -28,6 +38,10 @@ std::span<const Planner> planners();
 
 /// @throws InvalidInput listing the names that exist.
 const Planner& find_planner(const std::string& name);
+
+/// The plan of the first batch, by a run of its own for planners that have runs.
+/// @throws InvalidInput naming the line of the sample that can't be planned.
+Plan plan_first_batch(const Planner& planner, const JobOptions& options, const Lengths& lengths);
 
 /// Plans batch number `iteration` of the lengths, whose samples are `tokens`.
 /// @throws InvalidInput naming the line of the sample that can't be planned.

@@ -11,9 +11,10 @@ namespace slimpack::command {
 
 namespace {
 
-/// Figures that are means over the iterations; the speed-up follows from them.
+/// Figures that are means over the iterations; the others follow from them.
 constexpr double Row::*means[] = {&Row::step_seconds,
-                                  &Row::tokens_per_second_per_gpu,
+                                  &Row::tokens,
+                                  &Row::token_delay,
                                   &Row::bubble_ratio,
                                   &Row::max_over_mean_forward,
                                   &Row::max_over_mean_backward,
@@ -45,6 +46,7 @@ constexpr Column columns[] = {
     {"packs", "forward packs", 8, "%.0f", 1.0, &Row::packs},
     {"planning ms", "planning, milliseconds", 13, "%.2f", 1e3, &Row::planning_seconds},
     {"gap", "gap to the lower bound", 7, "%.1f%%", 100.0, &Row::gap},
+    {"delay", "mean delay of a token, iterations", 7, "%.2f", 1.0, &Row::token_delay},
 };
 
 std::string value(const Column& column, const Row& row) {
@@ -68,7 +70,8 @@ Row figures(const Plan& plan, double planning_seconds, double gpus) {
   row.planner = plan.planner;
   row.iterations = 1;
   row.step_seconds = plan.step.seconds;
-  row.tokens_per_second_per_gpu = static_cast<double>(metrics.tokens) / plan.step.seconds / gpus;
+  row.tokens = static_cast<double>(metrics.tokens);
+  row.gpus = gpus;
   row.bubble_ratio = plan.step.bubble_ratio;
   row.max_over_mean_forward = metrics.max_over_mean_forward;
   row.max_over_mean_backward = metrics.max_over_mean_backward;
@@ -82,13 +85,15 @@ Row figures(const Plan& plan, double planning_seconds, double gpus) {
 
 void add(Row& sums, const Row& row) {
   sums.iterations += row.iterations;
+  sums.gpus = row.gpus;
   for (double Row::*const figure : means) sums.*figure += row.*figure;
 }
 
 void finish(std::vector<Row>& rows) {
   for (Row& row : rows) {
     for (double Row::*const figure : means) row.*figure /= static_cast<double>(row.iterations);
-    row.speedup = rows.front().step_seconds / row.step_seconds;
+    row.tokens_per_second_per_gpu = row.tokens / row.step_seconds / row.gpus;
+    row.speedup = row.tokens_per_second_per_gpu / rows.front().tokens_per_second_per_gpu;
   }
 }
 
@@ -129,7 +134,9 @@ std::string to_json_text(std::span<const Row> rows) {
                     {"peak_bytes", row.peak_bytes},
                     {"packs", row.packs},
                     {"planning_seconds", row.planning_seconds},
-                    {"gap", row.gap}});
+                    {"gap", row.gap},
+                    {"tokens", row.tokens},
+                    {"token_delay", row.token_delay}});
   }
   nlohmann::ordered_json document;
   document["rows"] = std::move(list);

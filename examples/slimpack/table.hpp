@@ -15,7 +15,7 @@ struct Row {
   std::size_t iterations = 0;
   double step_seconds = 0.0;
   double tokens_per_second_per_gpu = 0.0;
-  double speedup = 0.0;  ///< step time of the first planner over this one's
+  double speedup = 0.0;  ///< of tokens per second, over the first planner
   double bubble_ratio = 0.0;
   double max_over_mean_forward = 0.0;
   double max_over_mean_backward = 0.0;
@@ -24,6 +24,9 @@ struct Row {
   double packs = 0.0;
   double planning_seconds = 0.0;
   double gap = 0.0;
+  double tokens = 0.0;       ///< trained in an iteration
+  double token_delay = 0.0;  ///< iterations by which a token is late, on average
+  double gpus = 1.0;         ///< devices of the layout
 };
 
 /// One iteration's figures. @param gpus devices of the layout.

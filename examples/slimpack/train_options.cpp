@@ -163,7 +163,9 @@ RankCost cost_of(const TrainOptions& o, const Transformer& model, std::span<cons
 Course planned_course(const TrainOptions& o) {
   const Job& job = o.job.job;
   const Planner& planner = find_planner(o.planner);
-  const Lengths lengths = read_lengths_from(o.job.lengths);
+  require(planner.plan_on_cpu != nullptr, "--planner is ", planner.name,
+          ", which leaves documents to later steps; expected one that trains whole batches");
+  const Lengths lengths = read_job_lengths(o.job);
   require_batches(o.job, lengths, o.steps, "--steps");
   const auto layers = split_layers(job.model.layers, job.layout.pp);
   const RankCost cost = cost_of(o, job.model, layers, static_cast<std::size_t>(job.layout.dp));

@@ -125,7 +125,7 @@ refuses "--split at a context of 1 makes 1099511627781 samples" \
   "$slimpack" plan --lengths "$(file pieces '1099511627776\n5\n')" --context 1 --split
 refuses "('x') for option '--dp' is invalid; expected an integer" "$slimpack" plan "${batch[@]}" --dp x
 refuses "expected an integer up to 2147483647" "$slimpack" plan "${batch[@]}" --dp 2147483648
-refuses "--exchange is 'pigeon'; expected ring, ulysses or cheapest" "$slimpack" plan "${batch[@]}" --exchange pigeon
+refuses "--exchange is 'pigeon'; expected ring, ulysses, cheapest or all-gather" "$slimpack" plan "${batch[@]}" --exchange pigeon
 refuses "sync_overlap is 2" "$slimpack" plan "${batch[@]}" --sync-overlap 2
 refuses "intra_node.latency is -1" "$slimpack" plan "${batch[@]}" --nvlink-latency -1
 refuses "host.latency is inf" "$slimpack" plan "${batch[@]}" --host-latency inf

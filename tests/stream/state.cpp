@@ -323,3 +323,20 @@ TEST_CASE("a state file holds the old state until it holds the new one") {
   CHECK_THROWS_AS(read_state_file(folder / "none"), std::system_error);
   fs::remove_all(folder);
 }
+
+TEST_CASE("a saved state says with which options it was saved") {
+  OutlierDelayOptions options{
+      .micro_batches = 5, .max_tokens = 900, .thresholds = {100, 200}, .max_delay = 3};
+  options.release = OutlierRelease::balanced;
+  options.target_imbalance = 1.25;
+  options.refine = false;
+  OutlierDelayStream stream(options, [](Tokens length) { return static_cast<double>(length); });
+  static_cast<void>(stream.push(std::vector<Document>{{7, 150}, {8, 20}}));
+  const std::string bytes = stream.save();
+  CHECK(saved_options(bytes) == options);
+  CHECK_THROWS_WITH(saved_options(bytes.substr(8)), Catch::Contains("no saved state"));
+  CHECK_THROWS_WITH(saved_options(bytes.substr(0, bytes.size() - 8)), Catch::Contains("expected 8 times"));
+  std::string changed = bytes;
+  changed[40] ^= 1;
+  CHECK_THROWS_WITH(saved_options(changed), Catch::Contains("checksum"));
+}

@@ -19,6 +19,7 @@ namespace slimpack {
 
 struct Plain4dOptions {
   Tokens context = 0;  ///< tokens that a sequence holds at most; 0 = the longest sample
+  ShardingPolicy sharding = ShardingPolicy::per_sequence;  ///< the paper's; others for comparison
 };
 
 /// Plain-4D (WLB-LLM, section 6.1): whole documents in their order into sequences of `context` tokens, these in
@@ -32,9 +33,8 @@ template <CostModel C, MemoryModel M, AttentionModel A>
   const Tokens longest = *std::max_element(lengths.begin(), lengths.end());
   const Tokens context = options.context > 0 ? options.context : longest;
   const Packs sequences = fill_sequences(lengths, context).sequences;
-  MicroBatchPlanner<C, M, A> planner(
-      job, cost, memory, attention,
-      {ShardingPolicy::per_sequence, ReplicaDealing::in_turn, MicroBatchOrder::as_given});
+  MicroBatchPlanner<C, M, A> planner(job, cost, memory, attention,
+                                     {options.sharding, ReplicaDealing::in_turn, MicroBatchOrder::as_given});
   return planner.plan("plain-4d", lengths, sequences);
 }
 

@@ -118,6 +118,19 @@ inline void write_options(const OutlierDelayOptions& options, WordWriter& out) {
   out.add_all(options.thresholds, [&](Tokens threshold) { out.add(threshold); });
 }
 
+inline OutlierDelayOptions read_options(WordReader& in) {
+  OutlierDelayOptions options;
+  options.micro_batches = static_cast<std::size_t>(in.take());
+  options.max_tokens = in.take_integer();
+  options.max_delay = in.take_integer();
+  options.release = static_cast<OutlierRelease>(in.take());
+  options.target_imbalance = in.take_real();
+  options.refine = in.take() != 0;
+  options.thresholds.resize(in.take_count(1));
+  for (Tokens& threshold : options.thresholds) threshold = in.take_integer();
+  return options;
+}
+
 /// Reads options and compares them. @throws InvalidInput naming the first that is another.
 inline void check_options(WordReader& in, const OutlierDelayOptions& options) {
   const auto same = [](const auto& saved, const auto& here, const auto&... name) {
@@ -214,17 +227,15 @@ inline void check_waiting(const std::vector<WaitingDocument>& list, Tokens from,
   return write(write(0).size() / 8);
 }
 
-/// The state of which these are the bytes.
-/// @throws InvalidInput if they are not a saved state, of another version, cut, changed, or saved with other
-/// options or another workload function. O(bytes).
-[[nodiscard]] inline OutlierDelayState load_state(std::string_view bytes, const OutlierDelayOptions& options,
-                                                  const std::vector<double>& samples) {
-  detail::WordReader in(bytes);
-  require(in.words() > 0 && in.take() == detail::state_magic,
+namespace detail {
+
+/// Reads the head of a saved state, once its bytes are known to be whole.
+inline WordReader open_state(std::string_view bytes) {
+  WordReader in(bytes);
+  require(in.words() > 0 && in.take() == state_magic,
           "the bytes are no saved state of a stream; expected them to begin with 'slimpack'");
   const std::uint64_t version = in.take();
-  require(version == detail::state_version, "the saved state has version ", version, "; expected ",
-          detail::state_version);
+  require(version == state_version, "the saved state has version ", version, "; expected ", state_version);
   const std::uint64_t words = in.take();
   require(bytes.size() % 8 == 0 && words == in.words(), "the saved state has ", bytes.size(),
           " bytes; expected 8 times the ", words, " words that it was written with");
@@ -232,6 +243,24 @@ inline void check_waiting(const std::vector<WaitingDocument>& list, Tokens from,
   for (std::size_t i = 0; i + 1 < in.words(); ++i) hash.add(in.word(i));
   require(hash.value() == in.word(in.words() - 1),
           "the saved state's checksum is wrong; expected bytes as they were written");
+  return in;
+}
+
+}  // namespace detail
+
+/// The options of the stream whose saved state these bytes are.
+/// @throws InvalidInput if they are not a saved state, of another version, cut or changed. O(bytes).
+[[nodiscard]] inline OutlierDelayOptions saved_options(std::string_view bytes) {
+  detail::WordReader in = detail::open_state(bytes);
+  return detail::read_options(in);
+}
+
+/// The state of which these are the bytes.
+/// @throws InvalidInput if they are not a saved state, of another version, cut, changed, or saved with other
+/// options or another workload function. O(bytes).
+[[nodiscard]] inline OutlierDelayState load_state(std::string_view bytes, const OutlierDelayOptions& options,
+                                                  const std::vector<double>& samples) {
+  detail::WordReader in = detail::open_state(bytes);
   detail::check_options(in, options);
   detail::check_workload(in, samples);
   OutlierDelayState state;
