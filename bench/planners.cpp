@@ -3,6 +3,10 @@
 // of context. Lengths: examples/data/github.train.txt, or the file that SLIMPACK_LENGTHS names; cut to the
 // context, from the start again at the end. peak_rss_MiB is of the process so far: filter for one case.
 //
+// One iteration after another: wlb on llama-7b (tp 8, cp 2, pp 4), from a global batch to its plan (queues, packing,
+// sharding, simulation, memory, bound). A batch fills as many sequences of the context as there are stages of all
+// replicas; the file starts again at its end. Arguments: dp, tokens of context. Items are documents.
+//
 // Slices over 32 ranks: documents cut into 32 packs of equal cost, beside partitions of whole documents.
 // Arguments: tile in tokens. Lengths: one per line in the files that SLIMPACK_LOGNORMAL and
 // SLIMPACK_WIKIPEDIA name; without them log-normal, mu 8 and sigma 1.5. Times include pricing and sorting.
@@ -21,6 +25,8 @@
 #include "slimpack/plan/metrics.hpp"
 #include "slimpack/planners/megatron.hpp"
 #include "slimpack/planners/slimpack.hpp"
+#include "slimpack/planners/wlb.hpp"
+#include "slimpack/stream/sequences.hpp"
 
 #ifndef SLIMPACK_SOURCE_DIR
 #define SLIMPACK_SOURCE_DIR "."  // run from the repository's root, then
@@ -100,6 +106,50 @@ void batches(benchmark::internal::Benchmark* b) {
 
 BENCHMARK(plan_slimpack)->Apply(batches);
 BENCHMARK(plan_megatron)->Apply(batches);
+
+void plan_wlb(benchmark::State& state) {
+  const auto dp = static_cast<std::int32_t>(state.range(0));
+  const Tokens context = state.range(1);
+  const std::vector<Tokens> lengths = batch(20000, context);
+  if (lengths.empty()) {
+    state.SkipWithError("no lengths: SLIMPACK_LENGTHS should name a file of them");
+    return;
+  }
+  const slimpack::Job job{.model = slimpack::transformer_preset("llama-7b"),
+                          .device = slimpack::device_preset("h100"),
+                          .layout = {.dp = dp, .tp = 8, .cp = 2, .pp = 4}};
+  slimpack::WlbOptions options{.context = context};
+  options.stream.thresholds = {context / 4, context / 2};
+  auto planner = slimpack::wlb_planner(job, options);
+  const auto begin = slimpack::global_batches(lengths, context, static_cast<std::size_t>(4 * dp));
+  std::uint64_t id = 0;
+  std::size_t next = 0;
+  double step = 0.0;
+  std::vector<slimpack::Document> documents;
+  for (auto _ : state) {
+    state.PauseTiming();
+    documents.clear();
+    for (std::size_t i = begin[next]; i < begin[next + 1]; ++i) documents.push_back({id++, lengths[i]});
+    next = (next + 1) % (begin.size() - 1);
+    state.ResumeTiming();
+    const slimpack::Plan plan = planner.push(documents);
+    step += plan.step.seconds;
+  }
+  state.SetItemsProcessed(static_cast<std::int64_t>(id));
+  state.counters["documents"] =
+      benchmark::Counter(static_cast<double>(id), benchmark::Counter::kAvgIterations);
+  state.counters["step_s"] = benchmark::Counter(step, benchmark::Counter::kAvgIterations);
+  state.counters["imbalance"] = planner.statistics().mean_imbalance();
+  state.counters["delay"] = planner.statistics().mean_token_delay();
+}
+
+BENCHMARK(plan_wlb)
+    ->ArgNames({"dp", "context"})
+    ->Unit(benchmark::kMillisecond)
+    ->Args({1, 65536})
+    ->Args({1, 131072})
+    ->Args({4, 131072})
+    ->Args({16, 131072});
 
 /// Documents of the kind that a file holds, 2048 of them.
 std::vector<Tokens> documents(const char* variable) {
