@@ -68,7 +68,7 @@ void plan_with_state(const Planner& planner, const JobOptions& job, const Length
   require(runs.size() == 1 && runs.front().save, "--state is given for planner ", planner.name,
           ", which remembers nothing; expected it for wlb");
   PlanRun& run = runs.front();
-  const Plan plan = job.documents.drain ? run.drain() : run.push(documents(job, lengths, 0)).front();
+  const Plan plan = job.documents.drain ? run.drain() : push_batch(run, job, lengths, 0).front();
   validate(plan);
   write_output(output, to_json(plan));
   write_output(state, run.save());

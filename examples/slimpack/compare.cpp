@@ -67,8 +67,7 @@ Planned plan_in_order(const Planner& planner, const JobOptions& options, const L
       }
     };
     for (std::size_t i = 0; i < iterations; ++i) {
-      const std::vector<Document> batch = documents(options, lengths, i);
-      take([&] { return run.push(batch); });
+      take([&] { return push_batch(run, options, lengths, i); });
       if (&run == &runs.front()) progress.advance();
     }
     take(run.finish);

@@ -1,6 +1,7 @@
 #include "documents.hpp"
 
 #include <algorithm>
+#include <charconv>
 #include <limits>
 #include <memory>
 #include <numeric>
@@ -223,6 +224,23 @@ std::vector<Document> documents(const JobOptions& o, const Lengths& lengths, std
       batch.push_back({std::uint64_t{i} + (std::uint64_t{k} << 40), pieces[k]});
   }
   return batch;
+}
+
+std::vector<Plan> push_batch(const PlanRun& run, const JobOptions& o, const Lengths& lengths,
+                             std::size_t iteration) {
+  try {
+    return run.push(documents(o, lengths, iteration));
+  } catch (const InvalidInput& error) {
+    const std::string message = error.what();
+    constexpr std::string_view begin = "document ";
+    std::size_t id = lengths.tokens.size();
+    if (message.starts_with(begin)) {
+      std::from_chars(message.data() + begin.size(), message.data() + message.size(), id);
+      id &= (std::size_t{1} << 40) - 1;
+    }
+    if (id >= lengths.tokens.size()) throw;
+    throw InvalidInput(concat(lengths.source, ", line ", lengths.lines[id], ": ", message));
+  }
 }
 
 std::vector<PlanRun> start_wlb(const JobOptions& o, const Lengths& lengths, const RunScope& scope) {

@@ -33,6 +33,10 @@ struct PlanRun {
   std::function<Plan()> drain = nullptr;
 };
 
+/// Gives a run batch number `iteration`. @throws InvalidInput naming the line of the document that can't be planned.
+std::vector<Plan> push_batch(const PlanRun& run, const JobOptions& options, const Lengths& lengths,
+                             std::size_t iteration);
+
 /// Which batches a run will see; its defaults follow from them.
 struct RunScope {
   std::size_t iterations = 1;

@@ -90,7 +90,7 @@ Plan plan_first_batch(const Planner& planner, const JobOptions& options, const L
   if (planner.plan != nullptr) return plan_batch(planner, batch(options, lengths, 0), options, lengths, 0);
   std::optional<Plan> best;
   for (PlanRun& run : planner.start(options, lengths, {})) {
-    std::vector<Plan> plans = run.push(documents(options, lengths, 0));
+    std::vector<Plan> plans = push_batch(run, options, lengths, 0);
     if (plans.empty()) plans = run.finish();
     if (!best || plans.front().step.seconds < best->step.seconds) best = std::move(plans.front());
   }

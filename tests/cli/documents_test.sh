@@ -143,7 +143,8 @@ refuses "--micro-batches is 0" "$slimpack" plan --lengths "$lengths" "${job[@]}"
 refuses "--count and --sequences exclude each other" "$slimpack" plan --lengths "$lengths" "${job[@]}" --count 3 --sequences 3
 refuses "--sequences and --split exclude each other" "$slimpack" plan --lengths "$lengths" --context 999 --split --sequences 3
 refuses "--iterations is 9000; expected at most" "$slimpack" compare --lengths "$lengths" "${job[@]}" --sequences 3 --iterations 9000
-refuses "that a micro-batch can hold" "$slimpack" plan --lengths "$lengths" --count 200 "${job[@]}" --planner wlb --max-tokens 9000
+refuses "/long, line 3: document 2 (number 1 of the batch) has 9001 tokens; expected 1 to the 9000 that a micro-batch can hold" \
+  "$slimpack" plan --lengths "$(file long '5\n7\n9001\n8\n')" --first 1 "${job[@]}" --planner wlb --max-tokens 9000
 refuses "do not fit into" "$slimpack" plan --lengths "$(file long '300000\n300000\n')" --context 4000000 --model llama-70b --tp 8 \
   --pp 4 --cp 2 --planner plain-4d --memory-bytes 4.5e10
 refuses "--planner is wlb, which leaves documents to later steps" "$slimpack" train --lengths "$lengths" --count 4 \

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <numeric>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -11,110 +10,19 @@
 
 #include "slimpack/core/batch.hpp"
 #include "slimpack/cost/sharded_packs.hpp"
-#include "slimpack/partition/local_search.hpp"
 #include "slimpack/planners/assemble.hpp"
+#include "slimpack/planners/deal_micro_batches.hpp"
 #include "slimpack/planners/one_f_one_b.hpp"
 #include "slimpack/planners/pack_sharding.hpp"
 #include "slimpack/schedule/lower_bound.hpp"
 
 namespace slimpack {
 
-/// Which micro-batches each replica gets.
-enum class ReplicaDealing : std::uint8_t {
-  in_turn,   ///< as loaders deal them
-  balanced,  ///< equal counts, work as equal as swaps make it
-};
-
-/// In which order a replica runs its micro-batches.
-enum class MicroBatchOrder : std::uint8_t {
-  as_given,  ///< as the packing left them
-  fastest,   ///< of some orders, the one with the shortest step: light ones fill and drain a pipeline sooner
-};
-
 struct MicroBatchOptions {
   ShardingPolicy sharding = ShardingPolicy::mixed;
   ReplicaDealing dealing = ReplicaDealing::balanced;
   MicroBatchOrder order = MicroBatchOrder::fastest;
 };
-
-namespace detail {
-
-/// Orders of a replica's packs worth a try, beside the one that they have: by falling duration, and the same
-/// with the lightest first or second lightest first. O(n log n).
-inline std::vector<std::vector<std::uint32_t>> pack_orders(std::span<const double> durations) {
-  std::vector<std::uint32_t> falling(durations.size());
-  std::iota(falling.begin(), falling.end(), std::uint32_t{0});
-  std::stable_sort(falling.begin(), falling.end(),
-                   [&](auto a, auto b) { return durations[a] > durations[b]; });
-  std::vector<std::vector<std::uint32_t>> orders{falling};
-  for (std::size_t back = 1; back <= 2 && back < falling.size(); ++back) {
-    orders.push_back(falling);
-    const auto moved = orders.back().end() - static_cast<std::ptrdiff_t>(back);
-    std::rotate(orders.back().begin(), moved, moved + 1);
-  }
-  return orders;
-}
-
-/// One pass of packs in another order. @param stages numbers per pack.
-inline PassTimes reordered(const PassTimes& times, std::span<const std::uint32_t> order, std::size_t stages) {
-  PassTimes out;
-  for (const std::uint32_t k : order) {
-    const auto row = times.seconds.begin() + static_cast<std::ptrdiff_t>(k * stages);
-    out.seconds.insert(out.seconds.end(), row, row + static_cast<std::ptrdiff_t>(stages));
-    out.transfer.push_back(times.transfer[k]);
-  }
-  return out;
-}
-
-/// Replica of each of `work.size()` micro-batches: equal counts, but for one. The heaviest are dealt back and
-/// forth, then swapped while that helps. O(n log n) and the local search.
-inline std::vector<std::uint32_t> deal_balanced(std::span<const double> work, std::size_t replicas) {
-  std::vector<std::uint32_t> order(work.size());
-  std::iota(order.begin(), order.end(), std::uint32_t{0});
-  std::stable_sort(order.begin(), order.end(), [&](auto a, auto b) { return work[a] > work[b]; });
-  Assignment dealt{std::vector<std::uint32_t>(work.size()), std::vector<double>(replicas, 0.0)};
-  for (std::size_t i = 0; i < order.size(); ++i) {
-    const std::size_t turn = i / replicas, at = i % replicas;
-    const std::size_t replica = turn % 2 == 0 ? at : replicas - 1 - at;
-    dealt.bin[order[i]] = static_cast<std::uint32_t>(replica);
-    dealt.load[replica] += work[order[i]];
-  }
-  improve_assignment(work, dealt, {.keep_counts = true});
-  return std::move(dealt.bin);
-}
-
-/// The packs that hold tokens. Those of fewer tokens than there are context-parallel ranks join the one of the
-/// others that has the fewest tokens.
-/// @throws InvalidInput if all together have fewer. O(slices + packs^2) at worst.
-inline Packs shardable_packs(const Packs& packs, std::int32_t cp) {
-  std::vector<std::vector<Slice>> kept;
-  std::vector<Slice> small;
-  for (std::size_t k = 0; k < packs.size(); ++k) {
-    std::vector<Slice> pack(packs[k].begin(), packs[k].end());
-    if (count_tokens(pack) >= cp) {
-      kept.push_back(std::move(pack));
-    } else {
-      small.insert(small.end(), pack.begin(), pack.end());
-    }
-  }
-  if (!small.empty()) {
-    if (kept.empty()) kept.emplace_back();
-    auto& least = *std::min_element(kept.begin(), kept.end(), [](const auto& a, const auto& b) {
-      return count_tokens(a) < count_tokens(b);
-    });
-    least.insert(least.end(), small.begin(), small.end());
-    require(count_tokens(least) >= cp, "cp is ", cp, "; expected at most the ", count_tokens(least),
-            " tokens of the iteration");
-  }
-  Packs out;
-  for (const auto& pack : kept) {
-    for (const Slice& slice : pack) out.add(slice);
-    out.close();
-  }
-  return out;
-}
-
-}  // namespace detail
 
 /// Plans iterations of whole documents in micro-batches on a 4D layout (tp, cp, pp, dp), as WLB-LLM and its
 /// baselines run them (sections 2.1 and 6.1): each replica runs its micro-batches in 1F1B order; those are
@@ -126,12 +34,11 @@ class MicroBatchPlanner {
   /// @throws InvalidInput if the job is impossible or has no room for tokens.
   MicroBatchPlanner(Job job, C cost, M memory, A attention, MicroBatchOptions options = {})
       : job_(std::move(job)),
-        layers_(split_layers(job_.model.layers, job_.layout.pp)),
+        layers_(valid_layers(job_)),
         cost_(std::move(cost)),
         memory_(std::move(memory)),
         sharder_(std::move(attention), job_.layout.cp, options.sharding),
         options_(options) {
-    validate(job_);
     require_room(memory_, layers_.size());
     require(cost_.stages() == layers_.size(), "the cost model has ", cost_.stages(),
             " stages; expected pp = ", layers_.size());
@@ -204,6 +111,11 @@ class MicroBatchPlanner {
   }
 
  private:
+  static std::vector<std::int32_t> valid_layers(const Job& job) {
+    validate(job);
+    return split_layers(job.model.layers, job.layout.pp);
+  }
+
   /// Every replica gets as many, where an empty one has a price: else a plan would hold tasks of no time.
   [[nodiscard]] std::vector<Packs> deal(const Packs& packs) const {
     const auto replicas = static_cast<std::size_t>(job_.layout.dp);

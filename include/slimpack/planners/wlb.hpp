@@ -76,6 +76,13 @@ class WlbPlanner {
             MicroBatchOptions{.sharding = options.sharding, .order = options.order})),
         stream_(resolved(std::move(options), *planner_), Workload{planner_}) {}
 
+  /// What it works with is not shared: move it, or save and restore.
+  WlbPlanner(const WlbPlanner&) = delete;
+  WlbPlanner& operator=(const WlbPlanner&) = delete;
+  WlbPlanner(WlbPlanner&&) noexcept = default;
+  WlbPlanner& operator=(WlbPlanner&&) noexcept = default;
+  ~WlbPlanner() = default;
+
   /// Plans the next iteration. @param batch a global batch in data order.
   /// @throws InvalidInput, with everything as before, as `OutlierDelayStream::push` or
   /// `MicroBatchPlanner::plan`, or if the batch has fewer tokens than there are context-parallel ranks.

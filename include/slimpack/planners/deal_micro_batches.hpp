@@ -1,0 +1,115 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <numeric>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "slimpack/core/error.hpp"
+#include "slimpack/core/packs.hpp"
+#include "slimpack/partition/local_search.hpp"
+#include "slimpack/schedule/makespan.hpp"
+
+namespace slimpack {
+
+/// Which micro-batches each replica gets.
+enum class ReplicaDealing : std::uint8_t {
+  in_turn,   ///< as loaders deal them
+  balanced,  ///< equal counts, work as equal as swaps make it
+};
+
+/// In which order a replica runs its micro-batches.
+enum class MicroBatchOrder : std::uint8_t {
+  as_given,  ///< as the packing left them
+  fastest,   ///< of some orders, the one with the shortest step: light ones fill and drain a pipeline sooner
+};
+
+namespace detail {
+
+/// Orders of a replica's packs worth a try, beside the one that they have: by falling duration, and the same
+/// with the lightest first or second lightest first. O(n log n).
+inline std::vector<std::vector<std::uint32_t>> pack_orders(std::span<const double> durations) {
+  std::vector<std::uint32_t> falling(durations.size());
+  std::iota(falling.begin(), falling.end(), std::uint32_t{0});
+  std::stable_sort(falling.begin(), falling.end(),
+                   [&](auto a, auto b) { return durations[a] > durations[b]; });
+  std::vector<std::vector<std::uint32_t>> orders{falling};
+  for (std::size_t back = 1; back <= 2 && back < falling.size(); ++back) {
+    orders.push_back(falling);
+    const auto moved = orders.back().end() - static_cast<std::ptrdiff_t>(back);
+    std::rotate(orders.back().begin(), moved, moved + 1);
+  }
+  return orders;
+}
+
+/// One pass of packs in another order. @param stages numbers per pack.
+inline PassTimes reordered(const PassTimes& times, std::span<const std::uint32_t> order, std::size_t stages) {
+  PassTimes out;
+  for (const std::uint32_t k : order) {
+    const auto row = times.seconds.begin() + static_cast<std::ptrdiff_t>(k * stages);
+    out.seconds.insert(out.seconds.end(), row, row + static_cast<std::ptrdiff_t>(stages));
+    out.transfer.push_back(times.transfer[k]);
+  }
+  return out;
+}
+
+/// Replica of each of `work.size()` micro-batches: equal counts, but for one. From two starts, in turn and the
+/// heaviest dealt back and forth, they are swapped while that helps; never worse than in turn. O(n log n) and
+/// the local searches.
+inline std::vector<std::uint32_t> deal_balanced(std::span<const double> work, std::size_t replicas) {
+  std::vector<std::uint32_t> order(work.size());
+  std::iota(order.begin(), order.end(), std::uint32_t{0});
+  const auto dealt = [&](bool back_and_forth) {
+    Assignment out{std::vector<std::uint32_t>(work.size()), std::vector<double>(replicas, 0.0)};
+    for (std::size_t i = 0; i < order.size(); ++i) {
+      const std::size_t turn = i / replicas, at = i % replicas;
+      const std::size_t replica = back_and_forth && turn % 2 != 0 ? replicas - 1 - at : at;
+      out.bin[order[i]] = static_cast<std::uint32_t>(replica);
+      out.load[replica] += work[order[i]];
+    }
+    improve_assignment(work, out, {.keep_counts = true});
+    return out;
+  };
+  const Assignment in_turn = dealt(false);
+  std::stable_sort(order.begin(), order.end(), [&](auto a, auto b) { return work[a] > work[b]; });
+  const Assignment sorted = dealt(true);
+  return in_turn.makespan() < sorted.makespan() ? in_turn.bin : sorted.bin;
+}
+
+/// The packs that hold tokens. Those of fewer tokens than there are context-parallel ranks join the one of the
+/// others that has the fewest tokens.
+/// @throws InvalidInput if all together have fewer. O(slices + packs^2) at worst.
+inline Packs shardable_packs(const Packs& packs, std::int32_t cp) {
+  std::vector<std::vector<Slice>> kept;
+  std::vector<Slice> small;
+  for (std::size_t k = 0; k < packs.size(); ++k) {
+    std::vector<Slice> pack(packs[k].begin(), packs[k].end());
+    if (count_tokens(pack) >= cp) {
+      kept.push_back(std::move(pack));
+    } else {
+      small.insert(small.end(), pack.begin(), pack.end());
+    }
+  }
+  if (!small.empty()) {
+    if (kept.empty()) kept.emplace_back();
+    auto& least = *std::min_element(kept.begin(), kept.end(), [](const auto& a, const auto& b) {
+      return count_tokens(a) < count_tokens(b);
+    });
+    least.insert(least.end(), small.begin(), small.end());
+    require(count_tokens(least) >= cp, "cp is ", cp, "; expected at most the ", count_tokens(least),
+            " tokens of the iteration");
+  }
+  Packs out;
+  for (const auto& pack : kept) {
+    for (const Slice& slice : pack) out.add(slice);
+    out.close();
+  }
+  return out;
+}
+
+}  // namespace detail
+
+}  // namespace slimpack
