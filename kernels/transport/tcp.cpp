@@ -309,6 +309,8 @@ void TcpTransport::set_task(std::string_view text) {
   state_->board[state_->rank].task.write(text);
 }
 
+void TcpTransport::check() { state_->throw_if_failed(); }
+
 void TcpTransport::abort(std::string_view reason) { state_->fail(state_->own_failure(reason)); }
 
 bool TcpTransport::fail(std::string_view reason) {
