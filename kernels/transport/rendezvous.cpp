@@ -141,17 +141,16 @@ Socket open_port(const Launch& launch, std::uint16_t port) {
 /// Rank 0 before all have come.
 class Host {
  public:
-  Host(const Launch& launch, milliseconds timeout, std::uint16_t data_port)
+  Host(const Launch& launch, milliseconds timeout)
       : launch_(launch),
         timeout_(timeout),
         listener_(open_port(launch, launch.port)),
         members_(launch.size),
-        control_(launch.size) {
-    members_[0] = {own_host(), launch.host, data_port, launch.local_rank};
-  }
+        control_(launch.size) {}
 
   /// Waits for all, and tells them who is who.
-  void gather(Deadline deadline, std::uint64_t run) {
+  void gather(Deadline deadline, std::uint64_t run, std::uint16_t data_port) {
+    members_[0] = {own_host(), launch_.host, data_port, launch_.local_rank};
     Door door(listener_);
     for (std::size_t missing = launch_.size - 1; missing > 0; --missing) {
       std::optional<Guest> guest = door.next(deadline, watched());
@@ -287,10 +286,11 @@ Hello hello_of(const Launch& launch, std::uint16_t data_port) {
 struct Answer {
   std::vector<Member> members;
   Socket control;
+  Socket listener;  ///< on which this rank lets others in
   std::uint64_t run = 0;
 };
 
-Answer join(const Launch& launch, milliseconds timeout, std::uint16_t data_port) {
+Answer join(const Launch& launch, milliseconds timeout) {
   const Deadline deadline = steady_clock::now() + timeout;
   const std::string where = address_text(launch.host, launch.port);
   const std::string who = concat("rank ", launch.rank);
@@ -301,12 +301,14 @@ Answer join(const Launch& launch, milliseconds timeout, std::uint16_t data_port)
     throw fault_of(0, concat(who, " could not reach rank 0 at ", where, " within ", seconds_text(timeout),
                              ": ", error, "; expected rank 0 to listen there"));
   }
+  answer.listener = open_port(launch, 0);  // now: before, it could have taken rank 0's port
   // Rank 0 listens already, so its own time is up before this.
   const Deadline answered = steady_clock::now() + timeout + milliseconds(500);
   Reply reply;
   std::size_t got = 0;
-  const bool whole = write_all(answer.control, bytes_of(hello_of(launch, data_port)), answered) &&
-                     read_all(answer.control, std::as_writable_bytes(std::span(&reply, 1)), answered, got);
+  const bool whole =
+      write_all(answer.control, bytes_of(hello_of(launch, port_of(answer.listener))), answered) &&
+      read_all(answer.control, std::as_writable_bytes(std::span(&reply, 1)), answered, got);
   if (got >= sizeof reply.magic && reply.magic != Hello::right_magic) {
     throw fault_of(0,
                    concat(where, " has answered ", who, " in another protocol; expected slimpack's rank 0"));
@@ -385,24 +387,23 @@ Meeting meet(const Launch& launch, milliseconds timeout) {
     meeting.data.resize(1);
     return meeting;
   }
-  const Deadline deadline = steady_clock::now() + timeout;
-  const Socket listener = open_port(launch, 0);
-  std::uint64_t run = 0;
   if (launch.rank == 0) {
+    const Deadline deadline = steady_clock::now() + timeout;
     std::random_device random;
-    run = (std::uint64_t{random()} << 32) + random();
-    Host host(launch, timeout, port_of(listener));
-    host.gather(deadline, run);
+    const std::uint64_t run = (std::uint64_t{random()} << 32) + random();
+    Host host(launch, timeout);
+    const Socket listener = open_port(launch, 0);
+    host.gather(deadline, run, port_of(listener));
     meeting.members = std::move(host).members();
     meeting.control = std::move(host).control();
+    meeting.data = connect_all(launch, timeout, listener, meeting.members, run);
   } else {
-    Answer answer = join(launch, timeout, port_of(listener));
+    Answer answer = join(launch, timeout);
     meeting.members = std::move(answer.members);
     meeting.control.resize(launch.size);
     meeting.control[0] = std::move(answer.control);
-    run = answer.run;
+    meeting.data = connect_all(launch, timeout, answer.listener, meeting.members, answer.run);
   }
-  meeting.data = connect_all(launch, timeout, listener, meeting.members, run);
   return meeting;
 }
 

@@ -35,7 +35,7 @@ TcpOptions options_of(std::chrono::milliseconds timeout) {
 }
 
 /// One rank: what it has thrown, or "done".
-std::string run_rank(const Launch& launch, const TcpOptions& options, const Body& body) {
+std::string run_rank(const Launch& launch, const TcpOptions& options, const Body& body) try {
   TcpTransport transport(launch, options);
   try {
     body(transport);
@@ -47,6 +47,8 @@ std::string run_rank(const Launch& launch, const TcpOptions& options, const Body
     transport.fail(error.what());
     return concat("own: ", error.what());
   }
+} catch (const TransportError& error) {
+  return concat("did not meet: ", error.what());
 }
 
 /// Ranks that are threads of this process: the transport does not mind, and the thread sanitizer sees all.
