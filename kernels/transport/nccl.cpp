@@ -87,7 +87,7 @@ struct NcclGroup::State {
     AsyncState all{.done = true, .error = {}};
     for (const State* member : *family) {
       if (member->comm == nullptr) continue;
-      const AsyncState one = state_of(member->comm);
+      AsyncState one = state_of(member->comm);
       if (!one.error.empty()) return one;
       all.done = all.done && one.done;
     }

@@ -152,11 +152,11 @@ class Host {
   void gather(Deadline deadline, std::uint64_t run, std::uint16_t data_port) {
     members_[0] = {own_host(), launch_.host, data_port, launch_.local_rank};
     Door door(listener_);
-    for (std::size_t missing = launch_.size - 1; missing > 0; --missing) {
+    for (std::size_t missing = launch_.size - 1; missing > 0;) {
       std::optional<Guest> guest = door.next(deadline, watched());
       require_nobody_left();
       if (!guest) refuse(first_missing(), missing_text());
-      admit(std::move(*guest));
+      if (admit(std::move(*guest))) --missing;
     }
     Reply reply;
     reply.run = run;
@@ -174,11 +174,12 @@ class Host {
     }
   }
 
-  std::vector<Member> members() && { return std::move(members_); }
-  std::vector<Socket> control() && { return std::move(control_); }
+  /// The members and the ways to them, without those for data. To be called once.
+  Meeting take() { return {std::move(members_), std::move(control_), {}}; }
 
  private:
-  void admit(Guest guest) {
+  /// Lets a guest in. @returns whether it is one of the ranks; if it is none of this run, it is ignored.
+  bool admit(Guest guest) {
     const Hello& hello = guest.hello;
     const std::string address = peer_address(guest.socket);
     if (hello.version != Hello::right_version) {
@@ -187,7 +188,7 @@ class Host {
                                      " of slimpack's protocol; expected ", Hello::right_version,
                                      ": the same slimpack everywhere"));
     }
-    if (hello.for_data != 0) return refuse_stray(hello);
+    if (hello.for_data != 0) return false;
     const std::string who = concat("rank ", hello.rank, " (", text_of(hello.host), ", ", address, ")");
     guest_ = std::move(guest.socket);
     if (hello.size != launch_.size) {
@@ -205,11 +206,7 @@ class Host {
     members_[hello.rank] = {text_of(hello.host), address, static_cast<std::uint16_t>(hello.port),
                             hello.local_rank};
     control_[hello.rank] = std::move(guest_);
-  }
-
-  [[noreturn]] void refuse_stray(const Hello& hello) {
-    refuse(hello.rank, concat("rank ", hello.rank, " of another run has come to port ", launch_.port,
-                              "; expected each run to have a port of its own"));
+    return true;
   }
 
   /// Tells all that have come, and ends.
@@ -394,8 +391,7 @@ Meeting meet(const Launch& launch, milliseconds timeout) {
     Host host(launch, timeout);
     const Socket listener = open_port(launch, 0);
     host.gather(deadline, run, port_of(listener));
-    meeting.members = std::move(host).members();
-    meeting.control = std::move(host).control();
+    meeting = host.take();
     meeting.data = connect_all(launch, timeout, listener, meeting.members, run);
   } else {
     Answer answer = join(launch, timeout);

@@ -255,6 +255,9 @@ TEST_CASE("strangers keep nobody from meeting") {
     stranger(port, bytes);  // which hangs up
   }
   const Hello hello;  // a cut one
+  Hello data;         // one that has lost its way
+  data.for_data = 1;
+  strangers.push_back(stranger(port, std::as_bytes(std::span(&data, 1))));
   strangers.push_back(stranger(port, std::as_bytes(std::span(&hello, 1)).first(11)));
   stranger(port, std::as_bytes(std::span(&hello, 1)).first(11));
   processes.emplace_back([&] { return meet_and_greet(launch_on(port, 1, 2), 20s); });
