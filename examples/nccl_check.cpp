@@ -1,6 +1,7 @@
 // Checks NCCL between the GPUs of a run: every operation of the transport, against what it has to give. Started like
 // slimpack train, one process per GPU (docs/launch.md):
 //   torchrun --no-python --nproc-per-node 8 build/default/bin/nccl_check
+//   mpirun -n 8 build/default/bin/nccl_check
 // Without a driver or a GPU it says what is missing; every error ends all ranks with exit code 2.
 #include <cuda_runtime_api.h>
 
@@ -18,6 +19,9 @@
 #include "kernels/cuda/device.hpp"
 #include "kernels/transport/nccl.hpp"
 #include "kernels/transport/tcp.hpp"
+#ifdef SLIMPACK_NCCL_CHECK_MPI
+#include "kernels/transport/mpi.hpp"
+#endif
 
 namespace {
 
@@ -147,8 +151,10 @@ void check_stages(NcclGroup& group, cuda::Stream forward, cuda::Stream backward)
   }
 }
 
-void check_rank(TcpTransport& transport, std::size_t local_rank) {
-  const cuda::Device device = cuda::use_device({.index = static_cast<int>(local_rank)});
+/// One rank, whatever the hosts' transport.
+template <Transport T>
+void check_rank(T& transport) {
+  const cuda::Device device = cuda::use_device({.index = static_cast<int>(local_rank_of())});
   const OwnStream forward, backward;
   NcclGroup group(transport);
   check_collectives(group, forward.get());
@@ -163,8 +169,11 @@ void check_rank(TcpTransport& transport, std::size_t local_rank) {
 int main() {
   try {
     const Launcher launcher = launcher_of();
+#ifdef SLIMPACK_NCCL_CHECK_MPI
+    if (launcher == Launcher::mpi) return run_mpi([](MpiTransport& transport) { check_rank(transport); });
+#endif
     const Launch launch = launcher == Launcher::none ? Launch{} : launch_of(launcher);
-    return run_tcp([&](TcpTransport& transport) { check_rank(transport, launch.local_rank); }, launch);
+    return run_tcp([](TcpTransport& transport) { check_rank(transport); }, launch);
   } catch (const std::exception& error) {
     std::cerr << "nccl_check: " << error.what() << "\n";
     return 2;

@@ -12,6 +12,9 @@ namespace slimpack::kernels {
 
 namespace {
 
+constexpr std::size_t most_ranks = 65536;
+constexpr std::string_view local_meaning = "the rank among those of its machine";
+
 /// Names of the variables of one launcher.
 struct Variables {
   const char *rank, *size, *local_rank;
@@ -71,15 +74,27 @@ Launch launch_of(Launcher launcher, const Environment& environment) {
           "the environment is not of torchrun or Slurm; expected RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR "
           "and MASTER_PORT, or SLURM_PROCID, SLURM_NTASKS, SLURM_LOCALID, MASTER_ADDR and MASTER_PORT");
   const Variables& names = launcher == Launcher::torchrun ? torchrun_variables : slurm_variables;
-  constexpr std::size_t most_ranks = 65536;
   Launch launch;
   launch.size = number_of(environment, names.size, 1, most_ranks, "the number of ranks");
   launch.rank = number_of(environment, names.rank, 0, launch.size - 1, "a rank");
-  launch.local_rank =
-      number_of(environment, names.local_rank, 0, launch.size - 1, "the rank among those of its machine");
+  launch.local_rank = number_of(environment, names.local_rank, 0, launch.size - 1, local_meaning);
   launch.host = text_of(environment, "MASTER_ADDR", "the name or address of rank 0's machine");
   launch.port = port_of(environment);
   return launch;
+}
+
+std::size_t local_rank_of(const Environment& environment) {
+  const Launcher launcher = launcher_of(environment);
+  if (launcher == Launcher::none) return 0;
+  if (launcher != Launcher::mpi) return launch_of(launcher, environment).local_rank;
+  for (const char* name :
+       {"OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "PMI_LOCAL_RANK", "SLURM_LOCALID"}) {
+    if (environment(name) != nullptr) return number_of(environment, name, 0, most_ranks - 1, local_meaning);
+  }
+  throw InvalidInput(
+      concat("OMPI_COMM_WORLD_LOCAL_RANK is not set, nor MPI_LOCALRANKID, PMI_LOCAL_RANK or "
+             "SLURM_LOCALID; expected one of them to be ",
+             local_meaning));
 }
 
 void require_valid(const Launch& launch) {

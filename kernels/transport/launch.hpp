@@ -42,6 +42,11 @@ struct Launch {
 /// no sense.
 [[nodiscard]] Launch launch_of(Launcher launcher, const Environment& environment = process_environment());
 
+/// The rank among those of its machine, under any launcher; 0 without one. MPI itself does not say it, but mpirun's
+/// environment does: OMPI_COMM_WORLD_LOCAL_RANK, MPI_LOCALRANKID, PMI_LOCAL_RANK or SLURM_LOCALID.
+/// @throws InvalidInput if the launcher has left no variable for it, or one that makes no sense.
+[[nodiscard]] std::size_t local_rank_of(const Environment& environment = process_environment());
+
 /// Checks a launch that was not read from the environment. @throws InvalidInput for a rank that is not below the
 /// size, or an empty host.
 void require_valid(const Launch& launch);

@@ -129,6 +129,19 @@ TEST_CASE("a launch is read from the variables of torchrun and Slurm") {
   CHECK(launch_of(Launcher::torchrun, environment_of(variables)).port == 1234);
 }
 
+TEST_CASE("the rank on its machine is found under every launcher") {
+  CHECK(local_rank_of(environment_of({})) == 0);
+  CHECK(local_rank_of(environment_of(torchrun)) == 1);
+  for (const char* name :
+       {"OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "PMI_LOCAL_RANK", "SLURM_LOCALID"}) {
+    CHECK(local_rank_of(environment_of({{"PMI_SIZE", "4"}, {name, "3"}})) == 3);
+  }
+  CHECK_THROWS_WITH(local_rank_of(environment_of({{"PMI_SIZE", "4"}})),
+                    Catch::StartsWith("OMPI_COMM_WORLD_LOCAL_RANK is not set, nor "));
+  CHECK_THROWS_WITH(local_rank_of(environment_of({{"PMI_SIZE", "4"}, {"PMI_LOCAL_RANK", "x"}})),
+                    Catch::StartsWith("PMI_LOCAL_RANK is 'x'; expected the rank among those of its machine"));
+}
+
 TEST_CASE("a launch that makes no sense is refused by its variable") {
   CHECK(complaint("RANK", nullptr) == "RANK is not set; expected a rank, 0 to 7");
   CHECK(complaint("WORLD_SIZE", nullptr) ==
