@@ -1,10 +1,12 @@
 // How fast bytes move between ranks, over the size of a message: there and back (ping_pong; time is of both ways),
 // eight messages on their way at a time (stream), and summed over all ranks (all_reduce, floats). Bytes per second
 // are those of one message in one direction. By itself it measures two threads, and beside them a plain
-// memcpy; under mpirun, the MPI transport on as many ranks as there are, and beside it plain MPI calls:
+// memcpy; under mpirun, the MPI transport on as many ranks as there are, and beside it plain MPI calls; under a launcher
+// like torchrun, the TCP transport beside a memcpy:
 //
 //     bench_transport
 //     mpirun -n 2 bench_transport
+//     torchrun --no-python --nproc-per-node 2 bench_transport
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -19,6 +21,8 @@
 
 #include "kernels/transport/collectives.hpp"
 #include "kernels/transport/in_process.hpp"
+#include "kernels/transport/launch.hpp"
+#include "kernels/transport/tcp.hpp"
 
 #ifdef SLIMPACK_BENCH_MPI
 #include <mpi.h>
@@ -177,6 +181,10 @@ void run(T& transport, bool has_raw) {
 int main(int argc, char** argv) {
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
+  if (const Launcher launcher = launcher_of();
+      launcher == Launcher::torchrun || launcher == Launcher::slurm) {
+    return run_tcp([](TcpTransport& transport) { run(transport, false); }, launch_of(launcher));
+  }
 #ifdef SLIMPACK_BENCH_MPI
   if (std::getenv("OMPI_COMM_WORLD_SIZE") != nullptr) {
     return run_mpi([](MpiTransport& transport) { run(transport, true); });

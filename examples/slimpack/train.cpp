@@ -8,6 +8,7 @@
 
 #include "kernels/keep_memory.hpp"
 #include "kernels/transport/in_process.hpp"
+#include "kernels/transport/tcp.hpp"
 #include "train_ranks.hpp"
 #ifdef SLIMPACK_COMMAND_MPI
 #include "kernels/transport/mpi.hpp"
@@ -59,17 +60,27 @@ void train_on_threads(const TrainOptions& given) {
   }
 }
 
+int train_on_tcp(const TrainOptions& options) {
+  kernels::TcpOptions transport;
+  transport.timeout = options.timeout;
+  transport.start_timeout = options.start_timeout;
+  const bool slurm = kernels::launcher_of() == kernels::Launcher::slurm;
+  const auto launch = kernels::launch_of(slurm ? kernels::Launcher::slurm : kernels::Launcher::torchrun);
+  return kernels::run_tcp([&](kernels::TcpTransport& t) { train_on(t, make_course(options), options); },
+                          launch, transport);
+}
+
 #ifdef SLIMPACK_COMMAND_MPI
-int train_on_processes(const TrainOptions& options) {
+int train_on_mpi(const TrainOptions& options) {
   kernels::MpiOptions transport;
   transport.timeout = options.timeout;
   return kernels::run_mpi([&](kernels::MpiTransport& t) { train_on(t, make_course(options), options); },
                           transport);
 }
 #else
-int train_on_processes(const TrainOptions&) {
+int train_on_mpi(const TrainOptions&) {
   throw InvalidInput(
-      "this slimpack has no MPI; expected one built where MPI is found, or --transport threads");
+      "this slimpack has no MPI; expected one built where MPI is found, or --transport threads or tcp");
 }
 #endif
 
@@ -79,7 +90,8 @@ int train(const std::vector<std::string>& arguments) {
   const auto options = train_options(arguments);
   if (!options) return 0;
   kernels::keep_memory();  // as when profiles are measured
-  if (options->ranks == RankKind::mpi) return train_on_processes(*options);
+  if (options->ranks == RankKind::mpi) return train_on_mpi(*options);
+  if (options->ranks == RankKind::tcp) return train_on_tcp(*options);
   train_on_threads(*options);
   return 0;
 }

@@ -3,11 +3,11 @@
 #include <unistd.h>
 
 #include <cmath>
-#include <cstdlib>
 #include <span>
 
 #include "arguments.hpp"
 #include "kernels/model/memory.hpp"
+#include "kernels/transport/launch.hpp"
 #include "plan_file.hpp"
 #include "planners.hpp"
 #include "rank_cost.hpp"
@@ -36,8 +36,10 @@ po::options_description description() {
       "timeout", po::value<double>()->value_name("SECONDS")->default_value(60.0),
       "after which a rank that others wait for is given up")(
       "transport", po::value<std::string>()->default_value("auto"),
-      "ranks are threads of this process, or processes of an mpirun: threads, mpi, or auto")(
-      "json", "one JSON document at the end");
+      "ranks are threads of this process, processes of an mpirun, or those of torchrun, srun and the like: "
+      "threads, mpi, tcp, or auto, by what has started it")(
+      "start-timeout", po::value<double>()->value_name("SECONDS")->default_value(300.0),
+      "tcp: how long ranks wait for each other to start")("json", "one JSON document at the end");
   training.add(job_description({.model = "tiny", .device = "cpu", .needs_context = false}));
   return training;
 }
@@ -51,6 +53,7 @@ bool fits_plan_file(const std::string& option) {
                            "seed",
                            "memory",
                            "timeout",
+                           "start-timeout",
                            "transport",
                            "json",
                            "quiet",
@@ -86,19 +89,21 @@ void check_plan_file_options(const po::variables_map& values) {
   }
 }
 
-/// Whether this process was started by an mpirun: OpenMPI's, or one that speaks PMI.
-bool started_by_mpirun() {
-  for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_RANK"}) {
-    if (std::getenv(name) != nullptr) return true;
-  }
-  return false;
-}
-
 RankKind ranks_from(const std::string& transport) {
-  require(transport == "auto" || transport == "threads" || transport == "mpi", "--transport is '", transport,
-          "'; expected threads, mpi or auto");
-  if (transport == "auto") return started_by_mpirun() ? RankKind::mpi : RankKind::threads;
-  return transport == "mpi" ? RankKind::mpi : RankKind::threads;
+  if (transport == "threads") return RankKind::threads;
+  if (transport == "mpi") return RankKind::mpi;
+  if (transport == "tcp") return RankKind::tcp;
+  require(transport == "auto", "--transport is '", transport, "'; expected threads, mpi, tcp or auto");
+  switch (kernels::launcher_of()) {
+    case kernels::Launcher::mpi:
+      return RankKind::mpi;
+    case kernels::Launcher::torchrun:
+    case kernels::Launcher::slurm:
+      return RankKind::tcp;
+    case kernels::Launcher::none:
+      return RankKind::threads;
+  }
+  return RankKind::threads;
 }
 
 double positive(const po::variables_map& values, const char* name, double most) {
@@ -106,6 +111,10 @@ double positive(const po::variables_map& values, const char* name, double most) 
   require(value > 0.0 && value <= most, "--", name, " is ", value, "; expected a positive number up to ",
           most);
   return value;
+}
+
+std::chrono::milliseconds milliseconds_of(const po::variables_map& values, const char* name) {
+  return std::chrono::milliseconds(std::llround(std::ceil(1e3 * positive(values, name, 1e6))));
 }
 
 std::int64_t at_least(const po::variables_map& values, const char* name, std::int64_t least) {
@@ -227,7 +236,8 @@ std::optional<TrainOptions> train_options(const std::vector<std::string>& argume
   o.learning_rate = positive(*values, "learning-rate", std::numeric_limits<double>::max());
   o.seed = static_cast<std::uint64_t>(at_least(*values, "seed", 0));
   if (values->count("memory") != 0) o.memory_bytes = positive(*values, "memory", 1e18);
-  o.timeout = std::chrono::milliseconds(std::llround(std::ceil(1e3 * positive(*values, "timeout", 1e6))));
+  o.timeout = milliseconds_of(*values, "timeout");
+  o.start_timeout = milliseconds_of(*values, "start-timeout");
   o.ranks = ranks_from((*values)["transport"].as<std::string>());
   o.json = values->count("json") != 0;
   return o;

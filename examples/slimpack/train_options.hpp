@@ -15,7 +15,8 @@
 
 namespace slimpack::command {
 
-enum class RankKind : std::uint8_t { threads, mpi };
+/// What ranks are: threads of this process, processes of an mpirun, or processes of another launcher.
+enum class RankKind : std::uint8_t { threads, mpi, tcp };
 
 /// What `train` is asked for.
 struct TrainOptions {
@@ -28,6 +29,7 @@ struct TrainOptions {
   std::uint64_t seed = 1;
   double memory_bytes = std::numeric_limits<double>::infinity();  ///< that plans may use of a stage
   std::chrono::milliseconds timeout{60'000};
+  std::chrono::milliseconds start_timeout{300'000};
   RankKind ranks = RankKind::threads;
   bool json = false;
   boost::program_options::variables_map values;  ///< for what overrides a plan file's model

@@ -328,6 +328,8 @@ void InProcessTransport::set_task(std::string_view text) {
   state_->hub->board[state_->rank].task.write(text);
 }
 
+void InProcessTransport::check() { state_->throw_if_failed(); }
+
 void InProcessTransport::abort(std::string_view reason) { state_->fail(state_->own_failure(reason)); }
 
 bool InProcessTransport::fail(std::string_view reason) {

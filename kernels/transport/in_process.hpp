@@ -46,6 +46,7 @@ class InProcessTransport {
   void wait(Request& request);
 
   void set_task(std::string_view text);
+  void check();
   [[noreturn]] void abort(std::string_view reason);
   /// As `abort`, without throwing here. @returns whether the run had not failed before.
   bool fail(std::string_view reason);

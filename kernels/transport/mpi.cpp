@@ -36,7 +36,7 @@ std::string mpi_text(int code) {
 }
 
 /// For calls that set up and tear down.
-void check(int code, const char* call) {
+void check_call(int code, const char* call) {
   if (code != MPI_SUCCESS) throw std::runtime_error(concat(call, ": ", mpi_text(code)));
 }
 
@@ -65,14 +65,14 @@ class Backoff {
 class Communicator {
  public:
   Communicator() {
-    check(MPI_Comm_dup(MPI_COMM_WORLD, &handle_), "MPI_Comm_dup");
-    check(MPI_Comm_set_errhandler(handle_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+    check_call(MPI_Comm_dup(MPI_COMM_WORLD, &handle_), "MPI_Comm_dup");
+    check_call(MPI_Comm_set_errhandler(handle_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
   }
   Communicator(const Communicator&) = delete;
   Communicator& operator=(const Communicator&) = delete;
 
   [[nodiscard]] MPI_Comm get() const { return handle_; }
-  void free() { check(MPI_Comm_free(&handle_), "MPI_Comm_free"); }
+  void free() { check_call(MPI_Comm_free(&handle_), "MPI_Comm_free"); }
 
  private:
   MPI_Comm handle_ = MPI_COMM_NULL;
@@ -134,27 +134,27 @@ class MachineBoard {
       return;
     }
     MPI_Comm machine{};
-    check(MPI_Comm_split_type(world, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &machine),
-          "MPI_Comm_split_type");
+    check_call(MPI_Comm_split_type(world, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &machine),
+               "MPI_Comm_split_type");
     int place = 0;
     MPI_Comm_rank(machine, &place);
     void* own = nullptr;
     const auto bytes = static_cast<MPI_Aint>(place == 0 ? Board::bytes(ranks) : 0);
-    check(MPI_Win_allocate_shared(bytes, 1, MPI_INFO_NULL, machine, &own, &window_),
-          "MPI_Win_allocate_shared");
+    check_call(MPI_Win_allocate_shared(bytes, 1, MPI_INFO_NULL, machine, &own, &window_),
+               "MPI_Win_allocate_shared");
     MPI_Aint size = 0;
     int unit = 0;
     void* memory = nullptr;
-    check(MPI_Win_shared_query(window_, 0, &size, &unit, &memory), "MPI_Win_shared_query");
+    check_call(MPI_Win_shared_query(window_, 0, &size, &unit, &memory), "MPI_Win_shared_query");
     board_ = Board(memory, ranks, place == 0);
-    check(MPI_Barrier(machine), "MPI_Barrier");
+    check_call(MPI_Barrier(machine), "MPI_Barrier");
     if (one_process_table(machine)) board_[rank].process = getpid();
-    check(MPI_Comm_free(&machine), "MPI_Comm_free");
+    check_call(MPI_Comm_free(&machine), "MPI_Comm_free");
   }
 
   [[nodiscard]] const Board& get() const { return board_; }
   void free() {
-    if (window_ != MPI_WIN_NULL) check(MPI_Win_free(&window_), "MPI_Win_free");
+    if (window_ != MPI_WIN_NULL) check_call(MPI_Win_free(&window_), "MPI_Win_free");
   }
 
  private:
@@ -165,7 +165,7 @@ class MachineBoard {
     std::uint64_t table[2] = {known ? std::uint64_t{status.st_ino} : 0, 0};
     table[1] = ~table[0];
     std::uint64_t least[2] = {};
-    check(MPI_Allreduce(table, least, 2, MPI_UINT64_T, MPI_MIN, machine), "MPI_Allreduce");
+    check_call(MPI_Allreduce(table, least, 2, MPI_UINT64_T, MPI_MIN, machine), "MPI_Allreduce");
     return known && least[0] == ~least[1];
   }
 
@@ -184,13 +184,13 @@ struct Unfinished {
 
 std::size_t world_rank() {
   int rank = 0;
-  check(MPI_Comm_rank(MPI_COMM_WORLD, &rank), "MPI_Comm_rank");
+  check_call(MPI_Comm_rank(MPI_COMM_WORLD, &rank), "MPI_Comm_rank");
   return static_cast<std::size_t>(rank);
 }
 
 std::size_t world_size() {
   int size = 0;
-  check(MPI_Comm_size(MPI_COMM_WORLD, &size), "MPI_Comm_size");
+  check_call(MPI_Comm_size(MPI_COMM_WORLD, &size), "MPI_Comm_size");
   return static_cast<std::size_t>(size);
 }
 
@@ -218,8 +218,8 @@ struct MpiTransport::State {
   }
 
   void expect_notice() {
-    check(MPI_Irecv(&incoming, sizeof incoming, MPI_BYTE, MPI_ANY_SOURCE, 0, notices.get(), &notice),
-          "MPI_Irecv");
+    check_call(MPI_Irecv(&incoming, sizeof incoming, MPI_BYTE, MPI_ANY_SOURCE, 0, notices.get(), &notice),
+               "MPI_Irecv");
   }
 
   /// Takes in what other ranks say about the end of the run.
@@ -431,6 +431,8 @@ void MpiTransport::set_task(std::string_view text) {
   state_->board[state_->rank].task.write(text);
 }
 
+void MpiTransport::check() { state_->poll(); }
+
 void MpiTransport::abort(std::string_view reason) { state_->fail(state_->own_failure(reason)); }
 
 bool MpiTransport::fail(std::string_view reason) {
@@ -454,8 +456,8 @@ void MpiTransport::close() {
   self.board[self.rank].task.write("the end of the run");
   Group(*this).barrier();
   self.board[self.rank].left = true;
-  check(MPI_Cancel(&self.notice), "MPI_Cancel");
-  check(MPI_Wait(&self.notice, MPI_STATUS_IGNORE), "MPI_Wait");
+  check_call(MPI_Cancel(&self.notice), "MPI_Cancel");
+  check_call(MPI_Wait(&self.notice, MPI_STATUS_IGNORE), "MPI_Wait");
   self.machine.free();
   self.messages.free();
   self.collectives.free();
@@ -464,7 +466,7 @@ void MpiTransport::close() {
 
 int run_mpi(const std::function<void(MpiTransport&)>& body, const MpiOptions& options) {
   int provided = 0;
-  check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided), "MPI_Init_thread");
+  check_call(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided), "MPI_Init_thread");
   const std::string name = concat("rank ", world_rank(), ": ");
   std::optional<MpiTransport> transport;
   const auto failed = [&](const std::string& what) {
@@ -478,7 +480,7 @@ int run_mpi(const std::function<void(MpiTransport&)>& body, const MpiOptions& op
     body(*transport);
     transport->close();
     transport.reset();
-    check(MPI_Finalize(), "MPI_Finalize");
+    check_call(MPI_Finalize(), "MPI_Finalize");
     return 0;
   } catch (const std::exception& error) {
     return failed(error.what());

@@ -55,6 +55,7 @@ class MpiTransport {
   void wait(Request& request);
 
   void set_task(std::string_view text);
+  void check();
   [[noreturn]] void abort(std::string_view reason);
   /// As `abort`, without throwing, and without an MPI call: the bytes of unfinished transfers may be gone. Tells
   /// ranks on the same machine; the others end when this process has. @returns whether the run had not failed before.

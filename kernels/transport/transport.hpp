@@ -66,6 +66,7 @@ class TransportError : public std::runtime_error {
 /// - `wait(request)`: until it is. Throws a TransportError when `TransportOptions::timeout` has passed.
 /// - `set_task(text)`: what this rank does from now on, for the messages of errors on all ranks; the first 63
 ///   characters are kept. Throws if the run has failed, so a rank that computes learns of it between tasks.
+/// - `check()`: throws if the run has failed, for a rank that waits for something else, a GPU say.
 /// - `abort(reason)`: ends the run of all ranks, and throws. Call it while the bytes of unfinished transfers
 ///   still exist.
 ///
@@ -80,6 +81,7 @@ concept Transport = requires(T& t, std::size_t rank, Tag tag, std::span<const st
   { t.test(request) } -> std::same_as<bool>;
   t.wait(request);
   t.set_task(text);
+  t.check();
   t.abort(text);
 };
 

@@ -95,7 +95,12 @@ refuses "--learning-rate is nan" "${train[@]}" --learning-rate nan
 refuses "--seed is -1; expected at least 0" "${train[@]}" --seed -1
 refuses "--memory is 0; expected a positive number" "${train[@]}" --memory 0
 refuses "--timeout is -2; expected a positive number" "${train[@]}" --timeout -2
-refuses "--transport is 'pigeon'; expected threads, mpi or auto" "${train[@]}" --transport pigeon
+refuses "--transport is 'pigeon'; expected threads, mpi, tcp or auto" "${train[@]}" --transport pigeon
+refuses "--start-timeout is 0; expected a positive number" "${train[@]}" --start-timeout 0
+refuses "WORLD_SIZE is not set; expected the number of ranks" "${train[@]}" --transport tcp
+RANK=4 WORLD_SIZE=4 refuses "RANK is '4'; expected a rank, 0 to 3" "${train[@]}"
+RANK=0 WORLD_SIZE=4 refuses "LOCAL_RANK is not set" "${train[@]}"
+SLURM_PROCID=0 MASTER_ADDR=localhost refuses "SLURM_NTASKS is not set" "${train[@]}"
 refuses "unknown planner 'magic'" "${train[@]}" --planner magic
 
 # Under mpirun.
@@ -157,6 +162,83 @@ if [[ -n $mpirun ]]; then
   ends_when KILL 137 'is gone, its process has ended'
   ends_when STOP 2 'does not answer'
 fi
+
+# As processes that torchrun, or srun, would start: each has its own environment, and no MPI.
+started() {  # LAUNCHER RANK RANKS COMMAND...
+  local launcher=$1 rank=$2 ranks=$3
+  shift 3
+  local variables=(RANK="$rank" WORLD_SIZE="$ranks" LOCAL_RANK="$rank")
+  if [[ $launcher == slurm ]]; then
+    variables=(SLURM_PROCID="$rank" SLURM_NTASKS="$ranks" SLURM_LOCALID="$rank")
+  fi
+  exec env "${variables[@]}" MASTER_ADDR=localhost MASTER_PORT="$port" timeout --kill-after=10 60 "$@" \
+    >"$folder/out$rank" 2>"$folder/err$rank" </dev/null
+}
+launch() {  # LAUNCHER RANKS COMMAND...: leaves statuses, outR and errR
+  local launcher=$1 ranks=$2 rank processes=()
+  shift 2
+  port=$((20000 + RANDOM % 10000))
+  for ((rank = ranks - 1; rank >= 0; --rank)); do
+    (started "$launcher" "$rank" "$ranks" "$@") &
+    processes[rank]=$!
+  done
+  statuses=()
+  for ((rank = 0; rank < ranks; ++rank)); do
+    wait "${processes[rank]}"
+    statuses+=($?)
+  done
+  cp "$folder/out0" "$folder/out"
+}
+each_says() {  # TEXT RANKS: every rank has ended with 2, and said it
+  local rank
+  for ((rank = 0; rank < $2; ++rank)); do
+    [[ ${statuses[rank]} == 2 ]] || fail "rank $rank ended with ${statuses[rank]}, expected 2"
+    grep -qE "^rank $rank: .*$1" "$folder/err$rank" || fail "rank $rank does not say '$1': $(cat "$folder/err$rank")"
+  done
+}
+for launcher in torchrun slurm; do
+  launch $launcher 4 "${plan[@]}" --steps 2 --json
+  [[ ${statuses[*]} == "0 0 0 0" ]] || fail "over TCP: ${statuses[*]}: $(cat "$folder"/err?)"
+  losses | cmp -s - "$folder/plan.losses" || fail "processes over TCP train otherwise than threads"
+done
+launch torchrun 3 "${plan[@]}"
+each_says 'there are 3 ranks; expected the 4 that the plan is for' 3
+launch torchrun 4 "${plan[@]}" --steps 9 --learning-rate 1e30 --json
+each_says 'the loss of F[0-9] is -?nan; expected a finite number' 4
+RANK=1 WORLD_SIZE=2 LOCAL_RANK=0 MASTER_ADDR=localhost MASTER_PORT=9 refuses \
+  "rank 1 could not reach rank 0 at localhost:9 within 0.2 s" "${train[@]}" --start-timeout 0.2
+RANK=0 WORLD_SIZE=3 LOCAL_RANK=0 MASTER_ADDR=localhost MASTER_PORT=$port refuses \
+  "ranks 1, 2 did not come to localhost:$port within 0.2 s; expected 3 ranks" "${train[@]}" --start-timeout 0.2
+
+# A rank that is killed, or stops, in the middle of training.
+over_tcp_ends_when() {  # SIGNAL TEXT
+  local rank processes=()
+  port=$((20000 + RANDOM % 10000))
+  rm -f "$folder"/out?
+  for rank in 0 1 2 3; do
+    (
+      export RANK=$rank WORLD_SIZE=4 LOCAL_RANK=$rank MASTER_ADDR=localhost MASTER_PORT=$port
+      exec "${plan[@]}" --steps 1000000 --timeout 3 >"$folder/out$rank" 2>"$folder/err$rank" </dev/null
+    ) &
+    processes[rank]=$!
+  done
+  for ((i = 0; i < 300; ++i)); do
+    if grep -qE '^ +3 ' "$folder/out0" 2>/dev/null; then break; fi
+    sleep 0.1
+  done
+  kill -"$1" "${processes[1]}"
+  for rank in 0 2 3; do
+    wait "${processes[rank]}"
+    status=$?
+    [[ $status == 2 ]] || fail "rank $rank ended with $status, expected 2"
+    grep -qE "^rank $rank: rank 1 (\(.*\) )?$2" "$folder/err$rank" ||
+      fail "rank $rank does not say that rank 1 $2: $(cat "$folder/err$rank")"
+  done
+  kill -KILL "${processes[1]}" 2>/dev/null
+  wait "${processes[1]}" 2>/dev/null
+}
+over_tcp_ends_when KILL 'is gone: its connection'
+over_tcp_ends_when STOP 'does not answer: '
 
 [[ $failed == 0 ]] && echo "all checks of training passed"
 exit $failed

@@ -1,0 +1,10 @@
+#!/usr/bin/env bash
+# Trains with two pipelines of two stages, one process per stage, started by mpirun.
+# Usage: mpirun.sh LENGTHS [OPTION OF slimpack train]...
+#   HOSTS=node1:2,node2:2 examples/launch/mpirun.sh lengths.txt --steps 100
+set -euo pipefail
+slimpack=${SLIMPACK:-slimpack}
+lengths=$1
+shift
+exec mpirun -n 4 ${HOSTS:+--host "$HOSTS"} \
+  "$slimpack" train --lengths "$lengths" --count 32 --context 4096 --truncate --dp 2 --pp 2 "$@"

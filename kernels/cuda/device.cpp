@@ -1,0 +1,52 @@
+#include "kernels/cuda/device.hpp"
+
+#include "kernels/cuda/check_private.hpp"
+#include "kernels/cuda/launch_private.hpp"
+
+namespace slimpack::kernels::cuda {
+
+namespace {
+
+[[nodiscard]] int attribute(cudaDeviceAttr which, int device) {
+  int value = 0;
+  check(cudaDeviceGetAttribute(&value, which, device), "reading a GPU's attributes");
+  return value;
+}
+
+}  // namespace
+
+DeviceProbe probe_devices() {
+  DeviceProbe probe;
+  if (cudaDriverGetVersion(&probe.driver) != cudaSuccess) probe.driver = 0;
+  check(cudaRuntimeGetVersion(&probe.runtime), "reading the runtime's version");
+  if (probe.driver > 0) {
+    const cudaError_t error = cudaGetDeviceCount(&probe.count);
+    if (error != cudaSuccess) probe.count = 0;
+    if (error != cudaSuccess && error != cudaErrorNoDevice) probe.failure = cudaGetErrorString(error);
+    static_cast<void>(cudaGetLastError());  // or the first launch would report it
+  }
+  return probe;
+}
+
+Device use_device(const DeviceNeeds& needs) {
+  require_reachable(probe_devices(), needs.index);
+  check(cudaSetDevice(needs.index), "choosing a GPU");
+  cudaDeviceProp properties{};
+  check(cudaGetDeviceProperties(&properties, needs.index), "reading a GPU's properties");
+  Device device{.index = needs.index,
+                .name = properties.name,
+                .major = properties.major,
+                .minor = properties.minor,
+                .multiprocessors = properties.multiProcessorCount,
+                .block_shared_memory =
+                    static_cast<std::size_t>(attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin, needs.index)),
+                .l2_cache = static_cast<std::size_t>(attribute(cudaDevAttrL2CacheSize, needs.index))};
+  check(cudaMemGetInfo(&device.free_memory, &device.memory), "asking for a GPU's free memory");
+  require_capable(device, needs);
+  require(has_code_for_current_device(), "slimpack has no code for GPU ", device.index, " (", device.name,
+          ", compute capability ", device.major, ".", device.minor,
+          "); expected it among the build's SLIMPACK_CUDA_ARCHITECTURES");
+  return device;
+}
+
+}  // namespace slimpack::kernels::cuda

@@ -1,0 +1,23 @@
+#include "kernels/cuda/check_private.hpp"
+#include "kernels/cuda/launch_private.hpp"
+
+namespace slimpack::kernels::cuda {
+
+namespace {
+
+__global__ void nothing() {}
+
+}  // namespace
+
+bool has_code_for_current_device() {
+  cudaFuncAttributes attributes{};
+  const cudaError_t error = cudaFuncGetAttributes(&attributes, nothing);
+  if (error == cudaErrorNoKernelImageForDevice || error == cudaErrorInvalidDeviceFunction) {
+    static_cast<void>(cudaGetLastError());
+    return false;
+  }
+  check(error, "looking for this GPU's code");
+  return true;
+}
+
+}  // namespace slimpack::kernels::cuda

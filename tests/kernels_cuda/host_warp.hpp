@@ -1,0 +1,159 @@
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <barrier>
+#include <catch2/catch.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <deque>
+#include <thread>
+#include <vector>
+
+#include "kernels/cuda/device/block.hpp"
+#include "kernels/cuda/device/fragments.hpp"
+#include "kernels/cuda/portable.hpp"
+
+// Runs kernels without a GPU. A warp is a thread here, which plays its 32 lanes in step, so a barrier that a
+// kernel lacks is a data race that a thread sanitizer finds. Copies to shared memory happen when they are
+// waited for, and shared memory begins as rubbish, so that what is read too early is wrong.
+namespace slimpack::testing {
+
+class HostWarp {
+ public:
+  static constexpr int held = kernels::cuda::warp_lanes;
+
+  HostWarp(int warp, int warps, std::size_t blocks, void* shared, std::barrier<>& barrier)
+      : warp_(warp), warps_(warps), blocks_(blocks), shared_(shared), barrier_(barrier) {}
+
+  [[nodiscard]] int warp() const { return warp_; }
+  [[nodiscard]] int warps() const { return warps_; }
+  [[nodiscard]] std::size_t block() const { return block_; }
+  [[nodiscard]] std::size_t blocks() const { return blocks_; }
+  [[nodiscard]] void* shared() const { return shared_; }
+  void set_block(std::size_t block) { block_ = block; }
+
+  template <class F>
+  void lanes(const F& f) const {
+    for (int lane = 0; lane < held; ++lane) f(lane);
+  }
+
+  void sync() const { barrier_.arrive_and_wait(); }
+
+  template <class T>
+  [[nodiscard]] kernels::cuda::Lanes<T, held> shuffle_xor(const kernels::cuda::Lanes<T, held>& values,
+                                                          int mask) const {
+    kernels::cuda::Lanes<T, held> out;
+    for (int lane = 0; lane < held; ++lane) out[lane] = values[lane ^ mask];
+    return out;
+  }
+
+  void copy_chunk(kernels::cuda::Bf16* to, const kernels::cuda::Bf16* from, bool valid) {
+    if (reinterpret_cast<std::uintptr_t>(to) % 16 != 0) aligned_ = false;
+    if (valid && reinterpret_cast<std::uintptr_t>(from) % 16 != 0) aligned_ = false;
+    open_.push_back({to, valid ? from : nullptr});
+  }
+  void commit_copies() {
+    groups_.push_back(std::move(open_));
+    open_.clear();
+  }
+  template <int pending>
+  void wait_copies() {
+    for (; groups_.size() > pending; groups_.pop_front()) {
+      for (const Copy& copy : groups_.front()) {
+        if (copy.from != nullptr) {
+          std::memcpy(copy.to, copy.from, 16);
+        } else {
+          std::memset(copy.to, 0, 16);
+        }
+      }
+    }
+  }
+  /// Whether all copies were of whole chunks, and were waited for.
+  [[nodiscard]] bool is_clean() const { return aligned_ && open_.empty() && groups_.empty(); }
+
+  template <bool transposed, class RowOf, class To>
+  void load_matrices(const RowOf& row_of_lane, const To& to) const {
+    for (int lane = 0; lane < held; ++lane) {
+      for (int matrix = 0; matrix < 4; ++matrix) {
+        std::uint32_t word = 0;
+        for (int element = 0; element < 2; ++element) {
+          const auto place = kernels::cuda::place_in_loaded(lane, element, transposed);
+          const kernels::cuda::Bf16 number = row_of_lane(matrix * 8 + place.row)[place.col];
+          word |= static_cast<std::uint32_t>(number.bits) << (16 * element);
+        }
+        to(lane)[matrix] = word;
+      }
+    }
+  }
+
+  template <class Sum, class A, class B>
+  void multiply(const Sum& sum, const A& a, const B& b) const {
+    float left[16][16], right[16][8];
+    for (int lane = 0; lane < held; ++lane) {
+      for (int element = 0; element < 2; ++element) {
+        for (int reg = 0; reg < 4; ++reg) {
+          const auto at = kernels::cuda::place_in_a(lane, reg, element);
+          left[at.row][at.col] = kernels::cuda::pair_element(a(lane)[reg], element);
+        }
+        for (int reg = 0; reg < 2; ++reg) {
+          const auto at = kernels::cuda::place_in_b(lane, reg, element);
+          right[at.row][at.col] = kernels::cuda::pair_element(b(lane)[reg], element);
+        }
+      }
+    }
+    for (int lane = 0; lane < held; ++lane) {
+      for (int i = 0; i < 4; ++i) {
+        const auto at = kernels::cuda::place_in_sum(lane, i);
+        float total = sum(lane)[i];
+        for (int k = 0; k < 16; ++k) total += left[at.row][k] * right[k][at.col];
+        sum(lane)[i] = total;
+      }
+    }
+  }
+
+ private:
+  struct Copy {
+    kernels::cuda::Bf16* to;
+    const kernels::cuda::Bf16* from;
+  };
+
+  int warp_, warps_;
+  std::size_t block_ = 0, blocks_;
+  void* shared_;
+  std::barrier<>& barrier_;
+  bool aligned_ = true;
+  std::vector<Copy> open_;
+  std::deque<std::vector<Copy>> groups_;
+};
+
+/// Starts kernels on the host; blocks run one after another.
+struct HostLauncher {
+  template <class Kernel>
+  void operator()(const Kernel& kernel, const kernels::cuda::Grid& grid) const {
+    constexpr std::size_t line = 128;
+    std::vector<unsigned char> memory(grid.shared + line);
+    unsigned char* shared = memory.data() + line - reinterpret_cast<std::uintptr_t>(memory.data()) % line;
+    std::barrier<> barrier(grid.warps);
+    std::atomic<bool> clean = true;  // Catch2's assertions are for one thread
+    const auto run = [&](int w) {
+      HostWarp warp(w, grid.warps, grid.blocks, shared, barrier);
+      for (std::size_t block = 0; block < grid.blocks; ++block) {
+        barrier.arrive_and_wait();
+        if (w == 0) std::fill(shared, shared + grid.shared, static_cast<unsigned char>(0xff));
+        barrier.arrive_and_wait();
+        warp.set_block(block);
+        kernel(warp);
+        if (!warp.is_clean()) clean = false;
+      }
+    };
+    std::vector<std::jthread> others;
+    for (int w = 1; w < grid.warps; ++w) others.emplace_back(run, w);
+    run(0);
+    others.clear();
+    REQUIRE(clean);
+  }
+};
+
+}  // namespace slimpack::testing
