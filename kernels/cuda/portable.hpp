@@ -102,11 +102,21 @@ struct Pack {
 
 namespace detail {
 
-struct alignas(16) Words {
+// Numbers may be read and written as these.
+struct [[gnu::may_alias]] alignas(16) Words {
   std::uint32_t at[4];
 };
 
+struct [[gnu::may_alias]] alignas(4) Word {
+  std::uint32_t at;
+};
+
 }  // namespace detail
+
+/// Writes two numbers, rounded, that begin at a multiple of 4 bytes.
+SLIMPACK_HOST_DEVICE inline void store_pair(Bf16* to, float low, float high) {
+  *reinterpret_cast<detail::Word*>(to) = {to_bf16_pair(low, high)};
+}
 
 /// Reads n bf16. With n = 8 they must begin at a multiple of 16 bytes.
 template <int n>

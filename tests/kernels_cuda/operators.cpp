@@ -57,7 +57,7 @@ std::vector<std::int32_t> random_labels(std::mt19937& random, std::size_t tokens
 
 }  // namespace
 
-TEST_CASE("CUDA: RMSNorm, with a residual and without, forward and backward") {
+TEST_CASE("CUDA: RMSNorm, with a residual and without, forward and backward", "[threads]") {
   for (unsigned seed = 1; seed <= 30; ++seed) {
     INFO("seed " << seed);
     std::mt19937 random(seed);
@@ -166,7 +166,7 @@ TEST_CASE("CUDA: SwiGLU forward and backward, in place too") {
   }
 }
 
-TEST_CASE("CUDA: cross-entropy over a vocabulary in parts") {
+TEST_CASE("CUDA: cross-entropy over a vocabulary in parts", "[threads]") {
   for (unsigned seed = 1; seed <= 30; ++seed) {
     INFO("seed " << seed);
     std::mt19937 random(seed);
