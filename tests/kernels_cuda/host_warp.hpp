@@ -16,16 +16,20 @@
 #include "kernels/cuda/portable.hpp"
 
 // Runs kernels without a GPU. A warp is a thread here, which plays its 32 lanes in step, so a barrier that a
-// kernel lacks is a data race that a thread sanitizer finds. Copies to shared memory happen when they are
-// waited for, and shared memory begins as rubbish, so that what is read too early is wrong.
+// kernel lacks is a data race that a thread sanitizer finds. Shared memory begins as rubbish. A GPU may do a copy
+// to it at any time from its start to its wait, and here that is the one or the other: done late, what is read too
+// early is wrong; done early, what is overwritten too early is a race.
 namespace slimpack::testing {
+
+enum class Copies { early, late };
 
 class HostWarp {
  public:
   static constexpr int held = kernels::cuda::warp_lanes;
 
-  HostWarp(int warp, int warps, std::size_t blocks, void* shared, std::barrier<>& barrier)
-      : warp_(warp), warps_(warps), blocks_(blocks), shared_(shared), barrier_(barrier) {}
+  HostWarp(int warp, int warps, std::size_t blocks, void* shared, std::barrier<>& barrier,
+           Copies copies = Copies::late)
+      : warp_(warp), warps_(warps), blocks_(blocks), shared_(shared), barrier_(barrier), copies_(copies) {}
 
   [[nodiscard]] int warp() const { return warp_; }
   [[nodiscard]] int warps() const { return warps_; }
@@ -53,6 +57,7 @@ class HostWarp {
     if (reinterpret_cast<std::uintptr_t>(to) % 16 != 0) aligned_ = false;
     if (valid && reinterpret_cast<std::uintptr_t>(from) % 16 != 0) aligned_ = false;
     open_.push_back({to, valid ? from : nullptr});
+    if (copies_ == Copies::early) open_.back().run();
   }
   void commit_copies() {
     groups_.push_back(std::move(open_));
@@ -61,13 +66,8 @@ class HostWarp {
   template <int pending>
   void wait_copies() {
     for (; groups_.size() > pending; groups_.pop_front()) {
-      for (const Copy& copy : groups_.front()) {
-        if (copy.from != nullptr) {
-          std::memcpy(copy.to, copy.from, 16);
-        } else {
-          std::memset(copy.to, 0, 16);
-        }
-      }
+      if (copies_ == Copies::early) continue;
+      for (const Copy& copy : groups_.front()) copy.run();
     }
   }
   /// Whether all copies were of whole chunks, and were waited for.
@@ -116,13 +116,22 @@ class HostWarp {
  private:
   struct Copy {
     kernels::cuda::Bf16* to;
-    const kernels::cuda::Bf16* from;
+    const kernels::cuda::Bf16* from;  ///< null for zeros
+
+    void run() const {
+      if (from != nullptr) {
+        std::memcpy(to, from, 16);
+      } else {
+        std::memset(to, 0, 16);
+      }
+    }
   };
 
   int warp_, warps_;
   std::size_t block_ = 0, blocks_;
   void* shared_;
   std::barrier<>& barrier_;
+  Copies copies_;
   bool aligned_ = true;
   std::vector<Copy> open_;
   std::deque<std::vector<Copy>> groups_;
@@ -130,6 +139,8 @@ class HostWarp {
 
 /// Starts kernels on the host; blocks run one after another.
 struct HostLauncher {
+  Copies copies = Copies::late;
+
   template <class Kernel>
   void operator()(const Kernel& kernel, const kernels::cuda::Grid& grid) const {
     constexpr std::size_t line = 128;
@@ -138,7 +149,7 @@ struct HostLauncher {
     std::barrier<> barrier(grid.warps);
     std::atomic<bool> clean = true;  // Catch2's assertions are for one thread
     const auto run = [&](int w) {
-      HostWarp warp(w, grid.warps, grid.blocks, shared, barrier);
+      HostWarp warp(w, grid.warps, grid.blocks, shared, barrier, copies);
       for (std::size_t block = 0; block < grid.blocks; ++block) {
         barrier.arrive_and_wait();
         if (w == 0) std::fill(shared, shared + grid.shared, static_cast<unsigned char>(0xff));
