@@ -1,0 +1,37 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+// What the program that checks and times the CUDA back end does, part by part.
+namespace slimpack::bench {
+
+/// How far the results of kernels on the GPU are from those in double precision; the worst counts.
+class Checks {
+ public:
+  static constexpr double bound = 1e-2;  ///< ||result - expected|| / ||expected||
+
+  void add(const std::string& what, double error);
+
+  /// Prints a line for each kind of check. Whether all were within the bound.
+  [[nodiscard]] bool report() const;
+
+ private:
+  struct Line {
+    std::string what;
+    std::size_t count;
+    double worst;
+  };
+
+  std::vector<Line> lines_;
+};
+
+void check_operators(Checks& checks, unsigned seed);
+void check_attention(Checks& checks, unsigned seed);
+
+/// Prints rates of attention and memory-bound operators beside the ceilings of the same run: cuBLASLt's product
+/// of two 8192 x 8192 matrices, and a copy within the GPU's memory.
+void time_kernels(unsigned seed);
+
+}  // namespace slimpack::bench

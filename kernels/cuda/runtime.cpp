@@ -1,0 +1,62 @@
+#include "kernels/cuda/runtime.hpp"
+
+#include "kernels/cuda/check_private.hpp"
+
+namespace slimpack::kernels::cuda {
+
+namespace detail {
+
+// A destructor has nobody to tell of an error; the next call meets it again.
+void FreeDeviceMemory::operator()(std::byte* p) const { static_cast<void>(cudaFree(p)); }
+void DestroyStream::operator()(CUstream_st* p) const { static_cast<void>(cudaStreamDestroy(p)); }
+void DestroyEvent::operator()(CUevent_st* p) const { static_cast<void>(cudaEventDestroy(p)); }
+
+}  // namespace detail
+
+DeviceMemory::DeviceMemory(std::size_t bytes) : size_(bytes) {
+  if (bytes == 0) return;
+  void* data = nullptr;
+  check(cudaMalloc(&data, bytes), concat("taking ", bytes, " bytes of the GPU's memory"));
+  data_.reset(static_cast<std::byte*>(data));
+}
+
+OwnedStream::OwnedStream() {
+  cudaStream_t stream = nullptr;
+  check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "making a stream");
+  stream_.reset(stream);
+}
+
+void OwnedStream::wait() const { check(cudaStreamSynchronize(stream_.get()), "waiting for a stream"); }
+
+Event::Event() {
+  cudaEvent_t event = nullptr;
+  check(cudaEventCreate(&event), "making an event");
+  event_.reset(event);
+}
+
+void Event::record(Stream stream) const {
+  check(cudaEventRecord(event_.get(), stream), "recording an event");
+}
+
+void Event::make_wait(Stream stream) const {
+  check(cudaStreamWaitEvent(stream, event_.get(), 0), "making a stream wait");
+}
+
+double Event::seconds_since(const Event& other) const {
+  check(cudaEventSynchronize(event_.get()), "waiting for an event");
+  float milliseconds = 0;
+  check(cudaEventElapsedTime(&milliseconds, other.event_.get(), event_.get()), "reading an event's time");
+  return static_cast<double>(milliseconds) * 1e-3;
+}
+
+void wait_for_device() { check(cudaDeviceSynchronize(), "waiting for the GPU"); }
+
+void copy_bytes(void* to, const void* from, std::size_t bytes, Stream stream) {
+  if (bytes > 0) check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream), "copying");
+}
+
+void fill_bytes(std::span<std::byte> memory, unsigned char value, Stream stream) {
+  if (!memory.empty()) check(cudaMemsetAsync(memory.data(), value, memory.size(), stream), "filling memory");
+}
+
+}  // namespace slimpack::kernels::cuda
