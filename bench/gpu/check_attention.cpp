@@ -71,7 +71,7 @@ void check_pack(Checks& checks, std::mt19937& random, const HeadShape& shape,
 
 void check_attention(Checks& checks, unsigned seed) {
   std::mt19937 random(seed);
-  for (const std::size_t dim : {64, 128}) {
+  for (const std::size_t dim : {64UL, 128UL}) {
     const HeadShape shape{.heads = 8, .kv_heads = 2, .head_dim = dim};
     // One slice behind a prefix, a pack of short samples, two slices of one sample.
     check_pack(checks, random, shape, {{0, 200, 0, 700}}, 200, 900);

@@ -198,7 +198,7 @@ void check_operators(Checks& checks, unsigned seed) {
     check_cross_entropy(checks, random, s);
     check_embedding(checks, random, s);
   }
-  for (const std::size_t dim : {64, 128, 6}) check_rope(checks, random, dim);
+  for (const std::size_t dim : {64UL, 128UL, 6UL}) check_rope(checks, random, dim);
   check_adamw(checks, random, 100003);
   check_gemm(checks, random);
 }

@@ -3,7 +3,6 @@
 // For the back end's own sources only: the toolkit stays out of its headers.
 #include <cuda_runtime.h>
 
-#include <source_location>
 #include <stdexcept>
 #include <string_view>
 
@@ -30,20 +29,20 @@ namespace slimpack::kernels::cuda {
 
 /// @throws std::runtime_error unless a call of the runtime succeeded: its number, name and place, what was
 /// tried, and what can be done.
-inline void check(cudaError_t error, std::string_view what,
-                  const std::source_location& where = std::source_location::current()) {
+inline void check(cudaError_t error, std::string_view what, const char* file = __builtin_FILE(),
+                  int line = __builtin_LINE()) {
   if (error == cudaSuccess) [[likely]] {
     return;
   }
   throw std::runtime_error(concat("CUDA error ", static_cast<int>(error), " (", cudaGetErrorName(error), ": ",
-                                  cudaGetErrorString(error), ") in ", what, ", ", where.file_name(), ":",
-                                  where.line(), advice(error)));
+                                  cudaGetErrorString(error), ") in ", what, ", ", file, ":", line,
+                                  advice(error)));
 }
 
 /// After each launch: the launch itself, and what failed before and nobody asked for.
-inline void check_launch(std::string_view kernel,
-                         const std::source_location& where = std::source_location::current()) {
-  check(cudaGetLastError(), kernel, where);
+inline void check_launch(std::string_view kernel, const char* file = __builtin_FILE(),
+                         int line = __builtin_LINE()) {
+  check(cudaGetLastError(), kernel, file, line);
 }
 
 }  // namespace slimpack::kernels::cuda

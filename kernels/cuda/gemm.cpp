@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <source_location>
 #include <stdexcept>
 #include <string_view>
 #include <type_traits>
@@ -18,12 +17,11 @@ namespace slimpack::kernels::cuda {
 
 namespace {
 
-void check_lt(cublasStatus_t status, std::string_view what,
-              const std::source_location& where = std::source_location::current()) {
+void check_lt(cublasStatus_t status, std::string_view what, const char* file = __builtin_FILE(),
+              int line = __builtin_LINE()) {
   if (status == CUBLAS_STATUS_SUCCESS) return;
   throw std::runtime_error(concat("cuBLASLt error ", static_cast<int>(status), " (",
-                                  cublasLtGetStatusName(status), ") in ", what, ", ", where.file_name(), ":",
-                                  where.line()));
+                                  cublasLtGetStatusName(status), ") in ", what, ", ", file, ":", line));
 }
 
 /// Calls a destroying function of the library, whose answer nobody can use.

@@ -5,29 +5,11 @@
 #include <cstdint>
 
 #include "kernels/cuda/attention_work.hpp"
+#include "kernels/cuda/device/attention_tiles.hpp"
 #include "kernels/cuda/device/warp_product.hpp"
 #include "kernels/math/matrix.hpp"
 
 namespace slimpack::kernels::cuda {
-
-/// Base of the exponentials within attention: a GPU has 2^x, and log2(e) goes into the scale.
-inline constexpr float log2_of_e = 1.44269504088896340736F;
-inline constexpr float log_of_2 = 0.69314718055994530942F;
-
-/// What the forward and the backward kernels work on.
-struct AttentionArguments {
-  MatrixView<const Bf16> q, k, v;  ///< [tokens x heads * dim], [cache rows x kv_heads * dim]
-  const AttentionSlice* slices = nullptr;
-  int heads = 0, kv_heads = 0;
-  float scale = 0;  ///< 1 / sqrt(dim)
-
-  [[nodiscard]] SLIMPACK_HOST_DEVICE int group() const { return heads / kv_heads; }
-};
-
-/// Row sums and the like of a lane: its rows are 8 apart.
-struct TwoRows {
-  float at[2];
-};
 
 /// A block per item and head: 16 queries a warp against the keys of their sample, tile by tile, with an online
 /// softmax (Milakov and Gimelshein) as in FlashAttention-2 (Dao). While a tile is worked on, the next comes.
@@ -46,17 +28,14 @@ struct AttentionForwardKernel {
   SLIMPACK_DEVICE void operator()(Warp& warp) const {
     const auto head = static_cast<int>(warp.block() % static_cast<std::size_t>(a.heads));
     const QueryItem item = items[warp.block() / static_cast<std::size_t>(a.heads)];
-    const AttentionSlice slice = a.slices[item.slice];
-    const int rows = slice.tokens - item.first < attention_rows ? slice.tokens - item.first : attention_rows;
-    const int seen = slice.prefix + item.first + rows;  // keys, by the last of the rows
-    const int tiles = (seen + keys - 1) / keys;
-    const std::size_t first_row =
-        static_cast<std::size_t>(slice.query_begin) + static_cast<std::size_t>(item.first);
+    const QueryTile queries = query_tile(a, item);
+    const int tiles = (queries.seen + keys - 1) / keys;
 
     auto* q_tile = static_cast<Bf16*>(warp.shared());
     Bf16* stages = q_tile + attention_rows * dim;  // of keys and values
-    copy_tile<attention_rows, dim>(warp, row_of(a.q, first_row) + head * dim, a.q.stride, rows, q_tile);
-    copy_keys(warp, slice, head, 0, seen, stages);
+    copy_tile<attention_rows, dim>(warp, row_of(a.q, queries.first_row) + head * dim, a.q.stride,
+                                   queries.rows, q_tile);
+    copy_keys<keys, dim>(warp, a, queries, head, 0, stages);
 
     LanesOf<Warp, Fragment> q[dim / 16];
     LanesOf<Warp, Sums<dim>> sums{};
@@ -64,7 +43,7 @@ struct AttentionForwardKernel {
     warp.lanes([&](int lane) { most[lane] = {-INFINITY, -INFINITY}; });
     for (int tile = 0; tile < tiles; ++tile) {
       if (tile + 1 < tiles) {
-        copy_keys(warp, slice, head, tile + 1, seen, stages + (tile + 1) % 2 * 2 * keys * dim);
+        copy_keys<keys, dim>(warp, a, queries, head, tile + 1, stages + (tile + 1) % 2 * 2 * keys * dim);
         warp.template wait_copies<1>();
       } else {
         warp.template wait_copies<0>();
@@ -81,28 +60,17 @@ struct AttentionForwardKernel {
       Product::template multiply_transposed<dim, keys>(
           warp, [&](int step) { return q[step]; }, k_tile, scores);
       // Of a tile that all rows of the warp see in full, nothing is masked.
-      const int limit =
-          slice.prefix + item.first + warp.warp() * 16 - tile * keys;  // key that row 0 sees last
+      const int limit = queries.place + warp.warp() * 16 - tile * keys;  // key that row 0 sees last
       if (limit < keys - 1) mask(warp, limit, scores);
       soften(warp, scores, most, total, sums);
       Product::template multiply<keys, dim>(
           warp, [&](int step) { return as_left<Warp, keys>(warp, scores, step); }, k_tile + keys * dim, sums);
       warp.sync();  // or the next tile but one would overwrite this one
     }
-    finish(warp, head, rows, first_row, most, total, sums);
+    finish(warp, head, queries.rows, queries.first_row, most, total, sums);
   }
 
  private:
-  template <class Warp>
-  SLIMPACK_DEVICE void copy_keys(Warp& warp, const AttentionSlice& slice, int head, int tile, int seen,
-                                 Bf16* stage) const {
-    const std::size_t row = static_cast<std::size_t>(slice.key_begin) + static_cast<std::size_t>(tile) * keys;
-    const int column = head / a.group() * dim;
-    copy_tile<keys, dim>(warp, row_of(a.k, row) + column, a.k.stride, seen - tile * keys, stage);
-    copy_tile<keys, dim>(warp, row_of(a.v, row) + column, a.v.stride, seen - tile * keys, stage + keys * dim);
-    warp.commit_copies();
-  }
-
   /// Hides the keys behind each row: row r sees those up to limit + r.
   template <class Warp>
   SLIMPACK_DEVICE static void mask(Warp& warp, int limit, LanesOf<Warp, Sums<keys>>& scores) {

@@ -6,6 +6,8 @@
 
 #include "kernels/cuda/device/attention_backward.hpp"
 #include "kernels/cuda/device/attention_forward.hpp"
+#include "kernels/cuda/device/attention_key_gradient.hpp"
+#include "kernels/cuda/device/attention_query_gradient.hpp"
 #include "kernels/math/attention.hpp"
 #include "slimpack/core/error.hpp"
 

@@ -1,0 +1,183 @@
+#pragma once
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/cuda/attention_work.hpp"
+#include "kernels/cuda/device/attention_backward.hpp"
+#include "kernels/cuda/device/attention_tiles.hpp"
+#include "kernels/cuda/device/warp_product.hpp"
+#include "kernels/math/matrix.hpp"
+
+namespace slimpack::kernels::cuda {
+
+/// A block per item and key/value head: 16 keys a warp, against the queries that see them, of all heads of the
+/// group and all slices of the sample, tile by tile. Adds to the gradients.
+template <int dim, class Product = MmaSyncProduct>
+struct AttentionKeyGradientKernel {
+  static constexpr int queries = 32;  ///< of a tile
+  static constexpr int warps = attention_rows / 16;
+  static constexpr std::size_t tiles_bytes = sizeof(Bf16) * dim * (2 * attention_rows + 4 * queries);
+  static constexpr std::size_t shared = tiles_bytes + sizeof(float) * 4 * queries;
+
+  AttentionArguments a;
+  AttentionSaved saved;
+  const KeyItem* items = nullptr;
+  MatrixView<float> dk, dv;  ///< [cache rows x kv_heads * dim]
+
+  /// A tile of queries among those that the block meets.
+  struct Cursor {
+    int slice, head, first;
+  };
+
+  template <class Warp>
+  SLIMPACK_DEVICE void operator()(Warp& warp) const {
+    const auto kv_head = static_cast<int>(warp.block() % static_cast<std::size_t>(a.kv_heads));
+    const KeyItem item = items[warp.block() / static_cast<std::size_t>(a.kv_heads)];
+    const int rows = tokens_of_sample(item) - item.first;  // may be more than the block's
+    const std::size_t first_row =
+        static_cast<std::size_t>(a.slices[item.slice].key_begin) + static_cast<std::size_t>(item.first);
+
+    auto* k_tile = static_cast<Bf16*>(warp.shared());
+    Bf16* v_tile = k_tile + attention_rows * dim;
+    Bf16* stages = v_tile + attention_rows * dim;  // of queries and the output's gradients
+    auto* numbers = reinterpret_cast<float*>(static_cast<unsigned char*>(warp.shared()) + tiles_bytes);
+    copy_tile<attention_rows, dim>(warp, row_of(a.k, first_row) + kv_head * dim, a.k.stride, rows, k_tile);
+    copy_tile<attention_rows, dim>(warp, row_of(a.v, first_row) + kv_head * dim, a.v.stride, rows, v_tile);
+
+    LanesOf<Warp, Sums<dim>> dk_sums{}, dv_sums{};
+    Cursor now{item.slice - 1, 0, 0};
+    bool is_more = next_slice(item, kv_head, now);
+    if (is_more) copy_queries(warp, now, stages, numbers);
+    for (int stage = 0; is_more; stage = 1 - stage) {
+      Cursor after = now;
+      is_more = advance(item, kv_head, after);
+      if (is_more) {
+        copy_queries(warp, after, stages + (1 - stage) * 2 * queries * dim,
+                     numbers + (1 - stage) * 2 * queries);
+        warp.template wait_copies<1>();
+      } else {
+        warp.template wait_copies<0>();
+      }
+      warp.sync();
+      const Bf16* q_tile = stages + stage * 2 * queries * dim;
+      const Bf16* dout_tile = q_tile + queries * dim;
+      LanesOf<Warp, Sums<queries>> scores{}, gradients{};
+      multiply_rows<Product, dim, queries>(warp, k_tile, q_tile, scores);
+      multiply_rows<Product, dim, queries>(warp, v_tile, dout_tile, gradients);
+      // Place of the warp's key 0 among the tile's queries: those before do not see it.
+      const int limit = item.first + warp.warp() * 16 - a.slices[now.slice].prefix - now.first;
+      differentiate(warp, limit, numbers + stage * 2 * queries, scores, gradients);
+      Product::template multiply<queries, dim>(
+          warp, [&](int step) { return as_left<Warp, queries>(warp, scores, step); }, dout_tile, dv_sums);
+      Product::template multiply<queries, dim>(
+          warp, [&](int step) { return as_left<Warp, queries>(warp, gradients, step); }, q_tile, dk_sums);
+      warp.sync();
+      now = after;
+    }
+    add(warp, dk, first_row, rows, kv_head, a.scale, dk_sums);
+    add(warp, dv, first_row, rows, kv_head, 1.0F, dv_sums);
+  }
+
+ private:
+  /// Tokens of a sample up to the end of its last slice.
+  [[nodiscard]] SLIMPACK_DEVICE int tokens_of_sample(const KeyItem& item) const {
+    int tokens = 0;
+    for (int i = item.slice; i < item.end; ++i) {
+      const int end = a.slices[i].prefix + a.slices[i].tokens;
+      tokens = end > tokens ? end : tokens;
+    }
+    return tokens;
+  }
+
+  /// The first tile of the next slice that sees the block's keys.
+  SLIMPACK_DEVICE bool next_slice(const KeyItem& item, int kv_head, Cursor& at) const {
+    while (++at.slice < item.end) {
+      const AttentionSlice& slice = a.slices[at.slice];
+      if (slice.prefix + slice.tokens <= item.first) continue;
+      at.head = kv_head * a.group();
+      at.first = first_query(slice, item);
+      return true;
+    }
+    return false;
+  }
+
+  [[nodiscard]] SLIMPACK_DEVICE static int first_query(const AttentionSlice& slice, const KeyItem& item) {
+    return item.first > slice.prefix ? item.first - slice.prefix : 0;
+  }
+
+  /// The next tile: of the slice's head, of its next head, of the next slice.
+  SLIMPACK_DEVICE bool advance(const KeyItem& item, int kv_head, Cursor& at) const {
+    at.first += queries;
+    if (at.first < a.slices[at.slice].tokens) return true;
+    at.first = first_query(a.slices[at.slice], item);
+    if (++at.head < (kv_head + 1) * a.group()) return true;
+    return next_slice(item, kv_head, at);
+  }
+
+  /// Starts to copy a tile of queries; their log-sum-exps and deltas come at once, and are there after a
+  /// barrier.
+  template <class Warp>
+  SLIMPACK_DEVICE void copy_queries(Warp& warp, const Cursor& at, Bf16* stage, float* numbers) const {
+    const AttentionSlice& slice = a.slices[at.slice];
+    const std::size_t row = static_cast<std::size_t>(slice.query_begin) + static_cast<std::size_t>(at.first);
+    const int rows = slice.tokens - at.first, column = at.head * dim;
+    copy_tile<queries, dim>(warp, row_of(a.q, row) + column, a.q.stride, rows, stage);
+    copy_tile<queries, dim>(warp, row_of(saved.dout, row) + column, saved.dout.stride, rows,
+                            stage + queries * dim);
+    warp.commit_copies();
+    if (warp.warp() != 0) return;
+    static_assert(queries == warp_lanes, "each lane copies the numbers of one query");
+    warp.lanes([&](int lane) {
+      const auto head = static_cast<std::size_t>(at.head);
+      const std::size_t token = row + static_cast<std::size_t>(lane);
+      // A query that there is not has no probabilities.
+      numbers[lane] = lane < rows ? row_of(saved.lse, head)[token] * log2_of_e : INFINITY;
+      numbers[queries + lane] = lane < rows ? row_of(saved.delta, head)[token] : 0.0F;
+    });
+  }
+
+  /// Scores become probabilities, and the gradients of those become the gradients of the scores.
+  template <class Warp>
+  SLIMPACK_DEVICE void differentiate(Warp& warp, int limit, const float* numbers,
+                                     LanesOf<Warp, Sums<queries>>& scores,
+                                     LanesOf<Warp, Sums<queries>>& gradients) const {
+    const float factor = a.scale * log2_of_e;
+    warp.lanes([&](int lane) {
+      SLIMPACK_UNROLL
+      for (int n = 0; n < queries / 8; ++n) {
+        SLIMPACK_UNROLL
+        for (int i = 0; i < 4; ++i) {
+          const Place at = place_in_sum(lane, i);
+          const int query = n * 8 + at.col;
+          const bool is_seen = query >= limit + at.row;
+          const float p = is_seen ? exp2f(scores[lane].at[n][i] * factor - numbers[query]) : 0.0F;
+          scores[lane].at[n][i] = p;
+          gradients[lane].at[n][i] = p * (gradients[lane].at[n][i] - numbers[queries + query]);
+        }
+      }
+    });
+  }
+
+  template <class Warp>
+  SLIMPACK_DEVICE static void add(Warp& warp, const MatrixView<float>& to, std::size_t first_row, int rows,
+                                  int kv_head, float scale, const LanesOf<Warp, Sums<dim>>& sums) {
+    warp.lanes([&](int lane) {
+      SLIMPACK_UNROLL
+      for (int half = 0; half < 2; ++half) {
+        const Place at = place_in_sum(lane, half * 2);
+        const int row = warp.warp() * 16 + at.row;
+        if (row >= rows) continue;
+        float* out = row_of(to, first_row + static_cast<std::size_t>(row)) + kv_head * dim + at.col;
+        SLIMPACK_UNROLL
+        for (int n = 0; n < dim / 8; ++n) {
+          out[n * 8] += sums[lane].at[n][half * 2] * scale;
+          out[n * 8 + 1] += sums[lane].at[n][half * 2 + 1] * scale;
+        }
+      }
+    });
+  }
+};
+
+}  // namespace slimpack::kernels::cuda
