@@ -106,7 +106,7 @@ struct AttentionForwardKernel {
     warp.lanes([&](int lane) {
       SLIMPACK_UNROLL
       for (int row = 0; row < 2; ++row) {
-        const float kept = exp2f((most[lane].at[row] - now[lane].at[row]) * factor);
+        const float kept = power_of_2((most[lane].at[row] - now[lane].at[row]) * factor);
         total[lane].at[row] *= kept;
         SLIMPACK_UNROLL
         for (int n = 0; n < dim / 8; ++n) {
@@ -114,12 +114,13 @@ struct AttentionForwardKernel {
           sums[lane].at[n][row * 2 + 1] *= kept;
         }
       }
+      const float shift[2] = {now[lane].at[0] * factor, now[lane].at[1] * factor};
       SLIMPACK_UNROLL
       for (int n = 0; n < keys / 8; ++n) {
         SLIMPACK_UNROLL
         for (int i = 0; i < 4; ++i) {
           float& score = scores[lane].at[n][i];
-          score = exp2f((score - now[lane].at[i / 2]) * factor);
+          score = power_of_2(score * factor - shift[i / 2]);
           total[lane].at[i / 2] += score;
         }
       }
@@ -141,7 +142,7 @@ struct AttentionForwardKernel {
         const int row = warp.warp() * 16 + at.row;
         if (row >= rows) continue;
         const std::size_t token = first_row + static_cast<std::size_t>(row);
-        const float sum = total[lane].at[half];
+        const float sum = total[lane].at[half], inverse = 1.0F / sum;
         if (at.col == 0) {
           row_of(lse, static_cast<std::size_t>(head))[token] = most[lane].at[half] * a.scale + logf(sum);
         }
@@ -149,7 +150,7 @@ struct AttentionForwardKernel {
         SLIMPACK_UNROLL
         for (int n = 0; n < dim / 8; ++n) {
           const float* from = sums[lane].at[n] + half * 2;
-          store_pair(to + n * 8, from[0] / sum, from[1] / sum);
+          store_pair(to + n * 8, from[0] * inverse, from[1] * inverse);
         }
       }
     });

@@ -152,7 +152,7 @@ struct AttentionKeyGradientKernel {
           const Place at = place_in_sum(lane, i);
           const int query = n * 8 + at.col;
           const bool is_seen = query >= limit + at.row;
-          const float p = is_seen ? exp2f(scores[lane].at[n][i] * factor - numbers[query]) : 0.0F;
+          const float p = is_seen ? power_of_2(scores[lane].at[n][i] * factor - numbers[query]) : 0.0F;
           scores[lane].at[n][i] = p;
           gradients[lane].at[n][i] = p * (gradients[lane].at[n][i] - numbers[queries + query]);
         }

@@ -102,7 +102,7 @@ struct AttentionQueryGradientKernel {
         for (int i = 0; i < 4; ++i) {
           const Place at = place_in_sum(lane, i);
           const bool is_seen = n * 8 + at.col <= limit + at.row;
-          const float p = is_seen ? exp2f(scores[lane].at[n][i] * factor - lse[lane].at[i / 2]) : 0.0F;
+          const float p = is_seen ? power_of_2(scores[lane].at[n][i] * factor - lse[lane].at[i / 2]) : 0.0F;
           gradients[lane].at[n][i] = p * (gradients[lane].at[n][i] - delta[lane].at[i / 2]);
         }
       }
