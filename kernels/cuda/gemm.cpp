@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "kernels/cuda/check_private.hpp"
+#include "kernels/cuda/device.hpp"
 #include "slimpack/core/error.hpp"
 
 namespace slimpack::kernels::cuda {
@@ -86,6 +87,7 @@ struct Plan {
 
 struct Gemm::State {
   explicit State(std::span<std::byte> given) : workspace(given) {
+    require_reachable(probe_devices(), 0);  // or cuBLASLt would say no more than a number
     cublasLtHandle_t created = nullptr;
     check_lt(cublasLtCreate(&created), "starting cuBLASLt");
     handle.reset(created);

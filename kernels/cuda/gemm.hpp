@@ -17,7 +17,7 @@ namespace slimpack::kernels::cuda {
 class Gemm {
  public:
   /// @param workspace memory of the GPU, 32 MiB on Hopper for all of cuBLASLt's ways; none is allowed
-  /// @throws std::runtime_error if cuBLASLt can't start, as without a GPU.
+  /// @throws InvalidInput without a GPU, as `require_reachable`; std::runtime_error if cuBLASLt can't start.
   explicit Gemm(std::span<std::byte> workspace);
   ~Gemm();
   Gemm(Gemm&&) noexcept;
