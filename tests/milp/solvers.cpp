@@ -302,7 +302,7 @@ TEMPLATE_LIST_TEST_CASE("the same model gives the same result", "", Solvers) {
   }
 }
 
-TEMPLATE_LIST_TEST_CASE("solves in several threads don't disturb each other", "[threads]", Solvers) {
+TEMPLATE_LIST_TEST_CASE("solves in several threads don't disturb each other", "", Solvers) {
   std::vector<std::vector<double>> alone(40), together(40);
   for (unsigned i = 0; i < 40; ++i) alone[i] = TestType::solve(test::random_model(i)).values;
   std::vector<std::thread> threads;
