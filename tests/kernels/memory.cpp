@@ -147,7 +147,7 @@ TEST_CASE("attention's workspace does not grow with the sample") {
                        {&gradients, 1});
     const double grown = slimpack::testing::heap_peak() - before;
     CHECK(grown > 0.5 * most);
-    CHECK(grown <= 1.02 * most);  // and what the allocator puts around each block
+    CHECK(grown <= 1.01 * most + 1024.0);  // and what the allocator puts around each block
   }
 }
 

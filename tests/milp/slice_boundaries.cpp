@@ -12,22 +12,13 @@
 #include "slimpack/model/presets.hpp"
 #include "slimpack/slicing/micropack.hpp"
 #include "tests/milp/solvers.hpp"
+#include "tests/slicing/streams.hpp"
 
 using namespace slimpack;
 
 namespace {
 
-CalibratedCost cost_of(std::int32_t cp) {
-  return CalibratedCost(
-      {transformer_preset("llama-7b"), device_preset("h100"), {.dp = 1, .tp = 2, .cp = cp, .pp = 4}});
-}
-
-std::vector<StreamSample> stream(const std::vector<Tokens>& lengths, const CalibratedCost& cost, Pass pass) {
-  std::vector<StreamSample> samples;
-  for (SampleId i = 0; i < lengths.size(); ++i)
-    samples.push_back({i + 10, lengths[i], cost.pipeline_seconds(0, lengths[i], pass)});
-  return samples;
-}
+using test::cost_of, test::stream;
 
 std::vector<double> seconds_of(const Packs& packs, const CalibratedCost& cost, Pass pass) {
   std::vector<double> seconds;
@@ -127,7 +118,7 @@ TEMPLATE_LIST_TEST_CASE("slice boundaries by MILP are as good as trying everythi
       const SliceBoundaryOptions options{
           .tile = tile, .whole_up_to = seed % 5 == 0 ? 2 * tile : 0, .one_at_a_time = seed % 4 == 0};
       INFO("seed " << seed << ", " << packs << " packs");
-      SliceBoundaryModel boundaries(stream(lengths, cost, pass), packs, cost, pass, options);
+      SliceBoundaryModel boundaries(stream(lengths, cost, pass, 10), packs, cost, pass, options);
       const MilpResult result = TestType::solve(boundaries.model());
       REQUIRE(result.status == SolveStatus::optimal);
       const Packs found = boundaries.decode(result.values);
@@ -152,7 +143,7 @@ TEMPLATE_LIST_TEST_CASE("the planner's cutter is within a tile of the best slice
       const CalibratedCost cost = cost_of(1);
       for (const Pass pass : {Pass::forward, Pass::backward}) {
         INFO("seed " << seed << ", " << packs << " packs");
-        const auto samples = stream(lengths, cost, pass);
+        const auto samples = stream(lengths, cost, pass, 10);
         Packs cut;
         cut_micropacks(std::span<const StreamSample>(samples), packs, cost, pass, {.tile = tile}, cut);
         SliceBoundaryModel boundaries(samples, packs, cost, pass, {.tile = tile});
@@ -179,7 +170,7 @@ TEST_CASE("packs come back from the model's variables") {
     const std::size_t packs = 1 + random() % 5;
     const CalibratedCost cost = cost_of(1);
     for (const Pass pass : {Pass::forward, Pass::backward}) {
-      const auto samples = stream(lengths, cost, pass);
+      const auto samples = stream(lengths, cost, pass, 10);
       Packs cut;
       cut_micropacks(std::span<const StreamSample>(samples), packs, cost, pass, {.tile = 100}, cut);
       const SliceBoundaryModel boundaries(samples, packs, cost, pass, {.tile = 100});

@@ -253,13 +253,3 @@ TEST_CASE("packing under a size limit refuses what does not fit together") {
   CHECK_THROWS_WITH(capped_search(weights, {sizes, 4}, 2, {.start = heavy}),
                     Catch::Contains("bin 0 holds 7"));
 }
-
-TEST_CASE("a tight limit fills the heaviest item's bin") {
-  // Both bins are full: beside the item of 6 stand 4 of the others' 14 tokens, at their 1 each.
-  const std::vector<double> weights{36.0, 1.0, 1.0, 2.0};
-  const std::vector<std::int64_t> sizes{6, 4, 4, 6};
-  CHECK(makespan_lower_bound(weights, 2) == 36.0);
-  CHECK(makespan_lower_bound(weights, 2, {sizes, 10}) == 37.0);
-  CHECK(makespan_lower_bound(weights, 2, {}) == 36.0);
-  CHECK_THROWS_WITH(makespan_lower_bound(weights, 2, {sizes, 5}), Catch::Contains("item 0 is 6"));
-}

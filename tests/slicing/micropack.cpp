@@ -8,22 +8,13 @@
 #include "slimpack/cost/calibrated.hpp"
 #include "slimpack/model/presets.hpp"
 #include "slimpack/slicing/formation.hpp"
+#include "tests/slicing/streams.hpp"
 
 using namespace slimpack;
 
 namespace {
 
-CalibratedCost cost_of(std::int32_t cp) {
-  return CalibratedCost(
-      {transformer_preset("llama-7b"), device_preset("h100"), {.dp = 1, .tp = 2, .cp = cp, .pp = 4}});
-}
-
-std::vector<StreamSample> stream(const std::vector<Tokens>& lengths, const CalibratedCost& cost, Pass pass) {
-  std::vector<StreamSample> samples;
-  for (SampleId i = 0; i < lengths.size(); ++i)
-    samples.push_back({i, lengths[i], cost.pipeline_seconds(0, lengths[i], pass)});
-  return samples;
-}
+using test::cost_of, test::stream;
 
 /// Every token once, in token order forward and in reverse backward, aligned, and none of the packs empty.
 void check_cut(const Packs& packs, const std::vector<Tokens>& lengths, Pass pass, Tokens tile) {

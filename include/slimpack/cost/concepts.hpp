@@ -94,6 +94,13 @@ template <MemoryModel M>
   return 0.0;
 }
 
+/// Gradient synchronisation and optimiser of a step; nothing if the model knows of none (`sync_seconds()`).
+template <CostModel M>
+[[nodiscard]] double sync_seconds(const M& cost) {
+  if constexpr (requires { cost.sync_seconds(); }) return cost.sync_seconds();
+  return 0.0;
+}
+
 /// Checks that a model's times of packs, transfers and whole samples are durations.
 /// @throws InvalidInput naming the first that is negative, infinite or NaN. O(samples * stages).
 template <CostModel M>

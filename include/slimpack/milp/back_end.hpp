@@ -206,14 +206,16 @@ class MilpSearch {
 
 /// Tells an unbounded model from an infeasible one by solving it without its objective: with rational
 /// numbers, as here, a mixed-integer program whose relaxation is unbounded is so itself if it has a solution.
-/// @param solve the back end.
+/// @param seconds_left of the time limit. @param solve the back end.
 template <class Solve>
-[[nodiscard]] MilpClaim settle_unbounded(const MilpModel& model, const MilpOptions& options, Solve&& solve) {
+[[nodiscard]] MilpClaim settle_unbounded(const MilpModel& model, const MilpOptions& options,
+                                         double seconds_left, Solve&& solve) {
   if (!model.initial_solution().empty()) return MilpClaim::unbounded;
   MilpModel feasibility = model;
   feasibility.set_objective(Direction::minimise, {});
   MilpOptions quiet = options;
   quiet.on_incumbent = {};
+  quiet.time_limit_seconds = seconds_left;
   const MilpResult any = solve(feasibility, quiet);
   if (any.has_solution()) return MilpClaim::unbounded;
   if (any.status == SolveStatus::infeasible) return MilpClaim::infeasible;

@@ -98,11 +98,8 @@ class GlpkSolve {
         std::snprintf(message_, sizeof message_, "GLPK: %s", environment.said());
       }
     }
-    if (claim_ == MilpClaim::unbounded_or_infeasible) {
-      MilpOptions rest = options_;
-      rest.time_limit_seconds = search_.seconds_left();
-      claim_ = settle_unbounded(model_, rest, again);
-    }
+    if (claim_ == MilpClaim::unbounded_or_infeasible)
+      claim_ = settle_unbounded(model_, options_, search_.seconds_left(), again);
     return search_.finish(claim_, bound_, nodes_, message_);
   }
 

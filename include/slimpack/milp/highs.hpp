@@ -37,11 +37,8 @@ class HighsSolve {
     } else if (set_options() && load()) {
       solve();
     }
-    if (claim_ == MilpClaim::unbounded_or_infeasible) {
-      MilpOptions rest = options_;
-      rest.time_limit_seconds = search_.seconds_left();
-      claim_ = settle_unbounded(model_, rest, again);
-    }
+    if (claim_ == MilpClaim::unbounded_or_infeasible)
+      claim_ = settle_unbounded(model_, options_, search_.seconds_left(), again);
     return search_.finish(claim_, bound_, nodes_, message_);
   }
 

@@ -86,7 +86,7 @@ class CandidateEvaluator {
     for (const bool accurate : {true, false}) {
       if (accurate && !finely) continue;
       build(group, {.packs = packs, .order = order, .accurate = accurate}, recompute);
-      if (!exact_ || has_packs(packs)) time(room_for_full_lead(recompute).fits_as_is(recompute), schedule);
+      if (!exact_ || has_packs(packs)) time(full_lead_fits(recompute), schedule);
       if (schedule.seconds <= as_found * found) return true;
     }
     return schedule.seconds < std::numeric_limits<double>::infinity() ||
@@ -125,7 +125,7 @@ class CandidateEvaluator {
                                    const std::vector<std::int32_t>& recompute, GroupSchedule& out) {
     build(group, {.packs = trial.packs, .members = trial.members, .order = BackwardOrder::as_samples_end},
           recompute);
-    if (!exact_ || has_packs(trial.packs)) time(room_for_full_lead(recompute).fits_as_is(recompute), out);
+    if (!exact_ || has_packs(trial.packs)) time(full_lead_fits(recompute), out);
     out.memory_bound = true;
   }
 
@@ -195,11 +195,14 @@ class CandidateEvaluator {
   struct Room {
     std::vector<std::int32_t> recompute;
     bool fits = true;
-
-    [[nodiscard]] bool fits_as_is(std::span<const std::int32_t> now) const {
-      return fits && std::equal(now.begin(), now.end(), recompute.begin());
-    }
   };
+
+  [[nodiscard]] bool full_lead_fits(std::span<const std::int32_t> recompute) const {
+    for (std::size_t s = 0; s < recompute.size(); ++s) {
+      if (!peaks_fit(s, recompute[s])) return false;
+    }
+    return true;
+  }
 
   /// As few layers as suffice, but not fewer than `now`; where nothing suffices, all that can be.
   [[nodiscard]] Room room_for_full_lead(std::span<const std::int32_t> now) const {

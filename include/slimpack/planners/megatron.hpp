@@ -174,9 +174,7 @@ template <CostModel C, MemoryModel M>
     groups[g].first = static_cast<PipelineId>(g);
     groups[g].local.resize(1);
   }
-  double sync = 0.0;
-  if constexpr (requires { cost.sync_seconds(); }) sync = cost.sync_seconds();
-  Plan plan = assemble_plan("megatron", lengths, used, groups, best, memory, sync);
+  Plan plan = assemble_plan("megatron", lengths, used, groups, best, memory, sync_seconds(cost));
   const auto pipelines = static_cast<std::size_t>(used.layout.dp);
   if constexpr (MergeableCostModel<C>) {
     state_lower_bound(step_lower_bound(lengths, pipelines, cost.with_context_parallel(best_share)).seconds(),

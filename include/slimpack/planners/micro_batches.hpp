@@ -96,9 +96,7 @@ class MicroBatchPlanner {
       sharding.kind.insert(sharding.kind.end(), here.kind.begin(), here.kind.end());
       for (std::size_t k = 0; k < own.size(); ++k) sharding.per_document.repeat_row(1, here.per_document[k]);
     }
-    double sync = 0.0;
-    if constexpr (requires { cost_.sync_seconds(); }) sync = cost_.sync_seconds();
-    Plan plan = assemble_plan(planner, lengths, job_, groups, schedules, memory_, sync);
+    Plan plan = assemble_plan(planner, lengths, job_, groups, schedules, memory_, sync_seconds(cost_));
     for (PassPlan* const pass : {&plan.forward, &plan.backward}) {
       pass->sharding = sharding.kind;
       if (!sharding.per_document.values().empty()) pass->per_document = sharding.per_document;

@@ -225,9 +225,8 @@ template <CostModel C, MemoryModel M>
           "; expected shorter samples, more stages or more memory",
           options.packs > 0 || options.equal_packs ? ", or the number of packs left to the planner" : "");
   const bool rebalanced = detail::rebalance(distribute, search, options.rebalance_rounds, best);
-  double sync = 0.0;
-  if constexpr (requires { cost.sync_seconds(); }) sync = cost.sync_seconds();
-  Plan plan = assemble_plan("slimpack", lengths, job, best.groups, best.schedules, memory, sync);
+  Plan plan =
+      assemble_plan("slimpack", lengths, job, best.groups, best.schedules, memory, sync_seconds(cost));
   state_lower_bound(step_lower_bound(lengths, pipelines, cost, options.tile).seconds(), plan);
   detail::note_imbalance(rebalanced, options, plan);
   return plan;
