@@ -84,10 +84,10 @@ TEST_CASE("a sliced sample runs backward as soon as its last slice is done, whil
   CHECK(text(leads, 0) == "F0 F1 F2 F3 B0 F4 B1 F5 B2 B3 B4 B5");
 }
 
-TEST_CASE("extra forward packs are injected where the next backward pack is not ready") {
+TEST_CASE("extra forward packs are injected where the next backward pack is not ready, early enough") {
   const LeadTable leads = packflow({1, 4, 4, 5}, 5, 2);
   CHECK(text(leads, 1) == "F0 B0 F1 F2 F3 B1 B2 F4 B3");
-  CHECK(text(leads, 0) == "F0 F1 B0 F2 F3 F4 B1 B2 B3");
+  CHECK(text(leads, 0) == "F0 F1 F2 F3 B0 B1 F4 B2 B3");
 }
 
 TEST_CASE("a backward pack waits for the forward packs of all its samples and of those before it") {
@@ -125,12 +125,13 @@ TEST_CASE("every stage of a PackFlow order runs every pack once, and no stage le
         CHECK(leads(k, s) >= p.required[k]);
         CHECK((k == 0 || leads(k, s) >= leads(k - 1, s)));
         CHECK((s == 0 || leads(k, s) <= leads(k, s - 1)));
+        CHECK((k == 0 || s == 0 || leads(k, s) == leads(k - 1, s - 1)));
       }
     }
   }
 }
 
-TEST_CASE("leads under a memory limit are the largest that fit") {
+TEST_CASE("leads under a memory limit are the largest that fit and keep stages ahead of those behind") {
   std::mt19937 random(12);
   int limited = 0, hopeless = 0;
   for (int instance = 0; instance < 2000; ++instance) {
@@ -155,7 +156,13 @@ TEST_CASE("leads under a memory limit are the largest that fit") {
       }
       std::uint32_t most = p.required.back();
       for (std::size_t k = p.required.size(); k-- > 0;) {
-        std::uint32_t n = std::min({most, full(k, s), s > 0 ? leads(k, s - 1) : full(k, s)});
+        std::uint32_t n = std::min(most, full(k, s));
+        if (s > 0) {
+          // The stage before stays ahead, unless it has run all its forward packs, one backward pack ago.
+          const std::uint32_t all = p.required.back(), before = leads(k, s - 1);
+          const bool done = before == all && (k == 0 || leads(k - 1, s - 1) == all);
+          n = std::max(p.required[k], std::min(n, done ? all : before - 1));
+        }
         const auto bytes = [&] {
           return memory.activation * p.flow.live(n, k) + memory.kv_gradient * p.flow.kv_gradients(k);
         };

@@ -48,31 +48,32 @@ class CandidateEvaluator {
     no_use,   ///< given up: takes longer, or is more bound by memory, than the trial may
   };
 
-  /// Schedules a group. As long as PackFlow's full lead does not fit into memory, times the schedule with its
-  /// lead limited to what fits; then, on a pipeline alone, lets samples run backward as soon as they end,
-  /// which holds less; then recomputes as many layers as the full lead needs. The fastest counts; unless it
-  /// fits, the seconds of `out` are infinite.
+  /// Schedules a group, with as many layers recomputed as its longest sample needs to find room at all. If
+  /// PackFlow's full lead does not fit into memory, times the schedule with its lead limited to what fits, and then
+  /// with as many layers recomputed as the full lead needs. The faster one counts; unless it fits, the seconds of
+  /// `out` are infinite.
   Outcome operator()(const SampleGroup& group, const Trial& trial, GroupSchedule& out) {
     out.seconds = std::numeric_limits<double>::infinity();
-    std::vector<std::int32_t> recompute(cost_.stages(), 0);
-    for (bool settled = false; !settled;) {
+    std::vector<std::int32_t> recompute = least_recompute(group, trial.members);
+    bool settled = false;
+    while (!settled) {
+      if (recomputes(recompute)) {
+        if (!trial.memory_bound) return Outcome::no_use;
+        const double most = std::min(trial.most, out.seconds);
+        if (most < std::numeric_limits<double>::infinity() && least_seconds(group, recompute) > most) break;
+      }
       build(group, {.packs = trial.packs, .members = trial.members}, recompute);
       if (exact_ && !has_packs(trial.packs)) return Outcome::no_room;
+      if (busiest_seconds(current_.times.front()) > trial.most) break;
       Room full_lead = room_for_full_lead(recompute);
       settled = full_lead.recompute == recompute;
       const bool fits = settled && full_lead.fits;
       if (!fits && !trial.memory_bound) return Outcome::no_use;
       if (time(fits, out) || is_enough(out, trial.enough)) return Outcome::fits;
-      if (group.merged.empty() && !recomputes(current_)) {
-        run_backward_as_samples_end(group, trial, recompute, out);
-        if (is_enough(out, trial.enough)) return Outcome::fits;
-      }
       recompute = std::move(full_lead.recompute);
-      if (!settled && trial.most < std::numeric_limits<double>::infinity() &&
-          least_seconds(group, recompute) > trial.most)
-        return Outcome::no_use;
     }
-    return out.seconds < std::numeric_limits<double>::infinity() ? Outcome::fits : Outcome::no_room;
+    if (out.seconds < std::numeric_limits<double>::infinity()) return Outcome::fits;
+    return settled ? Outcome::no_room : Outcome::no_use;
   }
 
   /// Schedules all members of a group in the way that was found for some of them, with merged packs as equal as
@@ -80,12 +81,11 @@ class CandidateEvaluator {
   bool complete(const SampleGroup& group, std::size_t packs, GroupSchedule& schedule) {
     const std::vector<std::int32_t> recompute = schedule.recompute;
     const double found = schedule.seconds;
-    const BackwardOrder order = schedule.order;
     const bool finely = finely_cut(schedule);
     schedule.seconds = std::numeric_limits<double>::infinity();
     for (const bool accurate : {true, false}) {
       if (accurate && !finely) continue;
-      build(group, {.packs = packs, .order = order, .accurate = accurate}, recompute);
+      build(group, {.packs = packs, .accurate = accurate}, recompute);
       if (!exact_ || has_packs(packs)) time(full_lead_fits(recompute), schedule);
       if (schedule.seconds <= as_found * found) return true;
     }
@@ -118,15 +118,6 @@ class CandidateEvaluator {
     const C cost = recomputing(recompute);
     scheduler_.build(group, cut, cost, merged_cost(cost, group.size()), current_);
     current_.recompute = recompute;
-    current_.order = cut.order;
-  }
-
-  void run_backward_as_samples_end(const SampleGroup& group, const Trial& trial,
-                                   const std::vector<std::int32_t>& recompute, GroupSchedule& out) {
-    build(group, {.packs = trial.packs, .members = trial.members, .order = BackwardOrder::as_samples_end},
-          recompute);
-    if (!exact_ || has_packs(trial.packs)) time(full_lead_fits(recompute), out);
-    out.memory_bound = true;
   }
 
   /// Times the current schedule, with its full lead or what fits of it, and keeps it if it is faster than
@@ -134,7 +125,7 @@ class CandidateEvaluator {
   /// @returns whether its lead is full and nothing is recomputed.
   bool time(bool full_lead, GroupSchedule& out) {
     if (!full_lead && !limit(current_.recompute)) return false;
-    current_.memory_bound = !full_lead || recomputes(current_);
+    current_.memory_bound = !full_lead || recomputes(current_.recompute);
     current_.seconds = makespan_(current_.times, cost_.stages(), current_.merged_forward.size(),
                                  current_.merged_backward.size());
     const bool unbound = !current_.memory_bound;
@@ -146,16 +137,13 @@ class CandidateEvaluator {
     return schedule.seconds < std::numeric_limits<double>::infinity() && schedule.seconds <= seconds;
   }
 
-  [[nodiscard]] static bool recomputes(const GroupSchedule& schedule) {
-    return std::any_of(schedule.recompute.begin(), schedule.recompute.end(),
-                       [](std::int32_t layers) { return layers > 0; });
+  [[nodiscard]] static bool recomputes(std::span<const std::int32_t> recompute) {
+    return std::any_of(recompute.begin(), recompute.end(), [](std::int32_t layers) { return layers > 0; });
   }
 
   [[nodiscard]] C recomputing(std::span<const std::int32_t> recompute) const {
     if constexpr (RecomputingCostModel<C>) {
-      if (std::any_of(recompute.begin(), recompute.end(), [](std::int32_t r) { return r != 0; })) {
-        return cost_.with_recompute(recompute);
-      }
+      if (recomputes(recompute)) return cost_.with_recompute(recompute);
     }
     return cost_;
   }
@@ -217,6 +205,30 @@ class CandidateEvaluator {
     return room;
   }
 
+  /// Layers that each stage has to compute again so that the longest sample fits when it turns back, beside
+  /// nothing else. With fewer, no schedule fits.
+  [[nodiscard]] std::vector<std::int32_t> least_recompute(const SampleGroup& group,
+                                                          std::size_t members) const {
+    std::vector<std::int32_t> recompute(cost_.stages(), 0);
+    if constexpr (RecomputingCostModel<C>) {
+      Tokens local = 0, merged = 0;
+      for (const SampleId id : group.merged) merged = std::max(merged, lengths_[id]);
+      for (std::size_t i = 0; i < std::min(members, group.size()); ++i) {
+        for (const SampleId id : group.local[i]) local = std::max(local, lengths_[id]);
+      }
+      const double longest = std::max(static_cast<double>(local),
+                                      static_cast<double>(merged) / static_cast<double>(group.size()));
+      for (std::size_t s = 0; s < recompute.size(); ++s) {
+        const double available = memory_.capacity_bytes() - memory_.static_bytes(s);
+        const auto held = [&] {
+          return longest * (memory_.activation_bytes(s, recompute[s]) + memory_.kv_gradient_bytes(s));
+        };
+        while (recompute[s] < recompute_limit_[s] && held() > available) ++recompute[s];
+      }
+    }
+    return recompute;
+  }
+
   /// Work of the group's first member on its busiest stage, samples uncut: no schedule takes less.
   [[nodiscard]] double least_seconds(const SampleGroup& group,
                                      std::span<const std::int32_t> recompute) const {
@@ -229,6 +241,18 @@ class CandidateEvaluator {
       most = std::max(most, sum);
     }
     return most;
+  }
+
+  /// Work on a pipeline's busiest stage: no order of its packs takes less.
+  [[nodiscard]] double busiest_seconds(const PipelineTimes& times) {
+    work_.assign(cost_.stages(), 0.0);
+    for (const PassTimes* const pass : {&times.forward, &times.backward}) {
+      const double* seconds = pass->seconds.data();
+      for (std::size_t k = 0; k < pass->transfer.size(); ++k, seconds += work_.size()) {
+        for (std::size_t s = 0; s < work_.size(); ++s) work_[s] += seconds[s];
+      }
+    }
+    return *std::max_element(work_.begin(), work_.end());
   }
 
   /// Limits the leads of all members to memory; while merged packs run backward, to what all members can
@@ -262,6 +286,7 @@ class CandidateEvaluator {
   GroupScheduler<C> scheduler_;
   GroupMakespan makespan_;
   GroupSchedule current_;
+  std::vector<double> work_;  // [stage]
 };
 
 /// Numbers of packs to try: multiples `i * stages` with i thinned logarithmically, two per doubling

@@ -24,20 +24,11 @@ struct SampleGroup {
   [[nodiscard]] std::size_t size() const { return local.size(); }
 };
 
-/// The sequence in which samples run backward.
-enum class BackwardOrder : std::uint8_t {
-  /// As their forward passes begin: what fills a long sample's forward packs, fills its backward packs, too.
-  as_samples_begin,
-  /// As their forward passes end: holds less in memory.
-  as_samples_end,
-};
-
 /// Packs, durations and order of a group. In both passes the merged packs come first on all members.
 struct GroupSchedule {
   double seconds = std::numeric_limits<double>::infinity();
   bool memory_bound = false;            ///< memory forced recomputation or a shorter lead
   std::vector<std::int32_t> recompute;  ///< [stage] layers computed again in the backward pass
-  BackwardOrder order = BackwardOrder::as_samples_begin;
   Packs merged_forward, merged_backward;
   std::vector<Packs> forward, backward;                   ///< [member] local packs
   std::vector<PipelineTimes> times;                       ///< [member] merged packs, then local ones
@@ -91,9 +82,8 @@ class GroupScheduler {
     std::size_t packs = 0;  ///< per member and pass, merged ones included
     std::size_t members = std::numeric_limits<std::size_t>::max();  ///< only the first so many are scheduled
     bool asymmetric = true;  ///< false: the backward pass reuses the forward packs' boundaries
-    BackwardOrder order = BackwardOrder::as_samples_begin;
-    bool accurate = false;  ///< packs of a group as equal as can be, for more rounds of cutting
-    bool exact = false;     ///< exactly `packs` in both passes on all members; empty ones where samples lack
+    bool accurate = false;   ///< packs of a group as equal as can be, for more rounds of cutting
+    bool exact = false;      ///< exactly `packs` in both passes on all members; empty ones where samples lack
   };
 
   /// Fills `out` but for its `seconds` and `recompute`, with the unlimited lead tables.
@@ -232,10 +222,8 @@ class GroupScheduler {
     ready_.assign(samples.forward.size(), 0);
     for (std::size_t k = 0; k < forward.size(); ++k) {
       for (const Slice& slice : forward[k]) {
-        const bool begins = slice.begin == 0, ends = slice.end == lengths_[slice.sample];
-        if (how.order == BackwardOrder::as_samples_begin ? begins : ends)
-          order_.push_back(position_[slice.sample]);
-        if (!ends) continue;
+        if (slice.begin == 0) order_.push_back(position_[slice.sample]);
+        if (slice.end != lengths_[slice.sample]) continue;
         ended_[slice.sample] = static_cast<std::uint32_t>(first_pack + k);
         ready_[position_[slice.sample]] = static_cast<std::uint32_t>(k);
       }

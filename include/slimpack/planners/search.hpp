@@ -20,9 +20,12 @@ struct Candidate {
   std::vector<GroupSchedule> schedules = {};  ///< [group]
   double seconds = 0.0;                       ///< of the slowest group that was looked at
 
+  /// Stands for the count that suits most groups.
+  static constexpr std::size_t usual_count = std::numeric_limits<std::size_t>::max();
+
   /// A group's place in the search.
   struct Progress {
-    std::size_t count = 0;  ///< index of its number of packs
+    std::size_t count = usual_count;  ///< index of its number of packs
     bool looked_at = false;
     bool searched = false;  ///< other numbers were tried, too
   };
@@ -74,16 +77,18 @@ class ScheduleSearch {
       const std::size_t g = riskiest(candidate.groups, i);
       if (candidate.progress[g].looked_at) continue;
       if (i == 1) calibrate(candidate);
+      std::size_t& count = candidate.progress[g].count;
+      if (count == Candidate::usual_count) count = first_;
       GroupSchedule& schedule = candidate.schedules[g];
       const auto outcome = evaluate_(candidate.groups[g],
-                                     {.packs = options_.counts[first_],
+                                     {.packs = options_.counts[count],
                                       .members = members,
                                       .enough = candidate.seconds,
                                       .most = too_long(),
                                       .memory_bound = patience.memory_bound},
                                      schedule);
       if (outcome == CandidateEvaluator<C, M>::Outcome::no_use) return false;
-      candidate.progress[g] = {.count = first_, .looked_at = true};
+      candidate.progress[g].looked_at = true;
       if (schedule.seconds == infinite && !options_.equal_packs) {
         if (!patience.any_count) return false;
         search(candidate, g, members, 0.0);
@@ -93,6 +98,16 @@ class ScheduleSearch {
       if (candidate.seconds > too_long() || (!patience.memory_bound && schedule.memory_bound)) return false;
     }
     return true;
+  }
+
+  /// Lets every group that is not looked at yet begin with the number of packs that suited the group in the same
+  /// place of another candidate, if they have as many members.
+  void begin_like(const Candidate& found, Candidate& candidate) const {
+    candidate.progress.resize(candidate.groups.size());
+    for (std::size_t g = 0; g < std::min(found.groups.size(), candidate.groups.size()); ++g) {
+      if (found.groups[g].size() == candidate.groups[g].size())
+        candidate.progress[g].count = found.progress[g].count;
+    }
   }
 
   /// Tries other numbers of packs for the slowest groups, until the slowest one has its best. All were looked
@@ -188,8 +203,10 @@ class ScheduleSearch {
     const std::size_t from = candidate.progress[g].count;
     const int patience = best.seconds < infinite && enough < infinite ? 1 : 0;
     const auto try_count = [&](std::size_t i) {
-      evaluate_(candidate.groups[g],
-                {.packs = options_.counts[i], .members = looked_at_members, .enough = enough}, trial_);
+      evaluate_(
+          candidate.groups[g],
+          {.packs = options_.counts[i], .members = looked_at_members, .enough = enough, .most = best.seconds},
+          trial_);
       if (!(trial_.seconds < best.seconds)) return false;
       std::swap(trial_, best);
       candidate.progress[g].count = i;

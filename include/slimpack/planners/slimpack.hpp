@@ -153,7 +153,8 @@ template <CostModel C, MemoryModel M>
   return best.seconds == unlimited && options.merge ? spread(tight_token_limits, true) : std::move(best);
 }
 
-/// Feeds the simulated overhead of a finished candidate back to Phase 1. Returns whether that made the step shorter.
+/// Feeds the simulated overhead of a candidate's pipelines back to Phase 1. Returns whether that made the step
+/// shorter.
 template <CostModel C, MemoryModel M>
 bool rebalance(Distributor<C, M>& distribute, ScheduleSearch<C, M>& search, int rounds, Candidate& best) {
   bool changed = false;
@@ -161,10 +162,8 @@ bool rebalance(Distributor<C, M>& distribute, ScheduleSearch<C, M>& search, int 
     Candidate other{
         .most_tokens = best.most_tokens,
         .groups = distribute(best.most_tokens, pipeline_overheads(best, distribute.loads(best.groups)))};
-    if (!search.look(other, {.seconds = best.seconds * worth_improving})) break;
-    search.improve(other);
-    if (other.seconds < best.seconds) search.finish(other);
-    if (other.seconds >= best.seconds) break;
+    search.begin_like(best, other);
+    if (!search.look(other, {.seconds = best.seconds}) || other.seconds >= best.seconds) break;
     best = std::move(other);
     changed = true;
   }
@@ -215,16 +214,17 @@ template <CostModel C, MemoryModel M>
   ScheduleSearch<C, M> search(lengths, cost, memory, split_layers(job.model.layers, job.layout.pp),
                               detail::search_options(distribute, cost, pipelines, options));
   Candidate best = detail::search_distributions(distribute, search, memory, options);
-  if (best.seconds < std::numeric_limits<double>::infinity()) search.finish(best);
-  require(best.seconds<std::numeric_limits<double>::infinity(),
-                       "no number of packs that was tried fits into the memory of ",
-                       memory.capacity_bytes() / 1e9, " GB per device, with all layers recomputed",
-                       options.packs> 0
-              ? ", or merged and local samples need more than the packs asked for"
-              : "",
+  bool rebalanced = false;
+  if (best.seconds < std::numeric_limits<double>::infinity()) {
+    rebalanced = detail::rebalance(distribute, search, options.rebalance_rounds, best);
+    search.finish(best);
+  }
+  const bool fits = best.seconds < std::numeric_limits<double>::infinity();
+  require(fits, "no number of packs that was tried fits into the memory of ", memory.capacity_bytes() / 1e9,
+          " GB per device, with all layers recomputed",
+          options.packs > 0 ? ", or merged and local samples need more than the packs asked for" : "",
           "; expected shorter samples, more stages or more memory",
           options.packs > 0 || options.equal_packs ? ", or the number of packs left to the planner" : "");
-  const bool rebalanced = detail::rebalance(distribute, search, options.rebalance_rounds, best);
   Plan plan =
       assemble_plan("slimpack", lengths, job, best.groups, best.schedules, memory, sync_seconds(cost));
   state_lower_bound(step_lower_bound(lengths, pipelines, cost, options.tile).seconds(), plan);

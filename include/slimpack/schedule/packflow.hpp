@@ -48,20 +48,23 @@ inline void required_forward(const Packs& backward, std::span<const std::uint32_
   }
 }
 
-/// The lead table of PackFlow (SlimPack, section 4.2): stage s runs `stages - 1 - s` packs ahead of the last
-/// stage as in 1F1B; the first backward pack starts as soon as its samples are done; from then on forward and
-/// backward packs alternate, and where the next backward pack isn't ready, extra forward packs are injected.
-/// Plain 1F1B is the case `required[k] = k + 1`. O(backward packs * stages).
+/// The lead table of PackFlow (SlimPack, section 4.2). On the last stage the first backward pack starts as soon as its
+/// samples are done; from then on forward and backward packs alternate, and where the next backward pack isn't ready,
+/// extra forward packs are injected. A stage before it runs ahead as in 1F1B, by as many backward packs as there are
+/// stages behind it: `leads(k, s) = leads(k + 1, s + 1)`. So extra packs are injected early enough to be there when
+/// the last stage needs them. Plain 1F1B is the case `required[k] = k + 1`. O(backward packs * stages).
 inline void packflow_leads(std::span<const std::uint32_t> required, std::size_t forward_packs,
                            std::size_t stages, LeadTable& leads) {
   leads.reset(stages, required.size());
   const auto limit = static_cast<std::uint32_t>(forward_packs);
   for (std::size_t k = 0; k < required.size(); ++k) {
-    const std::uint32_t steady = required[0] + static_cast<std::uint32_t>(k);
-    const std::uint32_t last_stage = std::max(required[k], steady);
-    for (std::size_t s = 0; s < stages; ++s) {
-      leads(k, s) = std::min(limit, last_stage + static_cast<std::uint32_t>(stages - 1 - s));
-    }
+    const std::uint32_t last_stage = std::max(required[k], required[0] + static_cast<std::uint32_t>(k));
+    for (std::size_t behind = 0; behind <= std::min(k, stages - 1); ++behind)
+      leads(k - behind, stages - 1 - behind) = std::min(limit, last_stage);
+  }
+  for (std::size_t k = required.size() < stages ? 0 : required.size() + 1 - stages; k < required.size();
+       ++k) {
+    for (std::size_t s = 0; s + required.size() < stages + k; ++s) leads(k, s) = limit;
   }
 }
 
@@ -100,25 +103,30 @@ struct StageMemory {
   double kv_gradient = 0.0;  ///< bytes per token with KV gradients
 };
 
-/// Lowers the counts of stage `s` to what its memory allows, as far as backward packs don't need them. Stages
-/// have to be limited in order from the first, each after `packflow_leads` or with the previous stage's
-/// result.
+/// Most forward packs that stage `s` > 0 may run before backward pack `k` if the stage before has to stay ahead of
+/// it: else each pack would wait for the one before to come back.
+[[nodiscard]] inline std::uint32_t most_behind(const LeadTable& leads, std::size_t k, std::size_t s,
+                                               std::uint32_t forward_packs) {
+  const bool all_done = leads(k, s - 1) == forward_packs && (k == 0 || leads(k - 1, s - 1) == forward_packs);
+  return all_done ? forward_packs : leads(k, s - 1) - 1;
+}
+
+/// Lowers the counts of stage `s` in PackFlow's table to what its memory allows and to what keeps the stage before
+/// ahead, as far as backward packs don't need them. Stages have to be limited in order from the first.
 /// @returns whether the stage fits at all.
 /// O(backward packs + forward packs).
 inline bool limit_leads(const TokenFlow& flow, const StageMemory& memory,
                         std::span<const std::uint32_t> required, std::size_t s, LeadTable& leads) {
+  const auto forward_packs = static_cast<std::uint32_t>(flow.forward.size() - 1);
+  std::uint32_t n = forward_packs;
   bool fits = true;
-  std::uint32_t most = std::numeric_limits<std::uint32_t>::max();
-  std::size_t n = flow.forward.size() - 1;
   for (std::size_t k = required.size(); k-- > 0;) {
     const double budget = memory.available - memory.kv_gradient * flow.kv_gradients(k);
-    n = std::min<std::size_t>(n, leads(k, s));
+    n = std::min(n, leads(k, s));
+    if (s > 0) n = std::max(required[k], std::min(n, most_behind(leads, k, s, forward_packs)));
     while (n > required[k] && memory.activation * flow.live(n, k) > budget) --n;
-    fits = fits && memory.activation * flow.live(std::max<std::size_t>(n, required[k]), k) <= budget;
-    most = std::max(required[k], std::min(most, static_cast<std::uint32_t>(n)));
-    leads(k, s) = most;
-    if (s > 0) leads(k, s) = std::min(leads(k, s), leads(k, s - 1));
-    n = leads(k, s);
+    fits = fits && memory.activation * flow.live(n, k) <= budget;
+    leads(k, s) = n;
   }
   return fits;
 }
