@@ -17,7 +17,12 @@ build() {  # preset [argument of cmake --build]...
 if [[ ${CI-} == true ]]; then
   .ci/format.sh
 
-  build asan
+  # Clang warns of what GCC does not see, knows more of undefined behaviour, and builds this in two thirds of the time.
+  if command -v clang++ >/dev/null; then
+    CXX=clang++ build asan
+  else
+    build asan
+  fi
   ctest --preset asan --parallel "$(nproc)"
 
   # Only tests that start threads tell the thread sanitizer anything; one binary per folder has them. Those of
@@ -26,11 +31,6 @@ if [[ ${CI-} == true ]]; then
   if [[ ${#threads[@]} -gt 0 ]]; then
     build tsan --target "${threads[@]/#/test_}"
     ctest --preset tsan --parallel "$(nproc)"
-  fi
-
-  # Clang warns of what GCC does not see; the headers alone take a minute.
-  if command -v clang++ >/dev/null; then
-    build clang --target compile_headers
   fi
 
   examples/run.sh --quiet  # the README's other promise, in the most optimised build

@@ -35,7 +35,7 @@ struct MatrixView {
 
   /// `count` columns from column `first` on.
   [[nodiscard]] MatrixView middle_cols(std::size_t first, std::size_t count) const {
-    return {data + first, rows, count, stride};
+    return {rows > 0 ? data + first : data, rows, count, stride};
   }
 };
 

@@ -232,7 +232,7 @@ TEST_CASE("attention and the rest add up to a slice's time, whatever is recomput
 TEST_CASE("gathered keys and values, and backward their gradients, are held while a pack runs") {
   const TransformerMemory without(job(2, 4)), with(job(2, 4), {.gathers_keys = true});
   const double bytes = 3000.0 * 3.0 / 4.0 * kv_bytes_per_token(job().model, 2);
-  for (const std::size_t stage : {0, 7}) {
+  for (const std::size_t stage : {std::size_t{0}, std::size_t{7}}) {
     CHECK(with.workspace_bytes(stage, Pass::forward, 3000, 0) ==
           Approx(without.workspace_bytes(stage, Pass::forward, 3000, 0) + bytes));
     CHECK(with.workspace_bytes(stage, Pass::backward, 3000, 1) ==

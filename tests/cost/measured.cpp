@@ -100,7 +100,7 @@ TEST_CASE("members share tokens and pairs, and pass keys and values on") {
     for (const std::int32_t g : {2, 3, 6}) {
       const MeasuredCost merged = one.with_context_parallel(g);
       const double rounds = g - 1;
-      for (const std::size_t s : {0, 1}) {
+      for (const std::size_t s : {std::size_t{0}, std::size_t{1}}) {
         const auto whole = [&](Pass pass) {
           const PackRates& r = one.rates(s, pass);
           const double shared = r.per_token * 1000 + r.per_twice_pair * twice_causal_pairs(begin, end);

@@ -102,6 +102,18 @@ TEMPLATE_LIST_TEST_CASE("solvers find what trying all points finds", "", Solvers
   CHECK(infeasible < 200);
 }
 
+TEMPLATE_LIST_TEST_CASE("an optimum is found that preprocessing by CBC 2.10 loses", "", Solvers) {
+  MilpModel model;
+  const VariableId x = model.add_variable("x", -2.0, 0.0, VariableKind::integer);
+  const VariableId y = model.add_variable("y", -1.0, 0.0, VariableKind::integer);
+  model.add_row("row", -6.0, -4.0, std::vector<Term>{{x, 3.0}, {y, 2.5}});
+  model.set_objective(Direction::minimise, std::vector<Term>{{x, 1.0}, {y, 2.5}});
+  const MilpResult result = TestType::solve(model);
+  REQUIRE(result.status == SolveStatus::optimal);
+  CHECK(result.objective == Approx(-3.5));
+  CHECK(result.values == std::vector<double>{-1.0, -1.0});
+}
+
 TEMPLATE_LIST_TEST_CASE("solvers reach the optimum from any solution", "", Solvers) {
   for (unsigned seed = 1; seed <= 150; ++seed) {
     MilpModel model = test::random_model(seed);

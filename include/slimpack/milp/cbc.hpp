@@ -28,8 +28,8 @@ namespace detail {
 /// Watches a solve by CBC: solutions of all of the model's columns go to the search, which may end it.
 class CbcListener final : public CbcEventHandler {
  public:
-  CbcListener(MilpSearch& search, std::size_t columns, double sign, double constant)
-      : search_(&search), columns_(columns), sign_(sign), constant_(constant) {}
+  CbcListener(MilpSearch& search, std::size_t columns, double sign)
+      : search_(&search), columns_(columns), sign_(sign) {}
   [[nodiscard]] CbcEventHandler* clone() const override { return new CbcListener(*this); }
 
   CbcAction event(CbcEvent kind) override {
@@ -40,7 +40,7 @@ class CbcListener final : public CbcEventHandler {
     if (found && whole && model_->bestSolution() != nullptr) {
       const double bound = model_->getBestPossibleObjValue();
       search_->offer({model_->bestSolution(), columns_},
-                     std::abs(bound) < 1e30 ? sign_ * bound + constant_ : std::nan(""));
+                     std::abs(bound) < 1e30 ? sign_ * bound : std::nan(""));
     }
     return search_->should_stop() ? stop : noAction;
   }
@@ -48,7 +48,7 @@ class CbcListener final : public CbcEventHandler {
  private:
   MilpSearch* search_;
   std::size_t columns_;
-  double sign_, constant_;
+  double sign_;
 };
 
 /// CBC reads its settings by variables of the whole process.
@@ -100,15 +100,14 @@ class CbcSolve {
     solver.getModelPtr()->setLogLevel(0);
     solver.loadProblem(matrix, model_.lower().data(), model_.upper().data(), objective.data(),
                        model_.row_lower().data(), model_.row_upper().data());
+    solver.setDblParam(OsiObjOffset, -sign_ * model_.objective_constant());
     for (std::size_t j = 0; j < model_.variables(); ++j) {
       if (model_.is_integer(j)) solver.setInteger(static_cast<int>(j));
     }
   }
 
   /// CBC's objective as ours.
-  [[nodiscard]] double ours(double objective) const {
-    return sign_ * objective + model_.objective_constant();
-  }
+  [[nodiscard]] double ours(double objective) const { return sign_ * objective; }
 
   void solve_relaxation(OsiClpSolverInterface& solver) {
     solver.getModelPtr()->setMaximumWallSeconds(search_.seconds_left());
@@ -140,7 +139,7 @@ class CbcSolve {
     data.useSignalHandler_ = false;
     CbcMain0(cbc, data);
     cbc.setLogLevel(0);
-    const CbcListener listener(search_, model_.variables(), sign_, model_.objective_constant());
+    const CbcListener listener(search_, model_.variables(), sign_);
     cbc.passInEventHandler(&listener);
     if (search_.has_best()) start_from_best(cbc);
     std::vector<std::string> words{"slimpack", "-log", "0", "-randomCbcSeed",
@@ -154,8 +153,8 @@ class CbcSolve {
       add("-timeMode", "elapsed");
       add("-sec", shown(search_.seconds_left()));
     }
-    // Solutions of a preprocessed model are not ours.
-    if (options_.on_incumbent) add("-preprocess", "off");
+    // Version 2.10 preprocesses optimal solutions away; and solutions of a preprocessed model are not ours.
+    add("-preprocess", "off");
     words.insert(words.end(), {"-solve", "-quit"});
     std::vector<const char*> arguments;
     for (const std::string& word : words) arguments.push_back(word.c_str());
@@ -216,12 +215,12 @@ class CbcSolve {
 
 }  // namespace detail
 
-/// Solves a model by CBC (branch and cut over Clp), with its defaults; an initial solution is its MIP start.
+/// Solves a model by CBC (branch and cut over Clp), with its defaults but without preprocessing; an initial solution
+/// is its MIP start.
 ///
 /// Uses one thread, and CBC is not made for several: solves in other threads wait for each other, so that
-/// `on_incumbent` must not start one. With `on_incumbent` it does without preprocessing, whose solutions
-/// could not be handed out, and takes another way. It can overrun its time limit by a second, or by more in a
-/// long cut or heuristic.
+/// `on_incumbent` must not start one. It can overrun its time limit by a second, or by more in a long cut or
+/// heuristic.
 /// @throws InvalidInput if an option is impossible or the initial solution does not keep the model; and what
 /// `on_incumbent` throws.
 [[nodiscard]] inline MilpResult solve_cbc(const MilpModel& model, const MilpOptions& options = {}) {

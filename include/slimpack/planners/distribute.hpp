@@ -264,12 +264,13 @@ class Distributor {
 
   void require_memory() const {
     const SampleId longest = by_length_.front();
-    require(fits_memory(longest, largest_), "sample ", longest, " has ", lengths_[longest],
-            " tokens; memory holds at most ",
-            static_cast<Tokens>(tokens_per_member_ * static_cast<double>(largest_)),
-            " of one sample, with all layers recomputed, on ", largest_,
-            largest_ == 1 ? " pipeline" : " merged pipelines",
-            "; expected a shorter context, more stages or more memory");
+    if (fits_memory(longest, largest_)) return;
+    throw InvalidInput(concat("sample ", longest, " has ", lengths_[longest],
+                              " tokens; memory holds at most ",
+                              static_cast<Tokens>(tokens_per_member_ * static_cast<double>(largest_)),
+                              " of one sample, with all layers recomputed, on ", largest_,
+                              largest_ == 1 ? " pipeline" : " merged pipelines",
+                              "; expected a shorter context, more stages or more memory"));
   }
 
   std::size_t place_merged(double capacity) {
