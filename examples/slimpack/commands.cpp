@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "arguments.hpp"
-#include "options.hpp"
+#include "batches.hpp"
 #include "output.hpp"
 #include "plan_file.hpp"
 #include "planners.hpp"

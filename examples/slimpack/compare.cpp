@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "arguments.hpp"
+#include "batches.hpp"
 #include "commands.hpp"
-#include "options.hpp"
 #include "output.hpp"
 #include "parallel.hpp"
 #include "planners.hpp"

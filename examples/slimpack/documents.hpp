@@ -7,8 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "batches.hpp"
 #include "kernels/model/memory.hpp"
-#include "options.hpp"
 #include "rank_cost.hpp"
 #include "slimpack/plan/plan.hpp"
 #include "slimpack/stream/document.hpp"

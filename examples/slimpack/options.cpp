@@ -2,13 +2,11 @@
 
 #include <algorithm>
 #include <charconv>
-#include <limits>
-#include <span>
 #include <string_view>
 
+#include "lengths.hpp"
 #include "profile_file.hpp"
 #include "slimpack/model/presets.hpp"
-#include "slimpack/stream/sequences.hpp"
 
 namespace slimpack::command {
 
@@ -258,102 +256,6 @@ JobOptions job_options(const po::variables_map& values) {
   if (values.count("power-of-two-groups") != 0) o.slimpack.group_sizes = GroupSizes::powers_of_two;
   o.quiet = values.count("quiet") != 0;
   return o;
-}
-
-namespace {
-
-/// Samples of a batch where all have as many.
-std::size_t batch_size(const JobOptions& options, const Lengths& lengths) {
-  return options.count > 0 ? options.count : lengths.tokens.size() - options.first;
-}
-
-/// Samples that a batch has once long ones are split.
-void require_countable(std::span<const Tokens> tokens, Tokens context, const std::string& source) {
-  constexpr Tokens most = std::numeric_limits<SampleId>::max();
-  Tokens samples = 0;
-  for (const Tokens length : tokens) samples += (length - 1) / context + 1;
-  require(samples <= most, source, ": --split at a context of ", context, " makes ", samples,
-          " samples; expected at most ", most);
-}
-
-}  // namespace
-
-Lengths read_job_lengths(const JobOptions& options) {
-  Lengths lengths = read_lengths_from(options.lengths);
-  if (options.sequences == 0 || options.first >= lengths.tokens.size()) return lengths;
-  std::vector<Tokens> tokens(lengths.tokens.begin() + static_cast<std::ptrdiff_t>(options.first),
-                             lengths.tokens.end());
-  for (Tokens& length : tokens) length = std::min(length, options.context);
-  lengths.batches = global_batches(tokens, options.context, options.sequences);
-  // Whether the last batch would hold more is not known; it counts only where it is the only one.
-  if (lengths.batches.size() > 2) lengths.batches.pop_back();
-  for (std::size_t& begin : lengths.batches) begin += options.first;
-  return lengths;
-}
-
-BatchRange batch_range(const JobOptions& options, const Lengths& lengths, std::size_t iteration) {
-  if (lengths.batches.empty()) {
-    const std::size_t count = batch_size(options, lengths);
-    return {options.first + iteration * count, count};
-  }
-  return {lengths.batches[iteration], lengths.batches[iteration + 1] - lengths.batches[iteration]};
-}
-
-std::size_t batch_count(const JobOptions& options, const Lengths& lengths) {
-  if (!lengths.batches.empty()) return lengths.batches.size() - 1;
-  return (lengths.tokens.size() - options.first) / batch_size(options, lengths);
-}
-
-void require_batches(const JobOptions& options, const Lengths& lengths, std::size_t iterations,
-                     const char* option) {
-  const std::size_t size = lengths.tokens.size();
-  require(options.first < size, "--first is ", options.first, "; expected less than the ", size,
-          " lengths of ", lengths.source);
-  const auto require_lengths = [&](std::size_t end) {
-    for (std::size_t i = options.first; i < end; ++i) {
-      require(lengths.tokens[i] <= options.context || options.long_samples != LongSamples::error,
-              lengths.source, ", line ", lengths.lines[i], ": ", lengths.tokens[i],
-              " tokens; expected at most the context of ", options.context, " (or --truncate or --split)");
-    }
-  };
-  if (options.sequences > 0) {
-    const std::size_t most = batch_count(options, lengths);
-    require(iterations <= most, option, " is ", iterations, "; expected at most ", most, " batches of ",
-            options.sequences, " sequences from the ", size - options.first, " lengths that ", lengths.source,
-            " holds behind --first");
-    return require_lengths(lengths.batches[iterations]);
-  }
-  const std::size_t rest = size - options.first, count = batch_size(options, lengths);
-  require(count <= rest, "--count is ", count, "; expected at most the ", rest, " lengths that ",
-          lengths.source, " holds behind --first");
-  require(iterations <= rest / count, option, " is ", iterations, "; expected at most ", rest / count,
-          " batches of ", count, " from the ", rest, " lengths that ", lengths.source,
-          " holds behind --first");
-  require_lengths(options.first + count * iterations);
-  if (options.long_samples != LongSamples::split) return;
-  for (std::size_t i = 0; i < iterations; ++i) {
-    const std::span<const Tokens> tokens(lengths.tokens.data() + options.first + i * count, count);
-    require_countable(tokens, options.context, lengths.source);
-  }
-}
-
-std::vector<Tokens> batch(const JobOptions& options, const Lengths& lengths, std::size_t iteration) {
-  const auto [begin, count] = batch_range(options, lengths, iteration);
-  const std::span<const Tokens> tokens(lengths.tokens.data() + begin, count);
-  return apply_context(tokens, options.context, options.long_samples);
-}
-
-std::string with_line(const std::string& message, const JobOptions& options, const Lengths& lengths,
-                      std::size_t iteration) {
-  constexpr std::string_view begin = "sample ";
-  const auto [first, count] = batch_range(options, lengths, iteration);
-  std::size_t sample = count;
-  if (message.starts_with(begin)) {
-    std::from_chars(message.data() + begin.size(), message.data() + message.size(), sample);
-  }
-  // Splitting gives samples other numbers than lines.
-  if (sample >= count || options.long_samples == LongSamples::split) return message;
-  return concat(lengths.source, ", line ", lengths.lines[first + sample], ": ", message);
 }
 
 }  // namespace slimpack::command

@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
+#include "batches.hpp"
 #include "documents.hpp"
 #include "kernels/model/memory.hpp"
-#include "options.hpp"
 #include "rank_cost.hpp"
 #include "slimpack/plan/plan.hpp"
 

@@ -1,0 +1,21 @@
+#pragma once
+
+#include "documents.hpp"
+#include "planners.hpp"
+#include "slimpack/planners/pack_sharding.hpp"
+
+namespace slimpack::command {
+
+/// Calls `use` with the models of time, memory and attention that the options ask for.
+template <class Use>
+auto with_models(const JobOptions& o, const Use& use) {
+  if (o.profile) {
+    return use(profiled_cost(o), profiled_memory(o), ProfiledAttention(*o.profile));
+  }
+  CalibratedOptions cost = o.cost;
+  if (!o.exchange_given) cost.exchange = ContextExchange::all_gather;
+  return use(CalibratedCost(o.job, cost), TransformerMemory(o.job, document_memory(o)),
+             AttentionKernel(assumed_attention_table(o.job.device), o.job.model, o.job.layout.tp));
+}
+
+}  // namespace slimpack::command

@@ -1,0 +1,116 @@
+#include "slimpack/planners/fixed_length.hpp"
+
+#include <memory>
+#include <numeric>
+#include <span>
+#include <utility>
+
+#include "document_models.hpp"
+
+namespace slimpack::command {
+
+namespace {
+
+/// A kernel of the CPU back end that was not measured: no tiles, a rate for each pair. An AttentionModel.
+class PlainAttention {
+ public:
+  explicit PlainAttention(const JobOptions& o)
+      : forward_(attention_flops_per_twice_pair(o.job.model) /
+                 (o.job.device.peak_flops * o.job.device.attention_forward)),
+        backward_(attention_flops_per_twice_pair(o.job.model) * backward_attention_ratio /
+                  (o.job.device.peak_flops * o.job.device.attention_backward)) {}
+
+  [[nodiscard]] AttentionSeconds chunk_seconds(Tokens begin, Tokens end) const {
+    const double pairs = twice_causal_pairs(begin, end);
+    return {forward_ * pairs, backward_ * pairs};
+  }
+  [[nodiscard]] AttentionSeconds launch_seconds() const { return {}; }
+
+ private:
+  double forward_, backward_;
+};
+
+Fixed4dOptions fixed_options(const JobOptions& o) {
+  return {.context = o.context, .window = o.documents.window, .micro_batches = o.documents.micro_batches};
+}
+
+/// A window's batches, and what was planned of the windows before.
+struct Window {
+  std::vector<std::vector<Document>> batches;
+  double late = 0.0, tokens = 0.0;
+};
+
+/// Plans a window with its documents' own ids.
+template <class C, class M, class A>
+std::vector<Plan> plan_window(Window& window, const JobOptions& o, const C& cost, const M& memory,
+                              const A& attention, ShardingPolicy sharding) {
+  if (window.batches.empty()) return {};
+  std::vector<Tokens> lengths;
+  std::vector<std::uint64_t> ids;
+  std::vector<std::size_t> begin{0};
+  for (const auto& batch : window.batches) {
+    for (const Document& document : batch) {
+      lengths.push_back(document.length);
+      ids.push_back(document.id);
+    }
+    begin.push_back(lengths.size());
+  }
+  Fixed4dPlans made =
+      plan_fixed_4d_sharded(lengths, begin, o.job, cost, memory, attention, sharding, fixed_options(o));
+  for (Plan& plan : made.plans) {
+    for (std::uint64_t& id : plan.document_ids) id = ids[id];
+  }
+  const auto tokens = static_cast<double>(std::accumulate(lengths.begin(), lengths.end(), Tokens{0}));
+  window.late += tokens * made.mean_token_delay;
+  window.tokens += tokens;
+  window.batches.clear();
+  return std::move(made.plans);
+}
+
+}  // namespace
+
+std::vector<PlanRun> start_fixed_4d(const JobOptions& o, const Lengths&, const RunScope&) {
+  std::vector<ShardingPolicy> shardings{ShardingPolicy::per_sequence};
+  if (o.job.layout.cp > 1) shardings.push_back(ShardingPolicy::per_document);
+  if (o.documents.sharding) shardings = {*o.documents.sharding};
+  std::vector<PlanRun> runs;
+  for (const ShardingPolicy sharding : shardings) {
+    const auto window = std::make_shared<Window>();
+    const auto plan = [window, o, sharding] {
+      return with_models(o, [&](const auto& cost, const auto& memory, const auto& attention) {
+        return plan_window(*window, o, cost, memory, attention, sharding);
+      });
+    };
+    runs.push_back(
+        {.push =
+             [window, plan, size = o.documents.window](const std::vector<Document>& batch) {
+               window->batches.push_back(batch);
+               return window->batches.size() == size ? plan() : std::vector<Plan>{};
+             },
+         .finish = plan,
+         .token_delay = [window] { return window->tokens > 0.0 ? window->late / window->tokens : 0.0; }});
+  }
+  return runs;
+}
+
+Plan plan_plain_4d_batch(std::span<const Tokens> lengths, const JobOptions& o) {
+  return with_models(o, [&](const auto& cost, const auto& memory, const auto& attention) {
+    return plan_plain_4d(
+        lengths, o.job, cost, memory, attention,
+        {.context = o.context, .sharding = o.documents.sharding.value_or(ShardingPolicy::per_sequence)});
+  });
+}
+
+Plan plan_plain_4d_on_cpu(std::span<const Tokens> lengths, const JobOptions& o, const RankCost& cost,
+                          const kernels::CpuMemory& memory) {
+  return plan_plain_4d(lengths, o.job, cost, memory, PlainAttention(o), {.context = o.context});
+}
+
+Plan plan_fixed_4d_on_cpu(std::span<const Tokens> lengths, const JobOptions& o, const RankCost& cost,
+                          const kernels::CpuMemory& memory) {
+  const std::vector<std::size_t> one{0, lengths.size()};
+  auto made = plan_fixed_4d(lengths, one, o.job, cost, memory, PlainAttention(o), fixed_options(o));
+  return std::move(made.plans.front());
+}
+
+}  // namespace slimpack::command

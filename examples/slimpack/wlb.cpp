@@ -1,0 +1,152 @@
+#include "slimpack/planners/wlb.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <memory>
+#include <utility>
+
+#include "document_models.hpp"
+#include "slimpack/stream/queue_thresholds.hpp"
+
+namespace slimpack::command {
+
+namespace {
+
+/// The same job from the first length on, for what follows from the whole file.
+JobOptions from_start(const JobOptions& o) {
+  JobOptions all = o;
+  all.first = 0;
+  return all;
+}
+
+/// Micro-batches that the largest of some batches needs.
+std::size_t micro_batches_of(const JobOptions& o, const Lengths& lengths, std::size_t iterations) {
+  double most = static_cast<double>(o.sequences) * static_cast<double>(o.context);
+  for (std::size_t i = 0; o.sequences == 0 && i < iterations; ++i) {
+    double sum = 0.0;
+    for (const Tokens length : batch(o, lengths, i)) sum += static_cast<double>(length);
+    most = std::max(most, sum);
+  }
+  return default_micro_batches(most, o.context, o.job.layout);
+}
+
+/// Prices of all lengths up to the longest, once for all batches that are simulated.
+template <class Workload>
+class Tabulated {
+ public:
+  Tabulated(Tokens longest, const Workload& workload)
+      : table_(std::make_shared<std::vector<double>>(static_cast<std::size_t>(longest) + 1,
+                                                     std::numeric_limits<double>::quiet_NaN())),
+        workload_(&workload) {}
+
+  double operator()(Tokens length) const {
+    double& seconds = (*table_)[static_cast<std::size_t>(length)];
+    if (!(seconds >= 0.0)) seconds = (*workload_)(length);
+    return seconds;
+  }
+
+ private:
+  std::shared_ptr<std::vector<double>> table_;
+  const Workload* workload_;
+};
+
+/// Thresholds that are best on the last batches of the file; none where it has but one batch.
+template <class Workload>
+std::vector<Tokens> tuned_queues(const JobOptions& given, const Lengths& lengths,
+                                 const OutlierDelayOptions& stream, const Workload& workload) {
+  const JobOptions o = given.sequences > 0 ? given : from_start(given);
+  constexpr std::size_t most_batches = 64, most_documents = 16384;
+  const std::size_t all = batch_count(o, lengths);
+  if (all < 2) return {};
+  std::vector<std::vector<Tokens>> last;
+  for (std::size_t count = 0; last.size() < std::min(all, most_batches) && count < most_documents;) {
+    const auto [begin, size] = batch_range(o, lengths, all - 1 - last.size());
+    std::vector<Tokens> tokens(lengths.tokens.begin() + static_cast<std::ptrdiff_t>(begin),
+                               lengths.tokens.begin() + static_cast<std::ptrdiff_t>(begin + size));
+    Tokens sum = 0;
+    for (Tokens& length : tokens) {
+      length = std::min({length, o.context, stream.max_tokens});
+      sum += length;
+    }
+    count += size;
+    // Larger ones than any iteration takes say nothing about queues.
+    const bool fits = sum <= (static_cast<Tokens>(stream.micro_batches) + 1) * stream.max_tokens / 2;
+    last.push_back(fits ? std::move(tokens) : std::vector<Tokens>{});
+  }
+  std::vector<Tokens> sample;
+  std::vector<std::size_t> batches{0};
+  for (auto own = last.rbegin(); own != last.rend(); ++own) {
+    if (own->empty()) continue;
+    sample.insert(sample.end(), own->begin(), own->end());
+    batches.push_back(sample.size());
+  }
+  if (sample.empty()) return {};
+  const Tabulated table(stream.max_tokens, workload);
+  return tune_queues(sample, batches, stream, table, {.max_queues = 2}).options.thresholds;
+}
+
+/// The stream's options: those given; then those of the state; then what follows from the lengths.
+template <class Planner>
+OutlierDelayOptions stream_options(const JobOptions& o, const Lengths& lengths, const RunScope& scope,
+                                   const Planner& planner) {
+  OutlierDelayOptions stream{.micro_batches = o.documents.micro_batches,
+                             .max_tokens = o.documents.max_tokens,
+                             .max_delay = o.documents.max_delay,
+                             .release = o.documents.release};
+  if (o.documents.queues) stream.thresholds = *o.documents.queues;
+  if (!scope.state.empty()) {
+    const OutlierDelayOptions saved = saved_options(scope.state);
+    if (stream.micro_batches == 0) stream.micro_batches = saved.micro_batches;
+    if (!o.documents.queues) stream.thresholds = saved.thresholds;
+  }
+  if (stream.max_tokens == 0) stream.max_tokens = largest_micro_batch(planner, o.context);
+  if (stream.micro_batches == 0) {
+    const JobOptions all = from_start(o);
+    stream.micro_batches = scope.keeps_state ? micro_batches_of(all, lengths, batch_count(all, lengths))
+                                             : micro_batches_of(o, lengths, scope.iterations);
+  }
+  if (!o.documents.queues && scope.state.empty()) {
+    const auto workload = [&](Tokens length) { return planner.document_seconds(length); };
+    stream.thresholds = tuned_queues(o, lengths, stream, workload);
+  }
+  return stream;
+}
+
+template <class Planner>
+PlanRun run_of(std::shared_ptr<Planner> planner, bool drain) {
+  return {.push =
+              [planner](const std::vector<Document>& batch) {
+                std::vector<Plan> plans;
+                plans.push_back(planner->push(batch));
+                return plans;
+              },
+          .finish =
+              [planner, drain] {
+                std::vector<Plan> plans;
+                while (drain && !planner->empty()) plans.push_back(planner->drain());
+                return plans;
+              },
+          .token_delay = [planner] { return planner->statistics().mean_token_delay(); },
+          .save = [planner] { return planner->save(); },
+          .drain = [planner] { return planner->drain(); }};
+}
+
+}  // namespace
+
+std::vector<PlanRun> start_wlb(const JobOptions& o, const Lengths& lengths, const RunScope& scope) {
+  return with_models(o, [&](const auto& cost, const auto& memory, const auto& attention) {
+    const MicroBatchPlanner planner(o.job, cost, memory, attention);
+    WlbOptions options{
+        .context = o.context,
+        .sharding = o.documents.sharding.value_or(ShardingPolicy::mixed),
+        .order = o.documents.given_order ? MicroBatchOrder::as_given : MicroBatchOrder::fastest,
+        .stream = stream_options(o, lengths, scope, planner)};
+    auto wlb = std::make_shared<WlbPlanner<std::decay_t<decltype(cost)>, std::decay_t<decltype(memory)>,
+                                           std::decay_t<decltype(attention)>>>(o.job, cost, memory, attention,
+                                                                               std::move(options));
+    if (!scope.state.empty()) wlb->restore(scope.state);
+    return std::vector<PlanRun>{run_of(std::move(wlb), o.documents.drain)};
+  });
+}
+
+}  // namespace slimpack::command
