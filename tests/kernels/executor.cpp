@@ -76,7 +76,7 @@ TEST_CASE("ranks train as the plain transformer does", "[threads]") {
   CHECK(stages.size() >= 5);
 }
 
-TEST_CASE("weights agree with the plain transformer's after twenty steps on any number of ranks") {
+TEST_CASE("weights agree with the plain transformer's after twenty steps on any number of ranks", "[slow]") {
   for (const PlanKind kind : slimpack::testing::plan_kinds) {
     for (const bool shard : {false, true}) {
       ExecutorCase c = slimpack::testing::executor_case(kind, 3);
