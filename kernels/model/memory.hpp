@@ -5,8 +5,11 @@
 #include <span>
 #include <vector>
 
+#include "kernels/math/attention.hpp"
 #include "kernels/model/layout.hpp"
-#include "kernels/model/stage.hpp"
+#include "kernels/model/stage_options.hpp"
+#include "kernels/model/weights.hpp"
+#include "kernels/model/workspace.hpp"
 #include "slimpack/core/ids.hpp"
 
 namespace slimpack::kernels {
