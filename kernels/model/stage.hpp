@@ -18,6 +18,7 @@
 #include "kernels/model/pack_attention.hpp"
 #include "kernels/model/pool.hpp"
 #include "kernels/model/stage_options.hpp"
+#include "kernels/model/stage_step.hpp"
 #include "kernels/model/weights.hpp"
 #include "kernels/model/workspace.hpp"
 #include "slimpack/exec/budget.hpp"
@@ -120,7 +121,6 @@ class CpuStage {
   [[nodiscard]] static const StagePart& counted(const StagePart& part, HighWater& memory);
   void end_task(const StageTask& task);
   void begin_task(const StageTask& task);
-  void check_rows(const StageTask& task, const MatrixView<const Real>& rows) const;
   void embed(const StageTask& task);
   void embed_backward(const StageTask& task);
   void set_labels(const StageTask& task);
@@ -154,10 +154,8 @@ class CpuStage {
   KeyValueStore<Real> key_values_;
   PackAttention<Real> attention_;
 
-  const StageProgram* program_ = nullptr;
-  const Ragged<std::int32_t>* ids_ = nullptr;
-  double loss_ = 0.0, label_weight_ = 0.0;
-  std::vector<std::uint8_t> split_;  ///< [backward pack] whether a weight task follows
+  StageStep step_;
+  double loss_ = 0.0;
   std::unordered_map<PackId, std::vector<Pending>> pending_;
 
   // Of the task that runs. Rows are its tokens.
