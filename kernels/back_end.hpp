@@ -47,6 +47,7 @@ concept RowPort = requires(P& port, std::size_t n, std::span<const Number> rows,
 ///   there until the next call, behind which what was queued before still finds them: a transport of the host gets them by
 ///   `port().fetch`, one of the device in the device's own order.
 /// - What ring shifts and all-to-alls move lies in the host's memory.
+/// - `read_times(tasks)`, if there is one, sets when the step's tasks ran by the device's clock; without, the host's counts.
 /// - `loss()` and `update()` come behind the step's last task and wait for what they need. `loss()` throws InvalidInput if it
 ///   is no number.
 template <class S>

@@ -15,6 +15,7 @@
 #include "kernels/back_end.hpp"
 #include "kernels/mail.hpp"
 #include "kernels/math/adamw.hpp"
+#include "kernels/task_record.hpp"
 #include "kernels/transport/collectives.hpp"
 #include "slimpack/exec/agreement.hpp"
 #include "slimpack/exec/loop.hpp"
@@ -29,14 +30,6 @@ struct ExecutorOptions {
   bool shard_optimiser = true;
   Tokens block = default_ownership_block;  ///< tokens of a chunk of a merged sample
   LoopOptions loop = {};
-};
-
-/// When a task ran, in seconds since its step began. Transfers are not part of it.
-struct TaskRecord {
-  Pass pass = Pass::forward;
-  PackId pack = 0;
-  double start = 0.0;
-  double seconds = 0.0;
 };
 
 /// What a step was like on one rank.
@@ -115,6 +108,8 @@ class RankExecutor {
     Walk walk{*this, *program, report, begin, {}};
     run_stage(*program, walk, options_.loop);
     report.loss = stage_.loss();
+    if constexpr (requires { stage_.read_times(std::span(report.tasks)); })
+      stage_.read_times(std::span(report.tasks));
     report.peak_bytes = stage_.memory().peak();
     report.pipeline_seconds = seconds_since(begin);
     transport_.set_task("exchange of gradients");

@@ -19,12 +19,12 @@ namespace slimpack::kernels {
 /// @tparam Sizes bytes of things, of a stage or of a token: `limit()`, `held(part)`, `kept(part, recompute_layers)`,
 /// `keys_values(part)`, `kv_gradients(part)`, `workspace(part, pass, tokens)`, `exchange(part, pass, tokens, members)`.
 template <class Sizes>
-class StageMemory {
+class BackEndMemory {
  public:
   /// @param layers held by each stage. @param weight_bytes of a weight, as `StageBackEnd` says. @param moments of the
   /// optimiser that this rank keeps for each of its parameters: 2, or 2 / ranks where they are sharded.
-  StageMemory(const Transformer& model, std::span<const std::int32_t> layers, double weight_bytes,
-              const StageOptions& options = {}, double moments = 2.0)
+  BackEndMemory(const Transformer& model, std::span<const std::int32_t> layers, double weight_bytes,
+                const StageOptions& options = {}, double moments = 2.0)
       : sizes_(weight_bytes, options, moments) {
     std::int32_t first = 0;
     for (std::size_t s = 0; s < layers.size(); ++s) {
@@ -107,6 +107,6 @@ class CpuSizes {
   double bytes_, moments_;
 };
 
-using CpuMemory = StageMemory<CpuSizes>;
+using CpuMemory = BackEndMemory<CpuSizes>;
 
 }  // namespace slimpack::kernels
