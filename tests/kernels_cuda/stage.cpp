@@ -4,50 +4,33 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <cstddef>
-#include <map>
-#include <mutex>
-#include <optional>
 #include <random>
 #include <string>
 #include <vector>
 
+#include "bench/gpu/stage_run.hpp"
 #include "kernels/cuda/stage_state.hpp"
 #include "kernels/cuda/stage_tasks.hpp"
 #include "kernels/executor.hpp"
 #include "kernels/transport/in_process.hpp"
 #include "slimpack/model/presets.hpp"
-#include "slimpack/planners/megatron.hpp"
 #include "slimpack/planners/slimpack.hpp"
-#include "tests/exec/plans.hpp"
 #include "tests/kernels/drive.hpp"
 #include "tests/kernels_cuda/host_device.hpp"
 #include "tests/kernels_cuda/random_bf16.hpp"
+#include "tests/plan/sample_plan.hpp"
 
 // Whole training steps of a GPU's stage, run on the host, against the CPU's stage in double.
 using namespace slimpack;
 using namespace slimpack::kernels;
+using slimpack::bench::Outcome, slimpack::bench::StageCase, slimpack::bench::Tensors,
+    slimpack::bench::run_reference;
 using slimpack::kernels::cuda::DeviceStage, slimpack::testing::HostDevice;
 using slimpack::testing::bf16_tolerance, slimpack::testing::relative_error;
 
 namespace {
 
 using Stage = DeviceStage<HostDevice>;
-using Tensors = std::map<std::string, std::vector<double>>;
-
-/// What training came to.
-struct Outcome {
-  double loss = 0.0;
-  Tensors gradients, weights;
-  std::vector<StepReport> reports;
-};
-
-struct StageCase {
-  Plan plan;
-  Transformer model;
-  Ragged<std::int32_t> ids;
-  ExecutorOptions options;
-  int steps = 1;
-};
 
 /// A model that the GPU's kernels know, of as many layers as the plan's.
 Transformer small_model(std::mt19937& random, std::int32_t layers) {
@@ -69,63 +52,10 @@ StageCase case_of(Plan plan, unsigned seed) {
   return c;
 }
 
-double rounded(double x) { return static_cast<double>(cuda::to_float(cuda::to_bf16(static_cast<float>(x)))); }
-
-/// Takes a rank's tensors in: replicas have the same ones.
-template <class Real>
-void take(std::span<const WeightTensor> tensors, std::span<const Real> weights,
-          std::span<const Real> gradients, Outcome& out) {
-  for (const WeightTensor& t : tensors) {
-    const auto of = [&](std::span<const Real> numbers) {
-      const auto part = numbers.subspan(t.offset, t.size());
-      return std::vector<double>(part.begin(), part.end());
-    };
-    out.weights[t.name] = of(weights);
-    out.gradients[t.name] = of(gradients);
-  }
-}
-
 /// @param order seed of the times at which queues do their work.
-Outcome run_device(const StageCase& c, unsigned order = 1) {
-  Outcome out;
-  out.reports.resize(rank_count(c.plan));
-  std::mutex mutex;
-  run_in_process(rank_count(c.plan), [&](InProcessTransport& t) {
-    HostDevice::next_seed() = static_cast<std::uint32_t>(100 * t.rank() + order);
-    RankExecutor<Stage, InProcessTransport> executor(t, c.model, c.plan, c.options);
-    Stage& stage = executor.stage();
-    std::vector<float> weights(stage.weight_layout().size()), gradients(weights.size());
-    stage.read_weights(weights);
-    for (float& w : weights) w = static_cast<float>(rounded(static_cast<double>(w)));
-    stage.write_weights(weights);
-    StepReport report;
-    for (int step = 0; step < c.steps; ++step) report = executor.step(c.plan, c.ids);
-    stage.read_weights(weights);
-    stage.read_gradients(gradients);
-    const std::scoped_lock lock(mutex);
-    out.loss = report.loss;
-    take<float>(stage.weight_layout().tensors(), weights, gradients, out);
-    out.reports[t.rank()] = report;
-  });
-  return out;
-}
-
-Outcome run_reference(const StageCase& c) {
-  Outcome out;
-  std::mutex mutex;
-  run_in_process(rank_count(c.plan), [&](InProcessTransport& t) {
-    RankExecutor<CpuStage<double>, InProcessTransport> executor(t, c.model, c.plan, c.options);
-    auto& weights = executor.stage().weights();
-    for (double& w : weights.parameters()) w = rounded(static_cast<double>(static_cast<float>(w)));
-    for (int step = 0; step < c.steps; ++step) {
-      const double loss = executor.step(c.plan, c.ids).loss;
-      const std::scoped_lock lock(mutex);
-      out.loss = loss;
-    }
-    const std::scoped_lock lock(mutex);
-    take<double>(weights.tensors(), weights.parameters(), weights.gradients(), out);
-  });
-  return out;
+Outcome run_device(const StageCase& c, std::size_t order = 1) {
+  return slimpack::bench::run_stages<Stage>(
+      c, [&](std::size_t rank) { HostDevice::next_seed() = static_cast<std::uint32_t>(100 * rank + order); });
 }
 
 /// ||result - expected|| / ||expected|| over all tensors.
