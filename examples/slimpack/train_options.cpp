@@ -159,8 +159,11 @@ ContextExchange exchange_of(const TrainOptions& o) {
 
 /// @param bytes that a stage may use.
 kernels::StageOptions stage_options(const TrainOptions& o, double bytes) {
-  return {.merged = by_heads(o) ? kernels::MergedAttention::heads : kernels::MergedAttention::ring,
-          .limit_bytes = bytes};
+  kernels::StageOptions stage{
+      .merged = by_heads(o) ? kernels::MergedAttention::heads : kernels::MergedAttention::ring,
+      .limit_bytes = bytes};
+  if (o.cuda) stage.head_chunk_tokens = 2048;  // a GPU wants large products
+  return stage;
 }
 
 /// What a stage holds. The optimiser is sharded.

@@ -57,13 +57,12 @@ class RowSlots {
     Slot& slot = slots_[current_];
     device_.wait(Queue::arrive, slot.used);
     device_.wait(Queue::arrive, slot.fetched);
-    device_.wait(Queue::compute, slot.fetched);
     return slot;
   }
 
   void bring(void* to, const void* from, std::size_t bytes) { device_.copy(Queue::arrive, to, from, bytes); }
 
-  /// Makes the task wait for what was brought.
+  /// Makes the task wait for what was brought, and so for the place to be free.
   void brought() {
     device_.record(arrived_, Queue::arrive);
     device_.wait(Queue::compute, arrived_);
