@@ -15,7 +15,7 @@
 #include "kernels/back_end.hpp"
 #include "kernels/mail.hpp"
 #include "kernels/math/adamw.hpp"
-#include "kernels/model/memory.hpp"
+#include "kernels/task_record.hpp"
 #include "kernels/transport/collectives.hpp"
 #include "slimpack/exec/agreement.hpp"
 #include "slimpack/exec/loop.hpp"
@@ -30,14 +30,6 @@ struct ExecutorOptions {
   bool shard_optimiser = true;
   Tokens block = default_ownership_block;  ///< tokens of a chunk of a merged sample
   LoopOptions loop = {};
-};
-
-/// When a task ran, in seconds since its step began. Transfers are not part of it.
-struct TaskRecord {
-  Pass pass = Pass::forward;
-  PackId pack = 0;
-  double start = 0.0;
-  double seconds = 0.0;
 };
 
 /// What a step was like on one rank.
@@ -59,7 +51,7 @@ struct StepReport {
 template <StageBackEnd Stage, Transport T>
 class RankExecutor {
  public:
-  using Real = typename Stage::Number;
+  using Number = typename Stage::Number;
 
   /// @param plan of the first step, or any with its pipelines, stages and layers.
   /// @throws InvalidInput if the plan is for another number of ranks, or the model does not fit its layers.
@@ -72,19 +64,15 @@ class RankExecutor {
         stage_(stage_part(model, plan, place_.pipeline, place_.stage), options.stage),
         all_(transport),
         replicas_(transport, replicas(plan.pipelines.size())),
-        mail_(transport) {
-    stage_.weights().initialise(options.init);
-    const std::size_t n = stage_.weights().parameters().size();
-    const std::size_t own = options.shard_optimiser ? replicas_.own_part(n).size() : n;
-    stage_.memory().take(2.0 * sizeof(Real) * static_cast<double>(own), " of the optimiser on stage ",
-                         place_.stage);
-    first_moment_.resize(own);
-    second_moment_.resize(own);
-    stage_.set_ring_shift([this](const StageTask& task, std::span<const Real> out, std::span<Real> in) {
+        mail_(transport, stage_.port()) {
+    stage_.initialise(options.init);
+    stage_.set_replicas(together());
+    stage_.set_ring_shift([this](const StageTask& task, std::span<const Number> out, std::span<Number> in) {
+      mail_.flush();
       members_of(task).ring_shift(out, in);
     });
-    stage_.set_all_to_all([this](const StageTask& task, std::span<const Real> out,
-                                 std::span<const std::size_t> out_sizes, std::span<Real> in,
+    stage_.set_all_to_all([this](const StageTask& task, std::span<const Number> out,
+                                 std::span<const std::size_t> out_sizes, std::span<Number> in,
                                  std::span<const std::size_t> in_sizes) {
       const auto parts = [](auto numbers, std::span<const std::size_t> sizes) {
         std::vector<decltype(numbers)> result;
@@ -97,7 +85,8 @@ class RankExecutor {
       };
       const auto sent = parts(out, out_sizes);
       const auto received = parts(in, in_sizes);
-      members_of(task).template all_to_all<Real>(sent, received);
+      mail_.flush();
+      members_of(task).template all_to_all<Number>(sent, received);
     });
   }
 
@@ -118,10 +107,13 @@ class RankExecutor {
     const Clock::time_point begin = Clock::now();
     Walk walk{*this, *program, report, begin, {}};
     run_stage(*program, walk, options_.loop);
+    report.loss = stage_.loss();
+    if constexpr (requires { stage_.read_times(std::span(report.tasks)); })
+      stage_.read_times(std::span(report.tasks));
     report.peak_bytes = stage_.memory().peak();
     report.pipeline_seconds = seconds_since(begin);
     transport_.set_task("exchange of gradients");
-    update();
+    stage_.update(++steps_, options_.adamw);
     share(report);
     report.seconds = seconds_since(begin);
     return report;
@@ -140,7 +132,7 @@ class RankExecutor {
     const StageProgram& program;
     StepReport& report;
     Clock::time_point begin;
-    MatrixView<const Real> rows;  ///< of the current task: what came, then what it made
+    MatrixView<const Number> rows;  ///< of the current task: what came, then what it made
 
     [[nodiscard]] std::size_t numbers(const StageTask& task) const {
       return static_cast<std::size_t>(task.owned_tokens) * rank.stage_.part().hidden();
@@ -239,8 +231,8 @@ class RankExecutor {
 
   [[nodiscard]] double predicted_bytes(const Plan& plan, const StageProgram& program) const {
     const double replicas = options_.shard_optimiser ? static_cast<double>(replicas_.size()) : 1.0;
-    const CpuMemory memory(model_, plan.pipelines[place_.pipeline].layers, sizeof(Real), options_.stage,
-                           2.0 / replicas);
+    const typename Stage::Memory memory(model_, plan.pipelines[place_.pipeline].layers,
+                                        sizeof(typename Stage::Weight), options_.stage, 2.0 / replicas);
     return predicted_high_water(program, memory, options_.stage.limit_bytes);
   }
 
@@ -265,14 +257,15 @@ class RankExecutor {
     return *group;
   }
 
-  void update() {
-    ++steps_;
-    const std::span<Real> weights = stage_.weights().parameters(), gradients = stage_.weights().gradients();
-    const Part own = options_.shard_optimiser ? replicas_.own_part(weights.size()) : Part{0, weights.size()};
-    options_.shard_optimiser ? replicas_.reduce_scatter(gradients) : replicas_.all_reduce(gradients);
-    adamw<Real>(weights.subspan(own.begin, own.size()), gradients.subspan(own.begin, own.size()),
-                first_moment_, second_moment_, steps_, options_.adamw);
-    if (options_.shard_optimiser) replicas_.all_gather(weights);
+  /// What this stage's replicas do together.
+  [[nodiscard]] Replicas<typename Stage::Weight> together() {
+    using Weight = typename Stage::Weight;
+    return {.size = replicas_.size(),
+            .position = replicas_.position(),
+            .sharded = options_.shard_optimiser,
+            .reduce_scatter = [this](std::span<Weight> numbers) { replicas_.reduce_scatter(numbers); },
+            .all_reduce = [this](std::span<Weight> numbers) { replicas_.all_reduce(numbers); },
+            .all_gather = [this](std::span<Weight> numbers) { replicas_.all_gather(numbers); }};
   }
 
   /// Loss and duration of all ranks.
@@ -280,8 +273,9 @@ class RankExecutor {
     struct Mine {
       double loss, seconds;
     };
+    const Mine mine{report.loss, report.pipeline_seconds};
     report.loss = 0.0;
-    for (const Mine& rank : all_.all_gather_value(Mine{stage_.loss(), report.pipeline_seconds})) {
+    for (const Mine& rank : all_.all_gather_value(mine)) {
       report.loss += rank.loss;
       report.pipeline_seconds = std::max(report.pipeline_seconds, rank.seconds);
     }
@@ -295,8 +289,7 @@ class RankExecutor {
   Stage stage_;
   Group<T> all_, replicas_;
   std::map<std::vector<std::size_t>, std::unique_ptr<Group<T>>> merged_;  // by ranks
-  Mail<Real, T> mail_;
-  AlignedVector<Real> first_moment_, second_moment_;
+  Mail<Number, typename Stage::Port, T> mail_;
   std::int64_t steps_ = 0;
 };
 

@@ -65,7 +65,7 @@ class ProbeStages {
                            .first = s == 0,
                            .last = s + 1 == layers.size()};
       stages_.push_back(std::make_unique<S>(part, options.stage));
-      stages_.back()->weights().initialise(options.init);
+      stages_.back()->initialise(options.init);
       before += layers[s];
     }
   }

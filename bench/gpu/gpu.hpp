@@ -29,9 +29,17 @@ class Checks {
 
 void check_operators(Checks& checks, unsigned seed);
 void check_attention(Checks& checks, unsigned seed);
+/// Whole steps, of 1 and 3 stages and 1 and 2 pipelines on the one GPU.
+void check_stage(Checks& checks, unsigned seed);
 
 /// Prints rates of attention and memory-bound operators beside the ceilings of the same run: cuBLASLt's product
 /// of two 8192 x 8192 matrices, and a copy within the GPU's memory.
-void time_kernels(unsigned seed);
+/// @returns cuBLASLt's rate, in FLOP/s.
+double time_kernels(unsigned seed);
+
+/// Prints task times, memory, and model-FLOPs utilisation of a stage of llama-13b, on plans that pack whole samples and on
+/// plans that slice them. Lengths are those of the file that SLIMPACK_LENGTHS names, or of examples/data.
+/// @param peak_flops what utilisation is a share of.
+void time_stage(double peak_flops);
 
 }  // namespace slimpack::bench

@@ -61,9 +61,10 @@ int run(int argc, char** argv) {
     Checks all;
     check_operators(all, seed);
     check_attention(all, seed);
+    check_stage(all, seed);
     good = all.report();
   }
-  if (good && times) time_kernels(seed);
+  if (good && times) time_stage(time_kernels(seed));
   return good ? 0 : 1;
 }
 

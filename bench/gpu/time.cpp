@@ -157,13 +157,14 @@ void time_memory_bound(const cuda::OwnedStream& stream, std::mt19937& random, do
 
 }  // namespace
 
-void time_kernels(unsigned seed) {
+double time_kernels(unsigned seed) {
   std::mt19937 random(seed);
   const cuda::OwnedStream stream;
   const double peak = peak_flops(stream, random), bandwidth = peak_bandwidth(stream);
   std::printf("\ncuBLASLt, 8192 x 8192: %.0f TFLOP/s; copy: %.2f TB/s\n", peak * 1e-12, bandwidth * 1e-12);
   time_all_attention(stream, random, peak);
   time_memory_bound(stream, random, bandwidth);
+  return peak;
 }
 
 }  // namespace slimpack::bench

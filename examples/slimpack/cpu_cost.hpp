@@ -17,7 +17,8 @@ namespace slimpack::command {
 class CpuCost {
  public:
   /// @param device peak_flops of 32-bit numbers. @param layers held by each stage. @param pipelines that
-  /// train together. @param number_bytes 4 or 8; with 8, half as many operations in a second.
+  /// train together. @param number_bytes 4 or 8; with 8, half as many operations in a second. 2 on GPUs, whose
+  /// peak_flops are of 16-bit numbers.
   /// @param exchange of merged packs: ring or ulysses.
   CpuCost(const Transformer& model, const Device& device, std::span<const std::int32_t> layers,
           std::size_t pipelines, double number_bytes, ContextExchange exchange = ContextExchange::ring)
@@ -83,7 +84,7 @@ class CpuCost {
   /// The calibrated model counts numbers of 2 bytes: rates are turned into as many numbers per second.
   static Device scaled(Device device, double number_bytes) {
     const double share = bytes_per_bf16 / number_bytes;
-    device.peak_flops *= 4.0 / number_bytes;
+    if (number_bytes > bytes_per_bf16) device.peak_flops *= 4.0 / number_bytes;
     device.memory_bandwidth *= share;
     for (Link* link : {&device.intra_node, &device.inter_node, &device.host}) link->bandwidth *= share;
     return device;

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "batches.hpp"
-#include "kernels/model/memory.hpp"
 #include "rank_cost.hpp"
+#include "rank_memory.hpp"
 #include "slimpack/plan/plan.hpp"
 #include "slimpack/stream/document.hpp"
 
@@ -54,11 +54,11 @@ std::vector<PlanRun> start_fixed_4d(const JobOptions& options, const Lengths& le
 /// plain-4d.
 Plan plan_plain_4d_batch(std::span<const Tokens> lengths, const JobOptions& options);
 
-/// On ranks of the CPU back end.
+/// On ranks of a back end.
 Plan plan_plain_4d_on_cpu(std::span<const Tokens> lengths, const JobOptions& options, const RankCost& cost,
-                          const kernels::CpuMemory& memory);
+                          const RankMemory& memory);
 Plan plan_fixed_4d_on_cpu(std::span<const Tokens> lengths, const JobOptions& options, const RankCost& cost,
-                          const kernels::CpuMemory& memory);
+                          const RankMemory& memory);
 
 /// Memory as these planners count it: keys and values are gathered unless another exchange was asked for.
 MemoryOptions document_memory(const JobOptions& options);

@@ -102,12 +102,12 @@ Plan plan_plain_4d_batch(std::span<const Tokens> lengths, const JobOptions& o) {
 }
 
 Plan plan_plain_4d_on_cpu(std::span<const Tokens> lengths, const JobOptions& o, const RankCost& cost,
-                          const kernels::CpuMemory& memory) {
+                          const RankMemory& memory) {
   return plan_plain_4d(lengths, o.job, cost, memory, PlainAttention(o), {.context = o.context});
 }
 
 Plan plan_fixed_4d_on_cpu(std::span<const Tokens> lengths, const JobOptions& o, const RankCost& cost,
-                          const kernels::CpuMemory& memory) {
+                          const RankMemory& memory) {
   const std::vector<std::size_t> one{0, lengths.size()};
   auto made = plan_fixed_4d(lengths, one, o.job, cost, memory, PlainAttention(o), fixed_options(o));
   return std::move(made.plans.front());

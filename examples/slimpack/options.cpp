@@ -30,8 +30,8 @@ po::options_description job_description(const JobDefaults& defaults) {
   job.add_options()("model", po::value<std::string>()->value_name("NAME")->default_value(defaults.model),
                     "see `slimpack presets`")(
       "device", po::value<std::string>()->value_name("NAME")->default_value(defaults.device),
-      "see `slimpack presets`")("dp", size()->default_value(1), "pipelines")("pp", size()->default_value(1),
-                                                                             "stages of a pipeline")(
+      defaults.devices)("dp", size()->default_value(1), "pipelines")("pp", size()->default_value(1),
+                                                                     "stages of a pipeline")(
       "tp", size()->default_value(1), "tensor parallelism")("cp", size()->default_value(1),
                                                             "context parallelism of all packs");
   po::options_description model("Model, instead of the preset's");

@@ -53,6 +53,7 @@ struct JobDefaults {
   std::string model = "llama-13b";
   std::string device = "h100";
   bool needs_context = true;
+  const char* devices = "see `slimpack presets`";
 };
 
 /// Options on the command line that describe a job.

@@ -18,7 +18,7 @@ struct Megatron {
     return plan_megatron(lengths, o.job, cost, memory, {.context = o.context});
   }
   static Plan plan_on_cpu(std::span<const Tokens> lengths, const JobOptions& o, const RankCost& cost,
-                          const kernels::CpuMemory& memory) {
+                          const RankMemory& memory) {
     return plan(lengths, o, UnmergedRankCost(cost), memory);
   }
 };
@@ -29,7 +29,7 @@ struct SlimPack {
     return plan_slimpack(lengths, o.job, cost, memory, o.slimpack);
   }
   static Plan plan_on_cpu(std::span<const Tokens> lengths, const JobOptions& o, const RankCost& cost,
-                          const kernels::CpuMemory& memory) {
+                          const RankMemory& memory) {
     return plan(lengths, o, cost, memory);
   }
 };
@@ -62,13 +62,14 @@ Planner planner(const char* name) {
 
 }  // namespace
 
-kernels::CpuMemory profiled_memory(const JobOptions& o) {
+RankMemory profiled_memory(const JobOptions& o) {
   const Job& job = o.job;
-  return {job.model, split_layers(job.model.layers, job.layout.pp), double(o.profile->real_bytes),
-          kernels::StageOptions{
-              .merged = by_heads(o) ? kernels::MergedAttention::heads : kernels::MergedAttention::ring,
-              .limit_bytes = job.device.memory_bytes},
-          2.0 / job.layout.dp};
+  return kernels::CpuMemory(job.model, split_layers(job.model.layers, job.layout.pp),
+                            double(o.profile->real_bytes),
+                            kernels::StageOptions{.merged = by_heads(o) ? kernels::MergedAttention::heads
+                                                                        : kernels::MergedAttention::ring,
+                                                  .limit_bytes = job.device.memory_bytes},
+                            2.0 / job.layout.dp);
 }
 
 std::span<const Planner> planners() {

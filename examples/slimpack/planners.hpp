@@ -6,8 +6,8 @@
 
 #include "batches.hpp"
 #include "documents.hpp"
-#include "kernels/model/memory.hpp"
 #include "rank_cost.hpp"
+#include "rank_memory.hpp"
 #include "slimpack/plan/plan.hpp"
 
 namespace slimpack::command {
@@ -17,9 +17,9 @@ struct Planner {
   std::string name;
   /// Plans a batch by itself; null where batches are planned in order.
   Plan (*plan)(std::span<const Tokens> lengths, const JobOptions& options);
-  /// For ranks of the CPU back end, each of them a whole stage; null where batches need others.
+  /// For ranks of a back end, each of them a whole stage; null where batches need others.
   Plan (*plan_on_cpu)(std::span<const Tokens> lengths, const JobOptions& options, const RankCost& cost,
-                      const kernels::CpuMemory& memory);
+                      const RankMemory& memory);
   /// Begins to plan batches in order: one run, or several of which the one counts that takes least time. Null
   /// where each is planned by itself.
   std::vector<PlanRun> (*start)(const JobOptions& options, const Lengths& lengths,
@@ -31,7 +31,7 @@ struct Planner {
 RankCost profiled_cost(const JobOptions& options);
 
 /// What the stages hold that a job's profile was measured on. The optimiser is sharded.
-kernels::CpuMemory profiled_memory(const JobOptions& options);
+RankMemory profiled_memory(const JobOptions& options);
 
 /// All planners that exist.
 std::span<const Planner> planners();

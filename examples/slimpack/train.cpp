@@ -10,6 +10,11 @@
 #include "kernels/transport/in_process.hpp"
 #include "kernels/transport/tcp.hpp"
 #include "train_ranks.hpp"
+#ifdef SLIMPACK_COMMAND_CUDA
+#include "gpu.hpp"
+#include "kernels/cuda/cuda_stage.hpp"
+#include "kernels/transport/launch.hpp"
+#endif
 #ifdef SLIMPACK_COMMAND_MPI
 #include "kernels/transport/mpi.hpp"
 #endif
@@ -33,10 +38,17 @@ void print(const TrainReport& report, std::size_t steps, bool json) {
 template <kernels::Transport T>
 void train_on(T& transport, const Course& course, const TrainOptions& options) {
   const auto on_step = [&](const TrainReport& report) { print(report, course.steps, options.json); };
+#ifdef SLIMPACK_COMMAND_CUDA
+  if (options.cuda) {
+    // Ranks that are threads share the first GPU.
+    static_cast<void>(use_gpu(options.ranks == RankKind::threads ? 0 : kernels::local_rank_of()));
+    return train_rank<kernels::cuda::CudaStage>(transport, course, options, on_step);
+  }
+#endif
   if (options.number_bytes == sizeof(float)) {
-    train_rank<float>(transport, course, options, on_step);
+    train_rank<kernels::CpuStage<float>>(transport, course, options, on_step);
   } else {
-    train_rank<double>(transport, course, options, on_step);
+    train_rank<kernels::CpuStage<double>>(transport, course, options, on_step);
   }
 }
 

@@ -6,11 +6,12 @@
 #include <span>
 
 #include "arguments.hpp"
-#include "kernels/model/memory.hpp"
+#include "gpu.hpp"
 #include "kernels/transport/launch.hpp"
 #include "plan_file.hpp"
 #include "planners.hpp"
 #include "rank_cost.hpp"
+#include "rank_memory.hpp"
 #include "retime.hpp"
 #include "slimpack/exec/program.hpp"
 #include "slimpack/plan/validate.hpp"
@@ -40,9 +41,17 @@ po::options_description description() {
       "threads, mpi, tcp, or auto, by what has started it")(
       "start-timeout", po::value<double>()->value_name("SECONDS")->default_value(300.0),
       "tcp: how long ranks wait for each other to start")("json", "one JSON document at the end");
-  training.add(job_description({.model = "tiny", .device = "cpu", .needs_context = false}));
+  training.add(job_description(
+      {.model = "tiny",
+       .device = "cpu",
+       .needs_context = false,
+       .devices = "see `slimpack presets`, for predicted times; cuda: stages run on this machine's GPU, "
+                  "predicted as h100"}));
   return training;
 }
+
+/// Constants of `--device cuda`, where none are given.
+constexpr const char* gpu_preset = "h100";
 
 /// Options that mean something beside a plan file.
 bool fits_plan_file(const std::string& option) {
@@ -133,8 +142,9 @@ JobOptions planning_options(const po::variables_map& values) {
   return job;
 }
 
-/// Of this machine; infinite where the system does not say.
-double machine_bytes() {
+/// Of this machine, or of the GPU where ranks run on one; infinite where the system does not say.
+double machine_bytes(const TrainOptions& options) {
+  if (options.cuda) return use_gpu(options.ranks == RankKind::threads ? 0 : kernels::local_rank_of());
   const long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
   if (pages <= 0 || size <= 0) return std::numeric_limits<double>::infinity();
   return static_cast<double>(pages) * static_cast<double>(size);
@@ -149,14 +159,20 @@ ContextExchange exchange_of(const TrainOptions& o) {
 
 /// @param bytes that a stage may use.
 kernels::StageOptions stage_options(const TrainOptions& o, double bytes) {
-  return {.merged = by_heads(o) ? kernels::MergedAttention::heads : kernels::MergedAttention::ring,
-          .limit_bytes = bytes};
+  kernels::StageOptions stage{
+      .merged = by_heads(o) ? kernels::MergedAttention::heads : kernels::MergedAttention::ring,
+      .limit_bytes = bytes};
+  if (o.cuda) stage.head_chunk_tokens = 2048;  // a GPU wants large products
+  return stage;
 }
 
-/// What `CpuStage` holds. The optimiser is sharded.
-kernels::CpuMemory memory_of(const TrainOptions& o, std::span<const std::int32_t> layers) {
-  return {o.job.job.model, layers, o.number_bytes, stage_options(o, o.memory_bytes),
-          2.0 / o.job.job.layout.dp};
+/// What a stage holds. The optimiser is sharded.
+RankMemory memory_of(const TrainOptions& o, std::span<const std::int32_t> layers) {
+  const Job& job = o.job.job;
+  const double moments = 2.0 / job.layout.dp;
+  const auto stage = stage_options(o, o.memory_bytes);
+  if (o.cuda) return CudaMemory(job.model, layers, o.number_bytes, stage, moments);
+  return kernels::CpuMemory(job.model, layers, o.number_bytes, stage, moments);
 }
 
 /// The one place that decides which model of time predicts.
@@ -166,7 +182,8 @@ RankCost cost_of(const TrainOptions& o, const Transformer& model, std::span<cons
     return MeasuredCost(*o.job.profile, model, layers,
                         {.replicas = static_cast<std::int32_t>(pipelines), .exchange = exchange_of(o)});
   }
-  return CpuCost{model, o.job.job.device, layers, pipelines, o.number_bytes, exchange_of(o)};
+  const double rows = o.cuda ? bytes_per_bf16 : o.number_bytes;
+  return CpuCost{model, o.job.job.device, layers, pipelines, rows, exchange_of(o)};
 }
 
 Course planned_course(const TrainOptions& o) {
@@ -210,11 +227,19 @@ Course course_of_file(const TrainOptions& o) {
 }  // namespace
 
 std::optional<TrainOptions> train_options(const std::vector<std::string>& arguments) {
-  const auto values =
-      parse({"train", "--plan plan.json [options], or --lengths FILE --context C [options]", ""},
-            description(), arguments);
+  auto values = parse({"train", "--plan plan.json [options], or --lengths FILE --context C [options]", ""},
+                      description(), arguments);
   if (!values) return std::nullopt;
   TrainOptions o;
+  o.cuda = (*values)["device"].as<std::string>() == "cuda";
+  if (o.cuda) {
+    require(values->count("profile") == 0,
+            "--profile is of a CPU; expected no such option beside --device cuda");
+    require((*values)["real"].as<std::string>() == "float", "--real is ", (*values)["real"].as<std::string>(),
+            "; expected float, which master weights are on GPUs");
+    (*values).at("device").value() = std::string(gpu_preset);
+    require_gpu();
+  }
   o.values = *values;
   o.planner = (*values)["planner"].as<std::string>();
   if (values->count("plan") != 0) {
@@ -227,6 +252,7 @@ std::optional<TrainOptions> train_options(const std::vector<std::string>& argume
   } else {
     o.job = planning_options(*values);
   }
+  if (o.cuda) o.job.slimpack.merge = false;  // a GPU's stage runs packs of one pipeline each
   const auto real = (*values)["real"].as<std::string>();
   require(real == "float" || real == "double", "--real is '", real, "'; expected float or double");
   o.number_bytes = real == "float" ? 4 : 8;
@@ -247,7 +273,9 @@ Course make_course(const TrainOptions& options) {
   Course course = options.plan_file.empty() ? planned_course(options) : course_of_file(options);
   const auto ranks = static_cast<double>(rank_count(course.plan(0)));
   const bool limited = std::isfinite(options.memory_bytes);
-  course.stage = stage_options(options, limited ? options.memory_bytes : machine_bytes() / ranks);
+  // Processes have a GPU each; or they had better say how much of it they may use.
+  const double sharing = options.cuda && options.ranks != RankKind::threads ? 1.0 : ranks;
+  course.stage = stage_options(options, limited ? options.memory_bytes : machine_bytes(options) / sharing);
   return course;
 }
 

@@ -24,13 +24,14 @@ struct TrainOptions {
   std::string planner;
   JobOptions job;  ///< of a plan file, only its device counts
   std::size_t steps = 1;
-  double number_bytes = 4;  ///< 4: float, 8: double
+  double number_bytes = 4;  ///< of weights; 4: float, 8: double
   double learning_rate = 1e-3;
   std::uint64_t seed = 1;
   double memory_bytes = std::numeric_limits<double>::infinity();  ///< that plans may use of a stage
   std::chrono::milliseconds timeout{60'000};
   std::chrono::milliseconds start_timeout{300'000};
   RankKind ranks = RankKind::threads;
+  bool cuda = false;  ///< stages run on GPUs
   bool json = false;
   boost::program_options::variables_map values;  ///< for what overrides a plan file's model
 };

@@ -82,12 +82,14 @@ inline void add_step(const Plan& plan, const kernels::StepReport& own,
 
 /// @throws InvalidInput if weights, gradients and the optimiser's moments alone exceed what a stage may use:
 /// then the system need not be asked for them.
-inline void require_room_for_weights(const Course& course, double number_bytes, std::size_t rank) {
+template <class Stage>
+void require_room_for_weights(const Course& course, std::size_t rank) {
   const Plan& plan = course.plan(0);
   const RankPlace place = place_of(rank, stages_per_pipeline(plan));
   if (place.pipeline >= plan.pipelines.size()) return;  // the executor says what is wrong with that
-  const kernels::CpuMemory memory(course.model, plan.pipelines[place.pipeline].layers, number_bytes,
-                                  course.stage, 2.0 / static_cast<double>(plan.pipelines.size()));
+  const typename Stage::Memory memory(course.model, plan.pipelines[place.pipeline].layers,
+                                      sizeof(typename Stage::Weight), course.stage,
+                                      2.0 / static_cast<double>(plan.pipelines.size()));
   const double bytes = memory.static_bytes(place.stage);
   require(bytes <= course.stage.limit_bytes, "weights, gradients and optimiser of stage ", place.stage,
           " take ", bytes, " bytes; expected at most ", course.stage.limit_bytes,
@@ -95,16 +97,15 @@ inline void require_room_for_weights(const Course& course, double number_bytes, 
 }
 
 /// One rank's part in training. All ranks have to call it with the same arguments.
-/// @param on_step called on rank 0 behind each step with the report so far.
+/// @tparam Stage the back end. @param on_step called on rank 0 behind each step with the report so far.
 /// @throws InvalidInput and TransportError as `RankExecutor`.
-template <class Real, kernels::Transport T, class OnStep>
+template <kernels::StageBackEnd Stage, kernels::Transport T, class OnStep>
 void train_rank(T& transport, const Course& course, const TrainOptions& options, OnStep&& on_step) {
   const kernels::ExecutorOptions executor_options{.stage = course.stage,
                                                   .init = {.seed = options.seed},
                                                   .adamw = {.learning_rate = options.learning_rate}};
-  require_room_for_weights(course, sizeof(Real), transport.rank());
-  kernels::RankExecutor<kernels::CpuStage<Real>, T> executor(transport, course.model, course.plan(0),
-                                                             executor_options);
+  require_room_for_weights<Stage>(course, transport.rank());
+  kernels::RankExecutor<Stage, T> executor(transport, course.model, course.plan(0), executor_options);
   const Language language(course.model.vocab, options.seed);
   TrainReport report{.entropy = language.entropy(), .steps = {}, .tasks = {}, .memory = {}};
   std::uint64_t text = 0;

@@ -19,6 +19,8 @@ struct AttentionSlice {
   std::int32_t tokens = 0;
   std::int32_t key_begin = 0;  ///< row of the cache that holds the sample's first token
   std::int32_t prefix = 0;     ///< tokens of the sample before the slice
+  std::int32_t gradient_shift =
+      0;  ///< the gradients of the key in row r are in row r + gradient_shift of theirs
 };
 
 /// Queries of a slice that one block takes for each head.

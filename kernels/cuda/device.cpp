@@ -28,6 +28,15 @@ DeviceProbe probe_devices() {
   return probe;
 }
 
+int current_device() {
+  int device = 0;
+  if (cudaGetDevice(&device) != cudaSuccess) {
+    static_cast<void>(cudaGetLastError());  // without a GPU or a driver
+    return 0;
+  }
+  return device;
+}
+
 Device use_device(const DeviceNeeds& needs) {
   require_reachable(probe_devices(), needs.index);
   check(cudaSetDevice(needs.index), "choosing a GPU");

@@ -84,6 +84,9 @@ inline void require_capable(const Device& device, const DeviceNeeds& needs) {
 /// Asks the machine. Throws nothing where there is no driver or no GPU, and starts no work on one.
 [[nodiscard]] DeviceProbe probe_devices();
 
+/// Number of this thread's current GPU: the last one that it has used, or 0.
+[[nodiscard]] int current_device();
+
 /// The GPU that is asked for, checked; it becomes this thread's current one. Starts the runtime on it.
 /// @throws InvalidInput as `require_reachable` and `require_capable`, or if the library has no code for
 /// this GPU's architecture.

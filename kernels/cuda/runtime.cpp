@@ -8,6 +8,7 @@ namespace detail {
 
 // A destructor has nobody to tell of an error; the next call meets it again.
 void FreeDeviceMemory::operator()(std::byte* p) const { static_cast<void>(cudaFree(p)); }
+void FreeHostMemory::operator()(std::byte* p) const { static_cast<void>(cudaFreeHost(p)); }
 void DestroyStream::operator()(CUstream_st* p) const { static_cast<void>(cudaStreamDestroy(p)); }
 void DestroyEvent::operator()(CUevent_st* p) const { static_cast<void>(cudaEventDestroy(p)); }
 
@@ -17,6 +18,13 @@ DeviceMemory::DeviceMemory(std::size_t bytes) : size_(bytes) {
   if (bytes == 0) return;
   void* data = nullptr;
   check(cudaMalloc(&data, bytes), concat("taking ", bytes, " bytes of the GPU's memory"));
+  data_.reset(static_cast<std::byte*>(data));
+}
+
+HostMemory::HostMemory(std::size_t bytes) : size_(bytes) {
+  if (bytes == 0) return;
+  void* data = nullptr;
+  check(cudaMallocHost(&data, bytes), concat("taking ", bytes, " bytes of the host's memory for copies"));
   data_.reset(static_cast<std::byte*>(data));
 }
 
@@ -42,8 +50,20 @@ void Event::make_wait(Stream stream) const {
   check(cudaStreamWaitEvent(stream, event_.get(), 0), "making a stream wait");
 }
 
+bool Event::reached() const {
+  const cudaError_t state = cudaEventQuery(event_.get());
+  if (state == cudaErrorNotReady) {
+    static_cast<void>(cudaGetLastError());  // or the next launch would report it
+    return false;
+  }
+  check(state, "asking for an event");
+  return true;
+}
+
+void Event::wait() const { check(cudaEventSynchronize(event_.get()), "waiting for an event"); }
+
 double Event::seconds_since(const Event& other) const {
-  check(cudaEventSynchronize(event_.get()), "waiting for an event");
+  wait();
   float milliseconds = 0;
   check(cudaEventElapsedTime(&milliseconds, other.event_.get(), event_.get()), "reading an event's time");
   return static_cast<double>(milliseconds) * 1e-3;

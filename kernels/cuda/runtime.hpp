@@ -16,6 +16,9 @@ namespace detail {
 struct FreeDeviceMemory {
   void operator()(std::byte* p) const;
 };
+struct FreeHostMemory {
+  void operator()(std::byte* p) const;
+};
 struct DestroyStream {
   void operator()(CUstream_st* p) const;
 };
@@ -36,6 +39,20 @@ class DeviceMemory {
 
  private:
   std::unique_ptr<std::byte, detail::FreeDeviceMemory> data_;
+  std::size_t size_ = 0;
+};
+
+/// Memory of the host that stays where it is, so that the GPU copies from and to it beside all else.
+class HostMemory {
+ public:
+  HostMemory() = default;
+  /// @throws std::runtime_error if there is not as much.
+  explicit HostMemory(std::size_t bytes);
+
+  [[nodiscard]] std::span<std::byte> bytes() const { return {data_.get(), size_}; }
+
+ private:
+  std::unique_ptr<std::byte, detail::FreeHostMemory> data_;
   std::size_t size_ = 0;
 };
 
@@ -63,6 +80,12 @@ class Event {
 
   /// Makes a stream's later work wait for this point; the host goes on.
   void make_wait(Stream stream) const;
+
+  /// Whether all that is before the point is done. @throws std::runtime_error if any of it failed.
+  [[nodiscard]] bool reached() const;
+
+  /// Makes the host wait for the point. @throws std::runtime_error if any work before it failed.
+  void wait() const;
 
   /// Seconds from another point to this one; the host waits for this one.
   [[nodiscard]] double seconds_since(const Event& other) const;

@@ -1,18 +1,17 @@
 #pragma once
 
 #include <cstddef>
-#include <vector>
 
 #include "kernels/math/matrix.hpp"
+#include "kernels/model/fragments.hpp"
 #include "kernels/model/layout.hpp"
 #include "kernels/model/pool.hpp"
 #include "slimpack/exec/program.hpp"
 
 namespace slimpack::kernels {
 
-/// Activations of a stage, addressed by sample and token. Forward and backward packs cut samples differently,
-/// so memory comes in fragments: tokens that one forward and one backward pack have in common. It is taken
-/// when the forward pack runs and goes when the backward pack has, token by token, with nothing to compact.
+/// Activations of a stage, addressed by sample and token, in fragments (see `FragmentTable`): memory is taken when the
+/// forward pack runs and goes when the backward pack has, token by token.
 template <class Real>
 class ActivationStore {
  public:
@@ -43,19 +42,11 @@ class ActivationStore {
   void clear();
 
  private:
-  struct Fragment {
-    Slice tokens;
-    std::size_t recompute_layers = 0;
-    Buffer<Real> numbers;
-  };
-
-  /// Calls f(fragment, row of the task at which it begins).
-  template <class Self, class F>
-  static void for_each_fragment(Self& self, const StageTask& task, F&& f);
+  using Fragment = typename FragmentTable<Buffer<Real>>::Fragment;
 
   ActivationLayout layout_;
   BufferPool<Real>& memory_;
-  std::vector<Fragment> fragments_;  ///< by sample and token
+  FragmentTable<Buffer<Real>> fragments_;
 };
 
 }  // namespace slimpack::kernels

@@ -23,12 +23,15 @@ enum class Kept : std::uint8_t {
 /// Numbers are per token; a fragment of n tokens stores each field as n rows.
 class ActivationLayout {
  public:
-  explicit ActivationLayout(const StagePart& part)
+  explicit ActivationLayout(const StagePart& part) : ActivationLayout(part, part.heads().heads) {}
+
+  /// @param lse_width numbers that a token's log-sum-exps take, where they are wider than the rest.
+  ActivationLayout(const StagePart& part, std::size_t lse_width)
       : layers_(part.layer_count()),
         widths_{part.hidden(),
                 part.heads().query_width(),
                 part.heads().query_width(),
-                part.heads().heads,
+                lse_width,
                 part.hidden(),
                 2 * part.ffn(),
                 part.hidden()},

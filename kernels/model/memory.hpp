@@ -5,22 +5,27 @@
 #include <span>
 #include <vector>
 
+#include "kernels/math/attention.hpp"
 #include "kernels/model/layout.hpp"
-#include "kernels/model/stage.hpp"
+#include "kernels/model/stage_options.hpp"
+#include "kernels/model/weights.hpp"
+#include "kernels/model/workspace.hpp"
 #include "slimpack/core/ids.hpp"
 
 namespace slimpack::kernels {
 
-/// What the stages of a `CpuStage` pipeline hold, for planners and the simulator. A MemoryModel that knows what members
-/// of merged packs exchange. Bytes are exact but for cuts that pages of keys and values leave out, for members whose
-/// shares of a pack differ, and for factors that wait for weight tasks.
-class CpuMemory {
+/// What the stages of a pipeline hold, for planners and the simulator: a MemoryModel that knows what members of merged
+/// packs exchange. Back ends differ in what things take.
+/// @tparam Sizes bytes of things, of a stage or of a token: `limit()`, `held(part)`, `kept(part, recompute_layers)`,
+/// `keys_values(part)`, `kv_gradients(part)`, `workspace(part, pass, tokens)`, `exchange(part, pass, tokens, members)`.
+template <class Sizes>
+class BackEndMemory {
  public:
-  /// @param layers held by each stage. @param real_bytes 4 for float, 8 for double. @param moments of the
+  /// @param layers held by each stage. @param weight_bytes of a weight, as `StageBackEnd` says. @param moments of the
   /// optimiser that this rank keeps for each of its parameters: 2, or 2 / ranks where they are sharded.
-  CpuMemory(const Transformer& model, std::span<const std::int32_t> layers, double real_bytes,
-            const StageOptions& options = {}, double moments = 2.0)
-      : options_(options), bytes_(real_bytes), moments_(moments) {
+  BackEndMemory(const Transformer& model, std::span<const std::int32_t> layers, double weight_bytes,
+                const StageOptions& options = {}, double moments = 2.0)
+      : sizes_(weight_bytes, options, moments) {
     std::int32_t first = 0;
     for (std::size_t s = 0; s < layers.size(); ++s) {
       parts_.push_back({model, first, layers[s], s == 0, s + 1 == layers.size()});
@@ -28,38 +33,65 @@ class CpuMemory {
     }
   }
 
-  [[nodiscard]] double capacity_bytes() const { return options_.limit_bytes; }
+  [[nodiscard]] double capacity_bytes() const { return sizes_.limit(); }
+  [[nodiscard]] double static_bytes(std::size_t stage) const { return sizes_.held(parts_[stage]); }
+  [[nodiscard]] double activation_bytes(std::size_t stage, int recompute_layers) const {
+    return sizes_.kept(parts_[stage], static_cast<std::size_t>(recompute_layers)) +
+           sizes_.keys_values(parts_[stage]);
+  }
+  [[nodiscard]] double kv_gradient_bytes(std::size_t stage) const {
+    return sizes_.kv_gradients(parts_[stage]);
+  }
+  [[nodiscard]] double workspace_bytes(std::size_t stage, Pass pass, Tokens tokens, int) const {
+    return sizes_.workspace(parts_[stage], pass, static_cast<std::size_t>(tokens));
+  }
+  [[nodiscard]] double exchange_bytes(std::size_t stage, Pass pass, Tokens tokens,
+                                      std::size_t members) const {
+    return sizes_.exchange(parts_[stage], pass, tokens, members);
+  }
+
+ private:
+  std::vector<StagePart> parts_;
+  Sizes sizes_;
+};
+
+/// Of a `CpuStage`. Bytes are exact but for cuts that pages of keys and values leave out, for members whose shares of a pack
+/// differ, and for factors that wait for weight tasks.
+class CpuSizes {
+ public:
+  /// @param real_bytes 4 for float, 8 for double.
+  CpuSizes(double real_bytes, const StageOptions& options, double moments)
+      : options_(options), bytes_(real_bytes), moments_(moments) {}
+
+  [[nodiscard]] double limit() const { return options_.limit_bytes; }
 
   /// Weights, gradients and moments, and attention's blocks.
-  [[nodiscard]] double static_bytes(std::size_t stage) const {
-    const StagePart& part = parts_[stage];
+  [[nodiscard]] double held(const StagePart& part) const {
     return bytes_ * ((2.0 + moments_) * weight_count(part) +
                      static_cast<double>(Attention<float>::workspace_numbers(part.heads())));
   }
 
-  [[nodiscard]] double activation_bytes(std::size_t stage, int recompute_layers) const {
-    const auto kept = ActivationLayout(parts_[stage]).size(static_cast<std::size_t>(recompute_layers));
-    return bytes_ * static_cast<double>(kept) + kv_gradient_bytes(stage);
+  [[nodiscard]] double kept(const StagePart& part, std::size_t recompute_layers) const {
+    return bytes_ * static_cast<double>(ActivationLayout(part).size(recompute_layers));
   }
 
-  [[nodiscard]] double kv_gradient_bytes(std::size_t stage) const {
-    return bytes_ * static_cast<double>(parts_[stage].layer_count() * 2 * parts_[stage].heads().kv_width());
+  [[nodiscard]] double keys_values(const StagePart& part) const {
+    return bytes_ * static_cast<double>(part.layer_count() * 2 * part.heads().kv_width());
   }
+  [[nodiscard]] double kv_gradients(const StagePart& part) const { return keys_values(part); }
 
-  [[nodiscard]] double workspace_bytes(std::size_t stage, Pass pass, Tokens tokens, int) const {
-    const auto n = static_cast<std::size_t>(tokens);
+  [[nodiscard]] double workspace(const StagePart& part, Pass pass, std::size_t tokens) const {
     const std::size_t chunk = options_.head_chunk_tokens;
     return bytes_ * static_cast<double>(bytes_ == sizeof(float)
-                                            ? workspace_numbers<float>(parts_[stage], chunk, pass, n)
-                                            : workspace_numbers<double>(parts_[stage], chunk, pass, n));
+                                            ? workspace_numbers<float>(part, chunk, pass, tokens)
+                                            : workspace_numbers<double>(part, chunk, pass, tokens));
   }
 
   /// In a ring, what comes and what goes of a window's keys and values, in backward with their gradients. By heads, the
   /// whole pack's queries and outputs of this member's heads, in backward with their gradients, and the messages of one
   /// of them.
-  [[nodiscard]] double exchange_bytes(std::size_t stage, Pass pass, Tokens tokens,
-                                      std::size_t members) const {
-    const HeadShape heads = parts_[stage].heads();
+  [[nodiscard]] double exchange(const StagePart& part, Pass pass, Tokens tokens, std::size_t members) const {
+    const HeadShape heads = part.heads();
     const auto query = static_cast<double>(heads.query_width()), key = static_cast<double>(heads.kv_width());
     const auto each = static_cast<double>(heads.heads);
     const double share = static_cast<double>(tokens) / static_cast<double>(members);
@@ -71,9 +103,10 @@ class CpuMemory {
   }
 
  private:
-  std::vector<StagePart> parts_;
   StageOptions options_;
   double bytes_, moments_;
 };
+
+using CpuMemory = BackEndMemory<CpuSizes>;
 
 }  // namespace slimpack::kernels

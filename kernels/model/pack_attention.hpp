@@ -8,6 +8,7 @@
 #include "kernels/math/attention.hpp"
 #include "kernels/model/head_exchange.hpp"
 #include "kernels/model/key_values.hpp"
+#include "kernels/model/stage_options.hpp"
 #include "slimpack/core/error.hpp"
 #include "slimpack/exec/program.hpp"
 
@@ -19,12 +20,6 @@ namespace slimpack::kernels {
 template <class Real>
 using RingShift =
     std::function<void(const StageTask& task, std::span<const Real> send, std::span<Real> receive)>;
-
-/// How members of a merged task share its attention.
-enum class MergedAttention {
-  ring,  ///< by tokens: keys and values go round (Liu et al., Ring Attention), with their gradients in backward
-  heads,  ///< by heads, exchanged for tokens (Jacobs et al., DeepSpeed Ulysses); members divide kv_heads
-};
 
 /// Attention of a pack: slice by slice, over the keys and values that the stage has stored of the sample.
 /// Merged packs need one operation between members, `RingShift` or `AllToAll`.

@@ -7,7 +7,6 @@
 #include "kernels/math/cross_entropy.hpp"
 #include "kernels/math/rms_norm.hpp"
 #include "slimpack/core/error.hpp"
-#include "slimpack/plan/indices.hpp"
 
 namespace slimpack::kernels {
 
@@ -25,15 +24,6 @@ Matrix<T> copy_of(const MatrixView<const T>& from) {
   return copy;
 }
 
-/// Calls f(sample, position, row) for each token of a task that this member holds.
-template <class F>
-void for_each_token(const StageTask& task, F&& f) {
-  std::size_t row = 0;
-  for (const Slice& slice : task.owned) {
-    for (Tokens t = slice.begin; t < slice.end; ++t) f(slice.sample, static_cast<std::size_t>(t), row++);
-  }
-}
-
 }  // namespace
 
 template <class Real>
@@ -46,10 +36,7 @@ CpuStage<Real>::CpuStage(const StagePart& part, const StageOptions& options)
       activations_(part, pool_),
       key_values_(part, options.page_tokens, pool_),
       attention_(part.heads(), options.merged, options.ring_tokens, key_values_, pool_) {
-  require(options.norm_epsilon > 0, "norm_epsilon is ", options.norm_epsilon, "; expected a positive number");
-  require(options.head_chunk_tokens > 0, "head_chunk_tokens is 0; expected a positive number");
-  require(part.model.head_dim % 2 == 0, "head_dim is ", part.model.head_dim,
-          "; expected an even number for the rotary embedding");
+  require_stage(part, options);
 }
 
 /// The part, once its weights and gradients are counted: too many are found before the system is asked for them.
@@ -62,29 +49,8 @@ const StagePart& CpuStage<Real>::counted(const StagePart& part, HighWater& memor
 
 template <class Real>
 void CpuStage<Real>::begin_step(const StageProgram& program, const Ragged<std::int32_t>& ids) {
-  require(program.layers() == part_.layers && program.first() == part_.first && program.last() == part_.last,
-          "the program is for stage ", program.stage(), " of ", program.stages(), " with ", program.layers(),
-          " layers; expected this stage's ", part_.layers);
-  const Plan& plan = program.plan();
-  require(ids.size() == plan.tokens.size(), "there are ids of ", ids.size(), " samples; expected the plan's ",
-          plan.tokens.size());
-  for (std::size_t i = 0; i < ids.size(); ++i) {
-    require(static_cast<Tokens>(ids[i].size()) == plan.tokens[i], "sample ", i, " has ", ids[i].size(),
-            " ids; expected the plan's ", plan.tokens[i]);
-  }
-  for (const std::int32_t id : ids.values()) {
-    require(id >= 0 && id < part_.model.vocab, "a token's id is ", id, "; expected below the vocabulary of ",
-            part_.model.vocab);
-  }
-  program_ = &program;
-  ids_ = &ids;
+  step_.begin(part_, program, ids);
   loss_ = 0.0;
-  const Tokens labels = label_tokens(plan);
-  label_weight_ = labels > 0 ? 1.0 / static_cast<double>(labels) : 0.0;
-  split_.assign(plan.backward.packs.size(), 0);
-  for (const StageTask& task : program.tasks()) {
-    if (task.pass == Pass::weight) split_[task.pack] = 1;
-  }
   pool_.give_back(workspace_);
   while (!pending_.empty()) free_pending(pending_.begin()->first);
   activations_.begin_step(program);
@@ -109,7 +75,7 @@ void CpuStage<Real>::begin_task(const StageTask& task) {
 /// Gives back the workspace of the task before, whose rows have been sent by now. @param task that comes.
 template <class Real>
 void CpuStage<Real>::end_task(const StageTask& task) {
-  require(program_ != nullptr, to_string(task), " comes before begin_step; expected the step to be begun");
+  step_.require_begun(task);
   pool_.give_back(workspace_);
 }
 
@@ -122,7 +88,7 @@ MatrixView<const Real> CpuStage<Real>::forward(const StageTask& task, const Matr
   if (part_.first) {
     embed(task);
   } else {
-    check_rows(task, in);
+    require_rows(part_, task, in);
     copy_rows(in, work_.x);
   }
   for (std::size_t layer = 0; layer < part_.layer_count(); ++layer) layer_forward(layer, task);
@@ -139,7 +105,7 @@ MatrixView<const Real> CpuStage<Real>::backward(const StageTask& task, const Mat
   if (part_.last) {
     head_backward(task);
   } else {
-    check_rows(task, dout);
+    require_rows(part_, task, dout);
     copy_rows(dout, work_.dx);
   }
   for (std::size_t layer = part_.layer_count(); layer-- > 0;) {
@@ -148,15 +114,8 @@ MatrixView<const Real> CpuStage<Real>::backward(const StageTask& task, const Mat
     attention_backward(layer, task);
   }
   if (part_.first) embed_backward(task);
-  if (split_[task.pack] != 0) activations_.free(task);  // the weight task has its factors
+  if (step_.is_split(task)) activations_.free(task);  // the weight task has its factors
   return part_.first ? MatrixView<const Real>() : work_.dx;
-}
-
-template <class Real>
-void CpuStage<Real>::check_rows(const StageTask& task, const MatrixView<const Real>& rows) const {
-  require(rows.rows == static_cast<std::size_t>(task.owned_tokens) && rows.cols == part_.hidden(),
-          to_string(task), " is given [", rows.rows, " x ", rows.cols, "]; expected [", task.owned_tokens,
-          " x ", part_.hidden(), "]");
 }
 
 template <class Real>
@@ -174,7 +133,7 @@ void CpuStage<Real>::release(const StageTask& task) {
 template <class Real>
 void CpuStage<Real>::weight_gradient(const StageTask& task, const MatrixView<const Real>& a,
                                      const MatrixView<const Real>& b, const MatrixView<Real>& gradient) {
-  if (split_[task.pack] == 0) {
+  if (!step_.is_split(task)) {
     transposed_multiply<Real>(a, b, gradient, Update::add);
     return;
   }
@@ -206,17 +165,16 @@ void CpuStage<Real>::free_pending(PackId pack) {
 template <class Real>
 void CpuStage<Real>::embed(const StageTask& task) {
   const auto embedding = weights_.ends().embedding;
-  for_each_token(task, [&](SampleId sample, std::size_t position, std::size_t row) {
-    const auto id = static_cast<std::size_t>((*ids_)[sample][position]);
-    std::copy_n(embedding.row(id), part_.hidden(), work_.x.row(row));
+  step_.for_each_id(task, [&](std::size_t row, std::int32_t id) {
+    std::copy_n(embedding.row(static_cast<std::size_t>(id)), part_.hidden(), work_.x.row(row));
   });
 }
 
 template <class Real>
 void CpuStage<Real>::embed_backward(const StageTask& task) {
   const auto gradient = weights_.end_gradients().embedding;
-  for_each_token(task, [&](SampleId sample, std::size_t position, std::size_t row) {
-    Real* to = gradient.row(static_cast<std::size_t>((*ids_)[sample][position]));
+  step_.for_each_id(task, [&](std::size_t row, std::int32_t id) {
+    Real* to = gradient.row(static_cast<std::size_t>(id));
     const Real* from = work_.dx.row(row);
     for (std::size_t i = 0; i < part_.hidden(); ++i) to[i] += from[i];
   });
@@ -225,10 +183,7 @@ void CpuStage<Real>::embed_backward(const StageTask& task) {
 template <class Real>
 void CpuStage<Real>::set_labels(const StageTask& task) {
   labels_.resize(static_cast<std::size_t>(task.owned_tokens));
-  for_each_token(task, [&](SampleId sample, std::size_t position, std::size_t row) {
-    const auto sample_ids = (*ids_)[sample];
-    labels_[row] = position + 1 < sample_ids.size() ? sample_ids[position + 1] : no_label;
-  });
+  step_.for_each_label(task, [&](std::size_t row, std::int32_t label) { labels_[row] = label; });
 }
 
 template <class Real>
@@ -253,7 +208,7 @@ void CpuStage<Real>::head_forward(const StageTask& task) {
   for_each_chunk([&](std::size_t, const MatrixView<Real>&, const MatrixView<Real>& logits,
                      std::span<const std::int32_t> labels) { sum += cross_entropy<Real>(logits, labels); });
   require(std::isfinite(sum), "the loss of ", to_string(task), " is ", sum, "; expected a finite number");
-  loss_ += sum * label_weight_;
+  loss_ += sum * step_.label_weight();
 }
 
 /// Logits are computed again: kept, they would be the largest activations of all.
@@ -266,7 +221,7 @@ void CpuStage<Real>::head_backward(const StageTask& task) {
   norm(work_.x, ends.final_norm);
   for_each_chunk([&](std::size_t row, const MatrixView<Real>& normed, const MatrixView<Real>& logits,
                      std::span<const std::int32_t> labels) {
-    cross_entropy_backward<Real>(logits, labels, label_weight_);
+    cross_entropy_backward<Real>(logits, labels, step_.label_weight());
     transposed_multiply<Real>(normed, logits, gradients.head, Update::add);
     multiply_transposed<Real>(logits, ends.head, work_.dnormed.middle_rows(row, normed.rows));
   });

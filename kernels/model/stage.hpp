@@ -11,25 +11,20 @@
 #include "kernels/math/matrix.hpp"
 #include "kernels/math/rope.hpp"
 #include "kernels/model/activations.hpp"
+#include "kernels/model/cpu_optimiser.hpp"
+#include "kernels/model/host_port.hpp"
 #include "kernels/model/key_values.hpp"
+#include "kernels/model/memory.hpp"
 #include "kernels/model/pack_attention.hpp"
 #include "kernels/model/pool.hpp"
+#include "kernels/model/stage_options.hpp"
+#include "kernels/model/stage_step.hpp"
 #include "kernels/model/weights.hpp"
 #include "kernels/model/workspace.hpp"
 #include "slimpack/exec/budget.hpp"
 #include "slimpack/exec/program.hpp"
 
 namespace slimpack::kernels {
-
-struct StageOptions {
-  double norm_epsilon = 1e-5;
-  double rope_theta = 10000.0;
-  std::size_t ring_tokens = 256;        ///< of each member that go round at a time where packs are merged
-  std::size_t page_tokens = 256;        ///< most tokens of a sample whose keys and values share memory
-  std::size_t head_chunk_tokens = 256;  ///< tokens whose logits exist at a time
-  MergedAttention merged = MergedAttention::ring;
-  double limit_bytes = std::numeric_limits<double>::infinity();  ///< that the stage may use
-};
 
 /// A stage of a Llama-style transformer on the CPU: runs a plan's tasks on rows of tokens. Embedding on the
 /// first stage; final norm, head and cross-entropy on the last; the label of a token is the next token of its
@@ -54,6 +49,9 @@ template <class Real>
 class CpuStage {
  public:
   using Number = Real;
+  using Weight = Real;
+  using Memory = CpuMemory;
+  using Port = HostPort<Real>;
 
   /// Weights are zero until initialised. @throws InvalidInput if the part or an option is impossible, or
   /// weights and gradients alone exceed the limit.
@@ -66,7 +64,16 @@ class CpuStage {
   [[nodiscard]] const StagePart& part() const { return part_; }
   [[nodiscard]] StageWeights<Real>& weights() { return weights_; }
   [[nodiscard]] const StageWeights<Real>& weights() const { return weights_; }
-  [[nodiscard]] HighWater& memory() { return memory_; }
+  [[nodiscard]] const HighWater& memory() const { return memory_; }
+  [[nodiscard]] Port& port() { return port_; }
+
+  void initialise(const InitOptions& options = {}) { weights_.initialise(options); }
+
+  /// Who else holds this stage, for `update`; takes memory for the optimiser's moments.
+  /// @throws InvalidInput if that exceeds the limit.
+  void set_replicas(Replicas<Real> replicas) {
+    optimiser_.begin(std::move(replicas), weights_.parameters().size(), memory_);
+  }
 
   /// What merged tasks need, by `StageOptions::merged`; called between members in lockstep.
   void set_ring_shift(RingShift<Real> shift) { attention_.set_ring_shift(std::move(shift)); }
@@ -98,6 +105,12 @@ class CpuStage {
   /// batch. Zero on others. The batch's loss is the sum over all pipelines (and members).
   [[nodiscard]] double loss() const { return loss_; }
 
+  /// Sums the step's gradients over the replicas that `set_replicas` named, and makes a step of AdamW. Weights are then
+  /// the same on all replicas, bit by bit. @param step from 1.
+  void update(std::int64_t step, const AdamWOptions& options) {
+    optimiser_.update(weights_.parameters(), weights_.gradients(), step, options);
+  }
+
  private:
   /// Factors of a matrix's gradient, a^T b.
   struct Pending {
@@ -108,7 +121,6 @@ class CpuStage {
   [[nodiscard]] static const StagePart& counted(const StagePart& part, HighWater& memory);
   void end_task(const StageTask& task);
   void begin_task(const StageTask& task);
-  void check_rows(const StageTask& task, const MatrixView<const Real>& rows) const;
   void embed(const StageTask& task);
   void embed_backward(const StageTask& task);
   void set_labels(const StageTask& task);
@@ -134,16 +146,16 @@ class CpuStage {
   StagePart part_;
   StageOptions options_;
   HighWater memory_;
+  Port port_;
   StageWeights<Real> weights_;
+  CpuOptimiser<Real> optimiser_;
   BufferPool<Real> pool_;
   ActivationStore<Real> activations_;
   KeyValueStore<Real> key_values_;
   PackAttention<Real> attention_;
 
-  const StageProgram* program_ = nullptr;
-  const Ragged<std::int32_t>* ids_ = nullptr;
-  double loss_ = 0.0, label_weight_ = 0.0;
-  std::vector<std::uint8_t> split_;  ///< [backward pack] whether a weight task follows
+  StageStep step_;
+  double loss_ = 0.0;
   std::unordered_map<PackId, std::vector<Pending>> pending_;
 
   // Of the task that runs. Rows are its tokens.

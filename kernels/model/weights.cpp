@@ -53,8 +53,7 @@ double weight_count(const StagePart& part) {
          (part.last ? ends + part.model.hidden : 0.0);
 }
 
-template <class Real>
-StageWeights<Real>::StageWeights(const StagePart& part) : part_(part) {
+WeightLayout::WeightLayout(const StagePart& part) : part_(part) {
   validate(part.model);
   require(part.first_layer >= 0 && part.layers >= 0 && part.layers <= part.model.layers - part.first_layer,
           "a stage holds ", part.layers, " layers from layer ", part.first_layer,
@@ -75,72 +74,28 @@ StageWeights<Real>::StageWeights(const StagePart& part) : part_(part) {
     add("final_norm", 1, hidden);
     add("head", hidden, vocab);
   }
-  const std::size_t size = tensors_.empty() ? 0 : tensors_.back().offset + tensors_.back().size();
-  parameters_.resize(size);
-  gradients_.resize(size);
 }
 
 template <class Real>
-void StageWeights<Real>::add(std::string name, std::size_t rows, std::size_t cols) {
-  const std::size_t offset = tensors_.empty() ? 0 : tensors_.back().offset + tensors_.back().size();
-  tensors_.push_back({std::move(name), offset, rows, cols});
-}
-
-template <class Real>
-void StageWeights<Real>::initialise(const InitOptions& options) {
+void WeightLayout::initial(const InitOptions& options, const WeightTensor& tensor, std::size_t first,
+                           std::span<Real> out) const {
   require(options.deviation > 0, "deviation is ", options.deviation, "; expected a positive number");
-  for (const WeightTensor& tensor : tensors_) {
-    const auto weights = std::span(parameters_).subspan(tensor.offset, tensor.size());
-    if (ends_with(tensor.name, "norm")) {
-      std::fill(weights.begin(), weights.end(), Real{1});
-      continue;
-    }
-    const bool residual = ends_with(tensor.name, ".output") || ends_with(tensor.name, ".down");
-    const double deviation = options.deviation / (residual ? std::sqrt(2.0 * part_.model.layers) : 1.0);
-    const std::uint64_t seed = mixed(options.seed, hash(tensor.name));
-    for (std::size_t i = 0; i < weights.size(); ++i) {
-      const double unit = static_cast<double>(mixed(seed, i) >> 11) * 0x1p-53;  // uniform in [0, 1)
-      weights[i] = static_cast<Real>(deviation * std::sqrt(12.0) * (unit - 0.5));
-    }
+  if (ends_with(tensor.name, "norm")) {
+    std::fill(out.begin(), out.end(), Real{1});
+    return;
+  }
+  const bool residual = ends_with(tensor.name, ".output") || ends_with(tensor.name, ".down");
+  const double deviation = options.deviation / (residual ? std::sqrt(2.0 * part_.model.layers) : 1.0);
+  const std::uint64_t seed = mixed(options.seed, hash(tensor.name));
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    const double unit = static_cast<double>(mixed(seed, first + i) >> 11) * 0x1p-53;  // uniform in [0, 1)
+    out[i] = static_cast<Real>(deviation * std::sqrt(12.0) * (unit - 0.5));
   }
 }
 
-template <class Real>
-template <class T>
-LayerWeights<T> StageWeights<Real>::layer_of(T* buffer, std::size_t layer) const {
-  const WeightTensor* tensor = &tensors_[layer * tensors_per_layer];
-  const auto vector = [&](std::size_t i) {
-    return std::span<T>(buffer + tensor[i].offset, tensor[i].size());
-  };
-  const auto matrix = [&](std::size_t i) {
-    return MatrixView<T>(buffer + tensor[i].offset, tensor[i].rows, tensor[i].cols);
-  };
-  return {vector(0), matrix(1), matrix(2), vector(3), matrix(4), matrix(5)};
-}
-
-template <class Real>
-template <class T>
-EndWeights<T> StageWeights<Real>::ends_of(T* buffer) const {
-  EndWeights<T> out;
-  for (std::size_t i = part_.layer_count() * tensors_per_layer; i < tensors_.size(); ++i) {
-    const WeightTensor& tensor = tensors_[i];
-    const MatrixView<T> matrix(buffer + tensor.offset, tensor.rows, tensor.cols);
-    if (tensor.name == "embedding") out.embedding = matrix;
-    if (tensor.name == "final_norm") out.final_norm = {matrix.data, tensor.size()};
-    if (tensor.name == "head") out.head = matrix;
-  }
-  return out;
-}
-
-template class StageWeights<float>;
-template class StageWeights<double>;
-template LayerWeights<const float> StageWeights<float>::layer_of(const float*, std::size_t) const;
-template LayerWeights<float> StageWeights<float>::layer_of(float*, std::size_t) const;
-template LayerWeights<const double> StageWeights<double>::layer_of(const double*, std::size_t) const;
-template LayerWeights<double> StageWeights<double>::layer_of(double*, std::size_t) const;
-template EndWeights<const float> StageWeights<float>::ends_of(const float*) const;
-template EndWeights<float> StageWeights<float>::ends_of(float*) const;
-template EndWeights<const double> StageWeights<double>::ends_of(const double*) const;
-template EndWeights<double> StageWeights<double>::ends_of(double*) const;
+template void WeightLayout::initial(const InitOptions&, const WeightTensor&, std::size_t,
+                                    std::span<float>) const;
+template void WeightLayout::initial(const InitOptions&, const WeightTensor&, std::size_t,
+                                    std::span<double>) const;
 
 }  // namespace slimpack::kernels

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "kernels/math/aligned.hpp"
@@ -75,44 +76,97 @@ struct InitOptions {
       0.02;  ///< of matrices; those that write to the residual have it divided by sqrt(2 layers)
 };
 
-/// A stage's weights and gradients, each one flat buffer, with views of its tensors.
+/// Where a stage's tensors stand in a flat buffer, wherever that lies: in the host's memory or a GPU's.
+class WeightLayout {
+ public:
+  /// @throws InvalidInput if the part is impossible.
+  explicit WeightLayout(const StagePart& part);
+
+  [[nodiscard]] std::span<const WeightTensor> tensors() const { return tensors_; }
+  /// Numbers in all.
+  [[nodiscard]] std::size_t size() const {
+    return tensors_.empty() ? 0 : tensors_.back().offset + tensors_.back().size();
+  }
+
+  /// Numbers `first` and on of a tensor at the start of training. They depend on the seed and the tensor's name alone: the same
+  /// model for any number of stages and, rounded, in float and double. Norms are 1, matrices uniform with mean 0.
+  /// @throws InvalidInput if the deviation is not positive. O(size of out).
+  template <class Real>
+  void initial(const InitOptions& options, const WeightTensor& tensor, std::size_t first,
+               std::span<Real> out) const;
+
+  /// Views of a layer's tensors in a buffer. @param layer of this stage, from 0.
+  template <class T>
+  [[nodiscard]] LayerWeights<T> layer(T* buffer, std::size_t layer) const {
+    const WeightTensor* tensor = &tensors_[layer * tensors_per_layer];
+    return {vector_of(buffer, tensor[0]), matrix_of(buffer, tensor[1]), matrix_of(buffer, tensor[2]),
+            vector_of(buffer, tensor[3]), matrix_of(buffer, tensor[4]), matrix_of(buffer, tensor[5])};
+  }
+
+  /// The same of what stands beside layers.
+  template <class T>
+  [[nodiscard]] EndWeights<T> ends(T* buffer) const {
+    EndWeights<T> out;
+    const WeightTensor* tensor = tensors_.data() + part_.layer_count() * tensors_per_layer;
+    if (part_.first) out.embedding = matrix_of(buffer, *tensor++);
+    if (part_.last) {
+      out.final_norm = vector_of(buffer, *tensor++);
+      out.head = matrix_of(buffer, *tensor);
+    }
+    return out;
+  }
+
+ private:
+  static constexpr std::size_t tensors_per_layer = 6;
+
+  void add(std::string name, std::size_t rows, std::size_t cols) {
+    tensors_.push_back({std::move(name), size(), rows, cols});
+  }
+  template <class T>
+  [[nodiscard]] static std::span<T> vector_of(T* buffer, const WeightTensor& tensor) {
+    return {buffer + tensor.offset, tensor.size()};
+  }
+  template <class T>
+  [[nodiscard]] static MatrixView<T> matrix_of(T* buffer, const WeightTensor& tensor) {
+    return {buffer + tensor.offset, tensor.rows, tensor.cols};
+  }
+
+  StagePart part_;
+  std::vector<WeightTensor> tensors_;
+};
+
+/// A stage's weights and gradients in the host's memory, each one flat buffer, with views of its tensors.
 template <class Real>
 class StageWeights {
  public:
   /// All zero. @throws InvalidInput if the part is impossible.
-  explicit StageWeights(const StagePart& part);
+  explicit StageWeights(const StagePart& part)
+      : layout_(part), parameters_(layout_.size()), gradients_(layout_.size()) {}
 
-  /// Sets weights to what depends on the seed and each tensor's name alone: the same model for any number of
-  /// stages and, rounded, in float and double. Norms become 1, matrices uniform with mean 0. O(weights).
-  void initialise(const InitOptions& options = {});
+  /// Sets weights to `WeightLayout::initial`. O(weights).
+  void initialise(const InitOptions& options = {}) {
+    for (const WeightTensor& tensor : tensors())
+      layout_.initial(options, tensor, 0, std::span(parameters_).subspan(tensor.offset, tensor.size()));
+  }
 
   [[nodiscard]] std::span<Real> parameters() { return parameters_; }
   [[nodiscard]] std::span<const Real> parameters() const { return parameters_; }
   [[nodiscard]] std::span<Real> gradients() { return gradients_; }
   [[nodiscard]] std::span<const Real> gradients() const { return gradients_; }
-  [[nodiscard]] std::span<const WeightTensor> tensors() const { return tensors_; }
+  [[nodiscard]] std::span<const WeightTensor> tensors() const { return layout_.tensors(); }
 
   /// @param layer of this stage, from 0.
   [[nodiscard]] LayerWeights<const Real> layer(std::size_t layer) const {
-    return layer_of<const Real>(parameters_.data(), layer);
+    return layout_.layer(parameters_.data(), layer);
   }
   [[nodiscard]] LayerWeights<Real> layer_gradients(std::size_t layer) {
-    return layer_of<Real>(gradients_.data(), layer);
+    return layout_.layer(gradients_.data(), layer);
   }
-  [[nodiscard]] EndWeights<const Real> ends() const { return ends_of<const Real>(parameters_.data()); }
-  [[nodiscard]] EndWeights<Real> end_gradients() { return ends_of<Real>(gradients_.data()); }
+  [[nodiscard]] EndWeights<const Real> ends() const { return layout_.ends(parameters_.data()); }
+  [[nodiscard]] EndWeights<Real> end_gradients() { return layout_.ends(gradients_.data()); }
 
  private:
-  static constexpr std::size_t tensors_per_layer = 6;
-
-  void add(std::string name, std::size_t rows, std::size_t cols);
-  template <class T>
-  [[nodiscard]] LayerWeights<T> layer_of(T* buffer, std::size_t layer) const;
-  template <class T>
-  [[nodiscard]] EndWeights<T> ends_of(T* buffer) const;
-
-  StagePart part_;
-  std::vector<WeightTensor> tensors_;
+  WeightLayout layout_;
   AlignedVector<Real> parameters_, gradients_;
 };
 

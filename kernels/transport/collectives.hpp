@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "kernels/transport/part.hpp"
 #include "kernels/transport/transport.hpp"
 #include "slimpack/core/error.hpp"
 
@@ -17,21 +18,6 @@ namespace slimpack::kernels {
 /// What collectives move: float, double, integers, bytes.
 template <class V>
 concept Movable = std::is_trivially_copyable_v<V> && !std::is_const_v<V>;
-
-/// Places `[begin, end)` of an array.
-struct Part {
-  std::size_t begin = 0, end = 0;
-
-  [[nodiscard]] constexpr std::size_t size() const { return end - begin; }
-  friend constexpr bool operator==(const Part&, const Part&) = default;
-};
-
-/// Part `i` of `n` values cut into `parts`: sizes differ by at most one, larger ones come last or between.
-/// Exact for any n: no product overflows.
-[[nodiscard]] constexpr Part part_of(std::size_t n, std::size_t parts, std::size_t i) {
-  const auto cut = [&](std::size_t k) { return n / parts * k + n % parts * k / parts; };
-  return {cut(i), cut(i + 1)};
-}
 
 /// Some ranks that work together, and the operations that all of them have to call, in the same order and with
 /// sizes that fit together; sizes that don't, end the run (TransportError). A rank may be in several groups.

@@ -102,6 +102,11 @@ RANK=4 WORLD_SIZE=4 refuses "RANK is '4'; expected a rank, 0 to 3" "${train[@]}"
 RANK=0 WORLD_SIZE=4 refuses "LOCAL_RANK is not set" "${train[@]}"
 SLURM_PROCID=0 MASTER_ADDR=localhost refuses "SLURM_NTASKS is not set" "${train[@]}"
 refuses "unknown planner 'magic'" "${train[@]}" --planner magic
+refuses "expected float, which master weights are on GPUs" "${train[@]}" --device cuda --real double
+
+# On a GPU: where none can be seen, it says what is missing.
+CUDA_VISIBLE_DEVICES='' refuses "; expected " "${train[@]}" --device cuda
+grep -qE 'CUDA|GPU|driver' "$folder/err" || fail "it does not say that a GPU is missing: $(cat "$folder/err")"
 
 # Under mpirun.
 mpi() {  # RANKS COMMAND...: leaves status, out and err

@@ -23,12 +23,14 @@ namespace slimpack::testing {
 
 enum class Copies { early, late };
 
-class HostWarp {
+/// @tparam Barrier of a block's warps; `arrive_and_wait()` is all that it has to have.
+template <class Barrier>
+class BasicHostWarp {
  public:
   static constexpr int held = kernels::cuda::warp_lanes;
 
-  HostWarp(int warp, int warps, std::size_t blocks, void* shared, std::barrier<>& barrier,
-           Copies copies = Copies::late)
+  BasicHostWarp(int warp, int warps, std::size_t blocks, void* shared, Barrier& barrier,
+                Copies copies = Copies::late)
       : warp_(warp), warps_(warps), blocks_(blocks), shared_(shared), barrier_(barrier), copies_(copies) {}
 
   [[nodiscard]] int warp() const { return warp_; }
@@ -130,12 +132,14 @@ class HostWarp {
   int warp_, warps_;
   std::size_t block_ = 0, blocks_;
   void* shared_;
-  std::barrier<>& barrier_;
+  Barrier& barrier_;
   Copies copies_;
   bool aligned_ = true;
   std::vector<Copy> open_;
   std::deque<std::vector<Copy>> groups_;
 };
+
+using HostWarp = BasicHostWarp<std::barrier<>>;
 
 /// Starts kernels on the host; blocks run one after another.
 struct HostLauncher {

@@ -24,7 +24,7 @@ struct AttentionKeyGradientKernel {
   AttentionArguments a;
   AttentionSaved saved;
   const KeyItem* items = nullptr;
-  MatrixView<float> dk, dv;  ///< [cache rows x kv_heads * dim]
+  MatrixView<float> dk, dv;  ///< [rows of gradients x kv_heads * dim]
 
   /// A tile of queries among those that the block meets.
   struct Cursor {
@@ -76,8 +76,10 @@ struct AttentionKeyGradientKernel {
       warp.sync();
       now = after;
     }
-    add(warp, dk, first_row, rows, kv_head, a.scale, dk_sums);
-    add(warp, dv, first_row, rows, kv_head, 1.0F, dv_sums);
+    const auto row =
+        static_cast<std::size_t>(static_cast<std::int64_t>(first_row) + a.slices[item.slice].gradient_shift);
+    add(warp, dk, row, rows, kv_head, a.scale, dk_sums);
+    add(warp, dv, row, rows, kv_head, 1.0F, dv_sums);
   }
 
  private:

@@ -116,8 +116,8 @@ void attention_backward_by(Launch&& launch, const HeadShape& shape, const Attent
     detail::require_packs(in_packs(m), "attention's output, or a gradient,");
   }
   for (const auto& m : {dk, dv}) {
-    require(m.rows == in.k.rows && m.cols == in.k.cols, "the gradient of keys or values is ", m.rows, " x ",
-            m.cols, "; expected ", in.k.rows, " x ", in.k.cols);
+    require(m.rows == dk.rows && m.cols == in.k.cols, "the gradient of keys or values is ", m.rows, " x ",
+            m.cols, "; expected ", dk.rows, " x ", in.k.cols);
   }
   detail::require_per_head(shape, in.q.rows, lse, "the log-sum-exps");
   detail::require_per_head(shape, in.q.rows, delta, "the deltas");

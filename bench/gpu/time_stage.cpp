@@ -1,0 +1,122 @@
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <map>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "bench/gpu/gpu.hpp"
+#include "bench/lengths.hpp"
+#include "kernels/cuda/cuda_stage.hpp"
+#include "slimpack/cost/flops.hpp"
+#include "slimpack/model/presets.hpp"
+#include "slimpack/plan/timeline.hpp"
+#include "slimpack/planners/megatron.hpp"
+#include "slimpack/planners/slimpack.hpp"
+
+namespace slimpack::bench {
+
+namespace {
+
+using kernels::TaskRecord;
+using kernels::cuda::Bf16, kernels::cuda::CudaStage;
+
+constexpr std::int32_t stages = 4;
+constexpr std::size_t measured = 1;  ///< a stage in the middle: layers alone
+constexpr Tokens context = 32768;
+
+Job job_of(const Transformer& model) { return {model, device_preset("h100"), {.dp = 1, .pp = stages}}; }
+
+/// Runs a stage's tasks in the plan's order, with the same rows for each that would come from another stage.
+std::vector<TaskRecord> run_tasks(CudaStage& stage, const StageProgram& program,
+                                  const Ragged<std::int32_t>& ids) {
+  stage.begin_step(program, ids);
+  Tokens most = 0;
+  for (const StageTask& task : program.tasks()) most = std::max(most, task.owned_tokens);
+  const std::size_t hidden = stage.part().hidden();
+  const auto rows = stage.port().buffer(static_cast<std::size_t>(most) * hidden);
+  std::mt19937 random(1);
+  std::normal_distribution<float> normal;
+  for (std::size_t i = 0; i < rows.size(); ++i)
+    rows.data()[i] = i < 65536 ? kernels::cuda::to_bf16(normal(random)) : rows.data()[i - 65536];
+  std::vector<TaskRecord> records;
+  for (const StageTask& task : program.tasks()) {
+    const kernels::MatrixView<const Bf16> in(rows.data(), static_cast<std::size_t>(task.owned_tokens),
+                                             hidden);
+    static_cast<void>(task.pass == Pass::forward ? stage.forward(task, in) : stage.backward(task, in));
+    stage.release(task);
+    records.push_back({.pass = task.pass, .pack = task.pack});
+  }
+  static_cast<void>(stage.loss());
+  stage.read_times(records);
+  return records;
+}
+
+double quantile(std::vector<double> values, double q) {
+  std::sort(values.begin(), values.end());
+  return values[static_cast<std::size_t>(q * static_cast<double>(values.size() - 1))];
+}
+
+void report(const char* name, const Plan& plan, const StageProgram& program,
+            const std::vector<TaskRecord>& records, double peak_flops) {
+  std::map<Pass, std::vector<double>> seconds;
+  double flops = 0.0, busy = 0.0;
+  for (std::size_t i = 0; i < records.size(); ++i) {
+    const StageTask& task = program.tasks()[i];
+    const Flops work = pack_flops(plan.model, task.slices, task.pass);
+    flops += static_cast<double>(program.layers()) * (work.linear + work.attention);
+    busy += records[i].seconds;
+    seconds[task.pass].push_back(records[i].seconds);
+  }
+  const double whole = records.back().start + records.back().seconds - records.front().start;
+  for (const auto& [pass, times] : seconds) {
+    std::printf("| %s, %s | %zu | %.2f | %.2f | %.2f | %.2f |\n", name,
+                pass == Pass::forward ? "forward" : "backward", times.size(), 1e3 * quantile(times, 0.0),
+                1e3 * quantile(times, 0.5), 1e3 * quantile(times, 0.9), 1e3 * quantile(times, 1.0));
+  }
+  std::printf(
+      "| %s, model-FLOPs utilisation | | %.3f of cuBLASLt's rate while tasks run, %.3f of it in all | | | "
+      "|\n",
+      name, flops / busy / peak_flops, flops / whole / peak_flops);
+}
+
+void time_plan_of(const char* name, const Plan& plan, const CudaStage::Memory& memory, double peak_flops) {
+  const kernels::StagePart part = kernels::stage_part(plan.model, plan, 0, measured);
+  const StageProgram program(plan, 0, measured);
+  CudaStage stage(part);
+  stage.initialise();
+  stage.set_replicas({});
+  Ragged<std::int32_t> ids;
+  for (const Tokens length : plan.tokens) {
+    for (Tokens t = 0; t < length; ++t) ids.add(static_cast<std::int32_t>(t % plan.model.vocab));
+    ids.close();
+  }
+  static_cast<void>(run_tasks(stage, program, ids));  // cuBLASLt chooses, host memory is taken
+  report(name, plan, program, run_tasks(stage, program, ids), peak_flops);
+  const double simulated = memory_over_time(plan, time_plan(plan), memory).peak_bytes[0][measured];
+  std::printf("| %s, memory in GB | | %.3f | simulated %.3f | %+.2f %% | |\n", name,
+              stage.memory().peak() * 1e-9, simulated * 1e-9, 100 * (stage.memory().peak() / simulated - 1));
+}
+
+}  // namespace
+
+void time_stage(double peak_flops) {
+  const Transformer model = transformer_preset("llama-13b");
+  const Job job = job_of(model);
+  const auto layers = split_layers(model.layers, stages);
+  const CudaStage::Memory memory(model, layers, sizeof(float), {.limit_bytes = job.device.memory_bytes});
+  const auto lengths = ::bench::lengths(64, context, "SLIMPACK_LENGTHS", "examples/data/github.train.txt");
+  std::printf("\n%s, stage %zu of %d (%d layers), %zu samples of up to %lld tokens, ms:\n\n",
+              model.name.c_str(), measured, stages, layers[measured], lengths.size(),
+              static_cast<long long>(context));
+  std::printf("| tasks | number | least | median | 90 %% | most |\n| --- | --- | --- | --- | --- | --- |\n");
+  time_plan_of("whole samples",
+               plan_megatron(lengths, job, CalibratedCost(job), memory, {.context = context}), memory,
+               peak_flops);
+  time_plan_of("slices",
+               plan_slimpack(lengths, job, CalibratedCost(job), memory, {.tile = 128, .merge = false}),
+               memory, peak_flops);
+}
+
+}  // namespace slimpack::bench

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <cstddef>
+#include <utility>
+#include <variant>
+
+#include "kernels/cuda/cuda_device.hpp"
+#include "kernels/cuda/device_memory_model.hpp"
+#include "kernels/model/memory.hpp"
+
+namespace slimpack::command {
+
+/// What stages on GPUs hold. Known without a CUDA toolkit, too.
+using CudaMemory = kernels::BackEndMemory<kernels::cuda::DeviceSizes<kernels::cuda::CudaDevice>>;
+
+/// Memory of ranks of the CPU's or the GPU's back end. A MemoryModel that knows what members of merged packs exchange.
+class RankMemory {
+ public:
+  RankMemory(kernels::CpuMemory memory) : memory_(std::move(memory)) {}
+  RankMemory(CudaMemory memory) : memory_(std::move(memory)) {}
+
+  [[nodiscard]] double capacity_bytes() const {
+    return std::visit([](const auto& m) { return m.capacity_bytes(); }, memory_);
+  }
+  [[nodiscard]] double static_bytes(std::size_t stage) const {
+    return std::visit([&](const auto& m) { return m.static_bytes(stage); }, memory_);
+  }
+  [[nodiscard]] double activation_bytes(std::size_t stage, int recompute_layers) const {
+    return std::visit([&](const auto& m) { return m.activation_bytes(stage, recompute_layers); }, memory_);
+  }
+  [[nodiscard]] double kv_gradient_bytes(std::size_t stage) const {
+    return std::visit([&](const auto& m) { return m.kv_gradient_bytes(stage); }, memory_);
+  }
+  [[nodiscard]] double workspace_bytes(std::size_t stage, Pass pass, Tokens tokens, int recompute) const {
+    return std::visit([&](const auto& m) { return m.workspace_bytes(stage, pass, tokens, recompute); },
+                      memory_);
+  }
+  [[nodiscard]] double exchange_bytes(std::size_t stage, Pass pass, Tokens tokens,
+                                      std::size_t members) const {
+    return std::visit([&](const auto& m) { return m.exchange_bytes(stage, pass, tokens, members); }, memory_);
+  }
+
+ private:
+  std::variant<kernels::CpuMemory, CudaMemory> memory_;
+};
+
+}  // namespace slimpack::command

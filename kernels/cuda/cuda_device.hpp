@@ -1,0 +1,66 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <string_view>
+
+#include "kernels/cuda/device/block.hpp"
+#include "kernels/cuda/gemm.hpp"
+#include "kernels/cuda/runtime.hpp"
+#include "kernels/cuda/stage_device.hpp"
+
+namespace slimpack::kernels::cuda {
+
+/// The calling thread's current GPU (`use_device` chooses it; the first one otherwise), as `StageDevice` says. One thread.
+class CudaDevice {
+ public:
+  using Memory = DeviceMemory;
+  using HostMemory = cuda::HostMemory;
+  using Event = cuda::Event;
+
+  static constexpr std::size_t product_workspace = std::size_t{32} << 20U;
+
+  /// @throws InvalidInput as `use_device`.
+  CudaDevice();
+
+  void set_product_workspace(std::span<std::byte> memory) { gemm_.emplace(memory); }
+  [[nodiscard]] static Memory memory(std::size_t bytes, std::string_view what);
+  [[nodiscard]] static HostMemory host_memory(std::size_t bytes) { return HostMemory(bytes); }
+
+  /// Defined where the GPU's compiler sees the kernel.
+  template <class Kernel>
+  void launch(const Kernel& kernel, const Grid& grid) const;
+
+  template <class Out>
+  void multiply(Product product, const MatrixView<const Bf16>& a, const MatrixView<const Bf16>& b,
+                const MatrixView<Out>& c, Update update) {
+    gemm_->run(product, a, b, c, update, stream(Queue::compute));
+  }
+
+  void copy(Queue queue, void* to, const void* from, std::size_t bytes) const {
+    copy_bytes(to, from, bytes, stream(queue));
+  }
+  void fill(Queue queue, std::span<std::byte> bytes, unsigned char value) const {
+    fill_bytes(bytes, value, stream(queue));
+  }
+  void record(const Event& event, Queue queue) const { event.record(stream(queue)); }
+  void wait(Queue queue, const Event& event) const { event.make_wait(stream(queue)); }
+  [[nodiscard]] static bool reached(const Event& event) { return event.reached(); }
+  static void wait(const Event& event) { event.wait(); }
+  void wait_all() const {
+    for (const OwnedStream& stream : *streams_) stream.wait();
+  }
+  [[nodiscard]] static double seconds(const Event& from, const Event& to) { return to.seconds_since(from); }
+
+ private:
+  [[nodiscard]] Stream stream(Queue queue) const {
+    return (*streams_)[static_cast<std::size_t>(queue)].get();
+  }
+
+  std::optional<std::array<OwnedStream, 3>> streams_;  ///< once there is a GPU
+  std::optional<Gemm> gemm_;
+};
+
+}  // namespace slimpack::kernels::cuda

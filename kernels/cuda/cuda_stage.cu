@@ -1,0 +1,16 @@
+#include "kernels/cuda/cuda_stage.hpp"
+
+#include "kernels/cuda/device_warp_private.hpp"
+#include "kernels/cuda/stage_state.hpp"
+#include "kernels/cuda/stage_tasks.hpp"
+
+namespace slimpack::kernels::cuda {
+
+template <class Kernel>
+void CudaDevice::launch(const Kernel& kernel, const Grid& grid) const {
+  DeviceLauncher{stream(Queue::compute)}(kernel, grid);
+}
+
+template class DeviceStage<CudaDevice>;
+
+}  // namespace slimpack::kernels::cuda

@@ -1,0 +1,61 @@
+#pragma once
+
+#include <cstddef>
+
+#include "kernels/cuda/arena_plan.hpp"
+#include "kernels/cuda/stage_workspace.hpp"
+#include "kernels/cuda/task_data.hpp"
+#include "kernels/model/memory.hpp"
+
+namespace slimpack::kernels::cuda {
+
+/// Bytes of a stage on a GPU, for `BackEndMemory`. Exact but for what the arena can't fill, samples whose rows are reserved before
+/// their tokens come, and factors that wait for weight tasks.
+/// @tparam D the device; `D::product_workspace` is what its matrix products take.
+template <class D>
+class DeviceSizes {
+ public:
+  /// @param weight_bytes 4: weights, gradients and moments are floats.
+  DeviceSizes(double weight_bytes, const StageOptions& options, double moments)
+      : options_(options), bytes_(weight_bytes), moments_(moments) {}
+
+  [[nodiscard]] double limit() const { return options_.limit_bytes; }
+
+  /// Weights, gradients and moments, and the weights that products read.
+  [[nodiscard]] double held(const StagePart& part) const {
+    return (bytes_ * (2.0 + moments_) + sizeof(Bf16)) * weight_count(part) +
+           static_cast<double>(D::product_workspace);
+  }
+  [[nodiscard]] double kept(const StagePart& part, std::size_t recompute_layers) const {
+    return sizeof(Bf16) * static_cast<double>(kept_layout(part).size(recompute_layers));
+  }
+  [[nodiscard]] double keys_values(const StagePart& part) const {
+    return sizeof(Bf16) * static_cast<double>(part.layer_count() * 2 * part.heads().kv_width());
+  }
+  [[nodiscard]] double kv_gradients(const StagePart& part) const { return 2.0 * keys_values(part); }
+
+  /// With the rows that come and go of two tasks, and what the host tells of their tokens.
+  [[nodiscard]] double workspace(const StagePart& part, Pass pass, std::size_t tokens) const {
+    if (pass == Pass::weight) return 0.0;
+    const double rows = 2.0 * sizeof(Bf16) * static_cast<double>(part.hidden());
+    const double data = 2.0 * token_data_bytes(part);
+    return static_cast<double>(stage_workspace_bytes(part, options_.head_chunk_tokens, pass, tokens)) +
+           static_cast<double>(tokens) * (rows + data);
+  }
+
+  /// Merged packs are refused.
+  [[nodiscard]] double exchange(const StagePart&, Pass, Tokens, std::size_t) const { return 0.0; }
+
+ private:
+  /// Of a token: some numbers, and the pages of its activations.
+  [[nodiscard]] static double token_data_bytes(const StagePart& part) {
+    return task_words * sizeof(std::int32_t) + sizeof(std::int32_t) *
+                                                   static_cast<double>(kept_layout(part).size(0)) /
+                                                   static_cast<double>(unit_numbers(part));
+  }
+
+  StageOptions options_;
+  double bytes_, moments_;
+};
+
+}  // namespace slimpack::kernels::cuda

@@ -1,0 +1,195 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "kernels/cuda/arena_plan.hpp"
+#include "kernels/cuda/device_memory_model.hpp"
+#include "kernels/cuda/row_slots.hpp"
+#include "kernels/cuda/stage_device.hpp"
+#include "kernels/cuda/stage_workspace.hpp"
+#include "kernels/cuda/staging.hpp"
+#include "kernels/cuda/task_clock.hpp"
+#include "kernels/cuda/task_data.hpp"
+#include "kernels/math/adamw.hpp"
+#include "kernels/model/pack_attention.hpp"
+#include "kernels/model/replicas.hpp"
+#include "kernels/model/stage_options.hpp"
+#include "kernels/model/stage_step.hpp"
+#include "kernels/model/weights.hpp"
+#include "kernels/task_record.hpp"
+#include "slimpack/exec/budget.hpp"
+
+namespace slimpack::kernels::cuda {
+
+/// A stage of a Llama-style transformer on a GPU: a back end as `CpuStage` is, with the same calls, the same stores by sample and
+/// token, and the same model. Activations, keys and values are bf16; master weights, gradients and the optimiser's moments are
+/// floats; products read a bf16 copy of the weights.
+///
+/// Calls put work into the device's queues and return; during a step the host waits for nothing. The loss stays on the device
+/// until `loss()`. What the stage keeps during a step lies in one arena, taken before the step's first task as large as
+/// `ArenaPlan` says, and again only for a later step that needs more. Weights are taken when the stage is made, moments with
+/// `set_replicas`. `memory()` counts all three.
+///
+/// Not supported: merged packs (`begin_step` throws InvalidInput), heads of other sizes than 64 and 128, widths that are no
+/// multiples of 8.
+/// @tparam D what it runs on.
+template <StageDevice D>
+class DeviceStage {
+ public:
+  using Number = Bf16;
+  using Weight = float;
+  using Memory = BackEndMemory<DeviceSizes<D>>;
+  using Port = RowSlots<D>;
+
+  /// Weights are no numbers until initialised. @throws InvalidInput if the part or an option is impossible, there is no device,
+  /// or weights and gradients alone exceed the limit or the device's memory.
+  explicit DeviceStage(const StagePart& part, const StageOptions& options = {});
+  DeviceStage(DeviceStage&&) = delete;
+  DeviceStage& operator=(DeviceStage&&) = delete;
+  /// Waits for the device.
+  ~DeviceStage();
+
+  [[nodiscard]] const StagePart& part() const { return part_; }
+  [[nodiscard]] const HighWater& memory() const { return memory_; }
+  [[nodiscard]] Port& port() { return slots_; }
+  [[nodiscard]] const WeightLayout& weight_layout() const { return layout_; }
+
+  /// As CpuStage's, of the same bits rounded to float. Waits for the device.
+  void initialise(const InitOptions& options = {});
+
+  /// Copies weights, or a step's gradients (this replica's, until `update`), to the host, or weights from it. All of
+  /// `weight_layout().size()`. They wait for the device. @throws InvalidInput for another size.
+  void read_weights(std::span<float> out);
+  void read_gradients(std::span<float> out);
+  void write_weights(std::span<const float> weights);
+
+  /// As CpuStage's. @throws InvalidInput also if the device has not the memory.
+  void set_replicas(Replicas<float> replicas);
+
+  // Merged packs, which need these, are refused.
+  void set_ring_shift(const RingShift<Bf16>&) {}
+  void set_all_to_all(const AllToAll<Bf16>&) {}
+
+  /// As CpuStage's; finds the step's places in the arena, and takes a larger one if it has to. Waits for the device.
+  /// @throws InvalidInput also if a pack is merged, or the arena would exceed the limit or the device's memory.
+  void begin_step(const StageProgram& program, const Ragged<std::int32_t>& ids);
+
+  /// As CpuStage's. @param in in host memory of `port().buffer`, of rows one behind another.
+  MatrixView<const Bf16> forward(const StageTask& task, const MatrixView<const Bf16>& in);
+  MatrixView<const Bf16> backward(const StageTask& task, const MatrixView<const Bf16>& dout);
+  void weight(const StageTask& task);
+  /// Nothing is left to do: the arena's plan knows what goes when.
+  void release(const StageTask& task) { step_.require_begun(task); }
+
+  /// As CpuStage's; waits for the device. @throws InvalidInput if it is no number.
+  [[nodiscard]] double loss();
+
+  /// As CpuStage's; waits for the device.
+  void update(std::int64_t step, const AdamWOptions& options);
+
+  /// Sets the times of the step's tasks by the device's clock, once `loss()` was asked for.
+  void read_times(std::span<TaskRecord> tasks) { clock_.read(tasks); }
+
+ private:
+  /// Factors of a matrix's gradient, a^T b.
+  struct Pending {
+    MatrixView<const Bf16> a, b;
+    MatrixView<float> gradient;
+  };
+
+  void take_arena();
+  void begin_task(const StageTask& task, const MatrixView<const Bf16>& rows);
+  void end_task();
+  [[nodiscard]] TaskTables tell(const StageTask& task, std::byte* device);
+  void tell_rows(const StageTask& task, TaskTables& tables);
+  void tell_pieces(const StageTask& task, TaskTables& tables);
+  void tell_attention(const StageTask& task, TaskTables& tables);
+  void tell_tokens(const StageTask& task, TaskTables& tables);
+
+  void head_forward();
+  void head_backward();
+  /// Calls f(normed rows, their logits, labels, states, first row) for chunks of the task's normed rows.
+  template <class F>
+  void for_each_chunk(F&& f);
+  void attend(std::size_t layer, const MatrixView<const Bf16>& q);
+  void activate(std::size_t layer, const MatrixView<const Bf16>& middle);
+  void layer_forward(std::size_t layer);
+  void load_or_recompute(std::size_t layer, const StageTask& task);
+  void mlp_backward(std::size_t layer, const StageTask& task);
+  void attention_backward(std::size_t layer, const StageTask& task);
+  void clear_gradients(const StageTask& task);
+  void norm(const MatrixView<const Bf16>& x, std::span<const Bf16> weight);
+  void norm_backward(const MatrixView<const Bf16>& x, std::span<const Bf16> weight, std::span<float> dweight);
+  void weight_gradient(const StageTask& task, const MatrixView<const Bf16>& a,
+                       const MatrixView<const Bf16>& b, const MatrixView<float>& gradient);
+  [[nodiscard]] MatrixView<const Bf16> set_aside(const MatrixView<const Bf16>& rows);
+  /// Saves or loads a field of the task's tokens.
+  template <class T>
+  void keep(Kept field, std::size_t layer, const MatrixView<T>& rows);
+  [[nodiscard]] KeptField kept_field(Kept field, std::size_t layer) const;
+  [[nodiscard]] KeptPages kept_pages() const;
+
+  [[nodiscard]] std::size_t unit() const { return unit_numbers(part_); }
+  [[nodiscard]] LayerWeights<const Bf16> weights(std::size_t layer) const {
+    return layout_.layer(static_cast<const Bf16*>(copies_.data()), layer);
+  }
+  [[nodiscard]] LayerWeights<float> gradients(std::size_t layer) const {
+    return layout_.layer(gradients_.data(), layer);
+  }
+  [[nodiscard]] EndWeights<const Bf16> ends() const {
+    return layout_.ends(static_cast<const Bf16*>(copies_.data()));
+  }
+  /// Rows of the arena's units: keys (0) or values (1) of a layer, both (0, both), or their gradients.
+  template <class T>
+  [[nodiscard]] MatrixView<T> key_rows(std::size_t layer, std::size_t which, std::size_t count) const;
+  [[nodiscard]] AttentionInput attention_input(std::size_t layer, const MatrixView<const Bf16>& q) const;
+
+  void copy_now(void* to, const void* from, std::size_t bytes);
+  void round_weights();
+  void exchange_gradients();
+  void gather_weights();
+  /// Calls f(chunk of the host's memory, first number of each replica's part, numbers of each) until all parts were met.
+  template <class F>
+  void for_each_share(F&& f);
+  template <class T>
+  void move_shares(std::span<float> host, std::span<T> device, std::size_t first, std::size_t size,
+                   bool to_host, bool own_only);
+  [[nodiscard]] auto launch() {
+    return [this](const auto& kernel, const Grid& grid) { device_.launch(kernel, grid); };
+  }
+  [[nodiscard]] std::string name() const;
+
+  StagePart part_;
+  StageOptions options_;
+  HighWater memory_;
+  WeightLayout layout_;
+  D device_;
+  typename D::Memory held_, moments_, arena_;
+  std::span<float> weights_, gradients_, first_, second_;
+  std::span<Bf16> copies_;
+  std::span<double> loss_;
+  Replicas<float> replicas_;
+  ArenaPlan plan_;
+  RowSlots<D> slots_;
+  Staging<D> staging_;
+  TaskClock<D> clock_;
+  StageStep step_;
+  double arena_bytes_ = 0.0;  ///< counted
+  Bf16* units_ = nullptr;
+  std::byte* workspace_ = nullptr;
+  std::unordered_map<PackId, std::vector<Pending>> pending_;
+
+  // Of the task that is given to the device. Rows are its tokens.
+  TaskTables tables_;
+  TaskData data_;
+  std::vector<std::int32_t> words_;
+  StageWorkspace work_;
+  MatrixView<Bf16> rows_;      ///< x forward, dx backward
+  Bf16* set_aside_ = nullptr;  ///< where the next factors go
+};
+
+}  // namespace slimpack::kernels::cuda

@@ -1,0 +1,54 @@
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "kernels/cuda/device/block.hpp"
+#include "kernels/cuda/gemm_layout.hpp"
+#include "kernels/cuda/portable.hpp"
+#include "kernels/math/gemm.hpp"
+#include "kernels/math/matrix.hpp"
+
+namespace slimpack::kernels::cuda {
+
+/// Work of a stage that goes on in order, each beside the others: tasks, what arrives from the host, what leaves to it.
+enum class Queue : std::uint8_t { compute, arrive, leave };
+
+/// What a `DeviceStage` runs on. `CudaDevice` is a GPU; tests have one that does the same on the host, at any time that an
+/// order of the queues allows.
+///
+/// - `product_workspace`: bytes that matrix products need; `set_product_workspace` gives them.
+/// - `memory(bytes, what)`: the device's memory, aligned to `arena_alignment`; `bytes()` says where. Throws InvalidInput saying
+///   how much is missing, and to whom. `host_memory(bytes)`: the host's, which copies run from and to beside all else.
+/// - `launch(kernel, grid)`, `multiply(...)` (as `Gemm::run`): into the queue `compute`.
+/// - `copy(queue, to, from, bytes)`, `fill(queue, bytes, value)`.
+/// - `record(event, queue)`: the event becomes the point behind all that the queue has been given. `wait(queue, event)`: what
+///   it is given from now on waits for the point that the event is now; for none, if it was never recorded.
+/// - `reached(event)`, `wait(event)`, `wait_all()`: of the host. `seconds(from, to)` between two points that were reached.
+template <class D>
+concept StageDevice = std::default_initializable<D> && std::default_initializable<typename D::Memory> &&
+    std::default_initializable<typename D::HostMemory> && std::default_initializable<typename D::Event> &&
+    requires(D& d, std::size_t bytes, std::string_view what, std::span<std::byte> memory, void* to,
+             const void* from, Queue queue, typename D::Event& event, Product product,
+             const MatrixView<const Bf16>& a, const MatrixView<Bf16>& c, const MatrixView<float>& sum,
+             Update update, unsigned char value) {
+  { D::product_workspace } -> std::convertible_to<std::size_t>;
+  d.set_product_workspace(memory);
+  { d.memory(bytes, what) } -> std::same_as<typename D::Memory>;
+  { d.host_memory(bytes) } -> std::same_as<typename D::HostMemory>;
+  d.multiply(product, a, a, c, update);
+  d.multiply(product, a, a, sum, update);
+  d.copy(queue, to, from, bytes);
+  d.fill(queue, memory, value);
+  d.record(event, queue);
+  d.wait(queue, event);
+  { d.reached(event) } -> std::same_as<bool>;
+  d.wait(event);
+  d.wait_all();
+  { d.seconds(event, event) } -> std::same_as<double>;
+};
+
+}  // namespace slimpack::kernels::cuda

@@ -1,0 +1,329 @@
+#pragma once
+
+// What a `DeviceStage` holds, tells the device, and does behind a step: included where one is instantiated.
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <utility>
+
+#include "kernels/cuda/arena.hpp"
+#include "kernels/cuda/arena_plan_walk.hpp"
+#include "kernels/cuda/device/adamw.hpp"
+#include "kernels/cuda/device/kept_rows.hpp"
+#include "kernels/cuda/stage.hpp"
+#include "kernels/cuda/token_order.hpp"
+
+namespace slimpack::kernels::cuda {
+
+/// @throws InvalidInput naming the model's size that the kernels don't know.
+inline const StagePart& supported(const StagePart& part, const StageOptions& options) {
+  require_stage(part, options);
+  const Transformer& m = part.model;
+  require(m.head_dim == 64 || m.head_dim == 128, "head_dim is ", m.head_dim,
+          "; expected 64 or 128, which the GPU's attention knows");
+  require(m.hidden % 8 == 0 && m.ffn % 8 == 0, "hidden is ", m.hidden, " and ffn ", m.ffn,
+          "; expected multiples of 8 on a GPU");
+  return part;
+}
+
+template <StageDevice D>
+DeviceStage<D>::DeviceStage(const StagePart& part, const StageOptions& options)
+    : part_(supported(part, options)),
+      options_(options),
+      memory_(options.limit_bytes),
+      layout_(part),
+      plan_(part, options),
+      slots_(device_),
+      staging_(device_),
+      clock_(device_) {
+  const std::size_t n = layout_.size();
+  const std::size_t bytes = 2 * arena_bytes<float>(n) + arena_bytes<Bf16>(n) + arena_bytes<double>(1) +
+                            arena_bytes<std::byte>(D::product_workspace);
+  memory_.take(static_cast<double>(bytes), " by weights and gradients of ", name());
+  held_ = device_.memory(bytes, name());
+  Arena arena(held_.bytes(), name());
+  weights_ = arena.take<float>(n);
+  gradients_ = arena.take<float>(n);
+  copies_ = arena.take<Bf16>(n);
+  loss_ = arena.take<double>(1);
+  device_.set_product_workspace(arena.take<std::byte>(D::product_workspace));
+}
+
+template <StageDevice D>
+DeviceStage<D>::~DeviceStage() {
+  try {
+    device_.wait_all();  // or memory would go that is still worked on
+  } catch (...) {        // a destructor has nobody to tell
+  }
+}
+
+template <StageDevice D>
+std::string DeviceStage<D>::name() const {
+  return concat("the stage of layers ", part_.first_layer, " to ", part_.first_layer + part_.layers);
+}
+
+template <StageDevice D>
+void DeviceStage<D>::copy_now(void* to, const void* from, std::size_t bytes) {
+  device_.copy(Queue::compute, to, from, bytes);
+  device_.wait_all();
+}
+
+template <StageDevice D>
+void DeviceStage<D>::round_weights() {
+  round_by(launch(), std::span<const float>(weights_), copies_);
+  device_.wait_all();
+}
+
+template <StageDevice D>
+void DeviceStage<D>::initialise(const InitOptions& options) {
+  constexpr std::size_t most = std::size_t{1} << 22U;
+  const auto host = device_.host_memory(std::min(most, layout_.size()) * sizeof(float));
+  const std::span<float> numbers(reinterpret_cast<float*>(host.bytes().data()),
+                                 host.bytes().size() / sizeof(float));
+  for (const WeightTensor& tensor : layout_.tensors()) {
+    for (std::size_t first = 0; first < tensor.size(); first += numbers.size()) {
+      const auto part = numbers.first(std::min(numbers.size(), tensor.size() - first));
+      layout_.initial(options, tensor, first, part);
+      copy_now(weights_.data() + tensor.offset + first, part.data(), part.size_bytes());
+    }
+  }
+  round_weights();
+}
+
+template <StageDevice D>
+void DeviceStage<D>::read_weights(std::span<float> out) {
+  require(out.size() == weights_.size(), "there is room for ", out.size(), " weights; expected ",
+          weights_.size());
+  copy_now(out.data(), weights_.data(), out.size_bytes());
+}
+
+template <StageDevice D>
+void DeviceStage<D>::read_gradients(std::span<float> out) {
+  require(out.size() == gradients_.size(), "there is room for ", out.size(), " gradients; expected ",
+          gradients_.size());
+  copy_now(out.data(), gradients_.data(), out.size_bytes());
+}
+
+template <StageDevice D>
+void DeviceStage<D>::write_weights(std::span<const float> weights) {
+  require(weights.size() == weights_.size(), "there are ", weights.size(), " weights; expected ",
+          weights_.size());
+  copy_now(weights_.data(), weights.data(), weights.size_bytes());
+  round_weights();
+}
+
+template <StageDevice D>
+void DeviceStage<D>::set_replicas(Replicas<float> replicas) {
+  const std::size_t own = replicas.own_part(layout_.size()).size();
+  const std::size_t bytes = 2 * arena_bytes<float>(own);
+  memory_.take(static_cast<double>(bytes), " with the optimiser's moments of ", name());
+  moments_ = device_.memory(bytes, name());
+  device_.fill(Queue::compute, moments_.bytes(), 0);
+  Arena arena(moments_.bytes(), name());
+  first_ = arena.take<float>(own);
+  second_ = arena.take<float>(own);
+  replicas_ = std::move(replicas);
+}
+
+template <StageDevice D>
+void DeviceStage<D>::begin_step(const StageProgram& program, const Ragged<std::int32_t>& ids) {
+  for (const StageTask& task : program.tasks()) {
+    require(!task.merged(), to_string(task), " is merged of ", task.members.size(),
+            " pipelines; expected packs of one pipeline each, until GPUs run others");
+  }
+  step_.begin(part_, program, ids);
+  device_.wait_all();
+  plan_.begin_step(program);
+  pending_.clear();
+  take_arena();
+  staging_.begin_step();
+  device_.fill(Queue::compute, std::as_writable_bytes(gradients_), 0);
+  device_.fill(Queue::compute, std::as_writable_bytes(loss_), 0);
+  clock_.begin_step();
+}
+
+/// The arena: units, two tasks' rows and what they are told, the workspace.
+template <StageDevice D>
+void DeviceStage<D>::take_arena() {
+  const std::size_t units = plan_.units() * unit(), rows = plan_.most_tokens() * part_.hidden();
+  const std::size_t bytes = arena_bytes<Bf16>(units) +
+                            2 * (arena_bytes<Bf16>(rows) + arena_bytes<std::byte>(plan_.data_bytes())) +
+                            arena_bytes<std::byte>(plan_.workspace_bytes());
+  if (arena_.bytes().size() < bytes) {
+    memory_.give_back(std::exchange(arena_bytes_, 0.0));
+    memory_.take(static_cast<double>(bytes), " with the step's arena of ", name());
+    arena_bytes_ = static_cast<double>(bytes);
+    arena_ = typename D::Memory{};  // or both would be there
+    arena_ = device_.memory(bytes, name());
+  }
+  Arena arena(arena_.bytes(), name());
+  units_ = arena.take<Bf16>(units).data();
+  for (const std::size_t slot : {0U, 1U}) {
+    Bf16* at = arena.take<Bf16>(rows).data();
+    slots_.set(slot, at, arena.take<std::byte>(plan_.data_bytes()).data());
+  }
+  workspace_ = arena.take<std::byte>(plan_.workspace_bytes()).data();
+}
+
+/// What the device has to know of a task, in `data_`. @param device where it will lie.
+template <StageDevice D>
+TaskTables DeviceStage<D>::tell(const StageTask& task, std::byte* device) {
+  data_.begin(device);
+  TaskTables tables;
+  tell_rows(task, tables);
+  tell_pieces(task, tables);
+  tell_attention(task, tables);
+  tell_tokens(task, tables);
+  return tables;
+}
+
+template <StageDevice D>
+void DeviceStage<D>::tell_rows(const StageTask& task, TaskTables& tables) {
+  words_.clear();
+  for (const Slice& slice : task.owned) {
+    for (Tokens t = slice.begin; t < slice.end; ++t) words_.push_back(static_cast<std::int32_t>(t));
+  }
+  tables.positions = data_.add(words_);
+  words_.clear();
+  for (const Slice& slice : task.owned) {
+    const auto& sample = plan_.rows(slice.sample);
+    const std::size_t first = task.pass == Pass::forward ? sample.keys : sample.gradients;
+    for (Tokens t = slice.begin; t < slice.end; ++t)
+      words_.push_back(static_cast<std::int32_t>(first + static_cast<std::size_t>(t)));
+  }
+  tables.rows = data_.add(words_);
+}
+
+template <StageDevice D>
+void DeviceStage<D>::tell_pieces(const StageTask& task, TaskTables& tables) {
+  std::vector<KeptPiece> pieces;
+  std::vector<std::int32_t> pages;
+  words_.clear();
+  plan_.fragments().for_each(task, [&](const auto& fragment, std::size_t row) {
+    words_.insert(words_.end(), static_cast<std::size_t>(fragment.tokens.size()),
+                  static_cast<std::int32_t>(pieces.size()));
+    pieces.push_back({static_cast<std::int32_t>(row), static_cast<std::int32_t>(fragment.tokens.size()),
+                      static_cast<std::int32_t>(fragment.recompute_layers),
+                      static_cast<std::int32_t>(pages.size())});
+    for (const UnitRun& run : fragment.memory) {
+      for (std::size_t i = 0; i < run.count; ++i) pages.push_back(static_cast<std::int32_t>(run.begin + i));
+    }
+  });
+  tables.piece_of = data_.add(words_);
+  tables.pieces = data_.add(pieces);
+  tables.pages = data_.add(pages);
+}
+
+template <StageDevice D>
+void DeviceStage<D>::tell_attention(const StageTask& task, TaskTables& tables) {
+  if (part_.layers == 0) return;
+  std::vector<AttentionSlice> slices;
+  std::int64_t row = 0;
+  for (const Slice& slice : task.owned) {
+    const auto& sample = plan_.rows(slice.sample);
+    slices.push_back({.query_begin = static_cast<std::int32_t>(row),
+                      .tokens = static_cast<std::int32_t>(slice.size()),
+                      .key_begin = static_cast<std::int32_t>(sample.keys),
+                      .prefix = static_cast<std::int32_t>(slice.begin),
+                      .gradient_shift = static_cast<std::int32_t>(sample.gradients) -
+                                        static_cast<std::int32_t>(sample.keys)});
+    row += slice.size();
+  }
+  const AttentionWork work =
+      attention_work(slices, static_cast<std::size_t>(task.owned_tokens), plan_.units());
+  tables.attention.slices = data_.add(work.slices);
+  tables.attention.queries = data_.add(work.queries);
+  if (task.pass == Pass::backward) tables.attention.keys = data_.add(work.keys);
+}
+
+template <StageDevice D>
+void DeviceStage<D>::tell_tokens(const StageTask& task, TaskTables& tables) {
+  words_.resize(static_cast<std::size_t>(task.owned_tokens));
+  if (part_.last) {
+    step_.for_each_label(task, [&](std::size_t row, std::int32_t label) { words_[row] = label; });
+    tables.labels = data_.add(words_);
+  }
+  if (!part_.first) return;
+  step_.for_each_id(task, [&](std::size_t row, std::int32_t id) { words_[row] = id; });
+  if (task.pass == Pass::forward) {
+    tables.ids = data_.add(words_);
+    return;
+  }
+  const TokenOrder order = token_order(words_, part_.model.vocab);
+  tables.ids = data_.add(order.ids);
+  tables.begins = data_.add(order.begins);
+  tables.tokens = data_.add(order.tokens);
+}
+
+template <StageDevice D>
+double DeviceStage<D>::loss() {
+  const auto host = device_.host_memory(sizeof(double));
+  copy_now(host.bytes().data(), loss_.data(), sizeof(double));
+  double sum = 0.0;
+  std::memcpy(&sum, host.bytes().data(), sizeof sum);
+  require(std::isfinite(sum), "the loss of ", name(), " is ", sum, "; expected a finite number");
+  return sum * step_.label_weight();
+}
+
+/// Parts differ by one number at most: in each chunk, all have as many places, the last of which may be none.
+template <StageDevice D>
+template <class F>
+void DeviceStage<D>::for_each_share(F&& f) {
+  constexpr std::size_t most = std::size_t{1} << 22U;
+  const std::size_t n = layout_.size(), largest = n / replicas_.size + 1;
+  const std::size_t share = std::min(largest, std::max<std::size_t>(1, most / replicas_.size));
+  const auto host = device_.host_memory(share * replicas_.size * sizeof(float));
+  for (std::size_t first = 0; first < largest; first += share) {
+    const std::size_t size = std::min(share, largest - first);
+    f(std::span(reinterpret_cast<float*>(host.bytes().data()), size * replicas_.size), first, size);
+  }
+}
+
+/// Copies `size` numbers of each replica's part, or of the own one alone, from number `first` of the part on.
+template <StageDevice D>
+template <class T>
+void DeviceStage<D>::move_shares(std::span<float> host, std::span<T> device, std::size_t first,
+                                 std::size_t size, bool to_host, bool own_only) {
+  for (std::size_t i = 0; i < replicas_.size; ++i) {
+    if (own_only && i != replicas_.position) continue;
+    const Part part = part_of(device.size(), replicas_.size, i);
+    if (first >= part.size()) continue;
+    const std::size_t bytes = std::min(size, part.size() - first) * sizeof(float);
+    float *at = host.data() + i * size, *there = device.data() + part.begin + first;
+    to_host ? device_.copy(Queue::compute, at, there, bytes) : device_.copy(Queue::compute, there, at, bytes);
+  }
+  device_.wait_all();
+}
+
+/// Through the host's memory, a chunk at a time.
+template <StageDevice D>
+void DeviceStage<D>::exchange_gradients() {
+  for_each_share([&](std::span<float> host, std::size_t first, std::size_t size) {
+    std::fill(host.begin(), host.end(), 0.0F);
+    move_shares(host, gradients_, first, size, true, false);
+    (replicas_.sharded ? replicas_.reduce_scatter : replicas_.all_reduce)(host);
+    move_shares(host, gradients_, first, size, false, replicas_.sharded);
+  });
+}
+
+template <StageDevice D>
+void DeviceStage<D>::gather_weights() {
+  for_each_share([&](std::span<float> host, std::size_t first, std::size_t size) {
+    std::fill(host.begin(), host.end(), 0.0F);
+    move_shares(host, weights_, first, size, true, true);
+    replicas_.all_gather(host);
+    move_shares(host, weights_, first, size, false, false);
+  });
+  round_weights();
+}
+
+template <StageDevice D>
+void DeviceStage<D>::update(std::int64_t step, const AdamWOptions& options) {
+  const Part own = replicas_.own_part(layout_.size());
+  if (replicas_.size > 1) exchange_gradients();
+  adamw_by(launch(), weights_.subspan(own.begin, own.size()), copies_.subspan(own.begin, own.size()),
+           std::span<const float>(gradients_.subspan(own.begin, own.size())), first_, second_, step, options);
+  if (replicas_.size > 1 && replicas_.sharded) gather_weights();
+}
+
+}  // namespace slimpack::kernels::cuda

@@ -1,0 +1,85 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <span>
+
+#include "kernels/cuda/arena.hpp"
+#include "kernels/cuda/device/cross_entropy.hpp"
+#include "kernels/cuda/device/rms_norm.hpp"
+#include "kernels/cuda/portable.hpp"
+#include "kernels/math/matrix.hpp"
+#include "kernels/model/weights.hpp"
+#include "slimpack/core/ids.hpp"
+
+namespace slimpack::kernels::cuda {
+
+/// What a task of a stage computes with on a GPU, beside weights, stores, and the rows that come and go (x forward, dx
+/// backward). Rows are the task's tokens; all layers use the same matrices, and all tasks the same memory.
+struct StageWorkspace {
+  // Both passes.
+  MatrixView<Bf16> normed;        ///< [hidden]
+  MatrixView<Bf16> attention;     ///< its output [heads * head_dim]
+  MatrixView<float> lse;          ///< [heads x tokens]
+  MatrixView<Bf16> gate_up, act;  ///< [2 ffn], [ffn]
+  MatrixView<Bf16> logits;        ///< of a chunk of tokens [vocab]; last stage only
+  std::span<LogitState> states;   ///< of a chunk's tokens; last stage only
+  std::span<float> rope;          ///< [tokens x head_dim]
+  // Forward.
+  MatrixView<Bf16> qkv;  ///< [(heads + 2 kv_heads) * head_dim]
+  // Backward.
+  MatrixView<Bf16> x, middle;  ///< the residual stream before a layer, and between attention and MLP [hidden]
+  MatrixView<Bf16> q;          ///< [heads * head_dim]
+  MatrixView<Bf16> dnormed, dqkv, dattention, dact;
+  MatrixView<float> delta;  ///< [heads x tokens]
+  std::span<float> norm;    ///< of the norm's gradient
+
+  /// Lays all out one behind another. @param chunk most tokens of which logits exist at a time. @param at where, beginning at a
+  /// multiple of `arena_alignment`; nullptr to learn the size. @returns bytes in all.
+  std::size_t lay_out(const StagePart& part, std::size_t chunk, Pass pass, std::size_t tokens, std::byte* at);
+};
+
+inline std::size_t StageWorkspace::lay_out(const StagePart& part, std::size_t chunk, Pass pass,
+                                           std::size_t tokens, std::byte* at) {
+  std::size_t bytes = 0;
+  const auto add = [&]<class T>(std::span<T>& numbers, std::size_t n) {
+    numbers = {at == nullptr ? nullptr : reinterpret_cast<T*>(at + bytes), at == nullptr ? 0 : n};
+    bytes += arena_bytes<T>(n);
+  };
+  const auto rows = [&]<class T>(MatrixView<T>& matrix, std::size_t count, std::size_t cols) {
+    std::span<T> numbers;
+    add(numbers, count * cols);
+    matrix = {numbers.data(), count, cols};
+  };
+  const HeadShape heads = part.heads();
+  const std::size_t hidden = part.hidden(), query = heads.query_width(), ffn = part.ffn();
+  rows(normed, tokens, hidden);
+  rows(attention, tokens, query);
+  rows(lse, heads.heads, tokens);
+  rows(gate_up, tokens, 2 * ffn);
+  rows(act, tokens, ffn);
+  add(rope, tokens * heads.head_dim);
+  if (part.last) {
+    rows(logits, std::min(tokens, chunk), part.vocab());
+    add(states, std::min(tokens, chunk));
+  }
+  if (pass == Pass::forward) {
+    rows(qkv, tokens, query + 2 * heads.kv_width());
+    return bytes;
+  }
+  for (auto* matrix : {&x, &middle, &dnormed}) rows(*matrix, tokens, hidden);
+  for (auto* matrix : {&q, &dattention}) rows(*matrix, tokens, query);
+  rows(dqkv, tokens, query + 2 * heads.kv_width());
+  rows(dact, tokens, ffn);
+  rows(delta, heads.heads, tokens);
+  add(norm, rms_norm_workspace(tokens, hidden));
+  return bytes;
+}
+
+/// Bytes of a workspace while a task of `tokens` tokens runs; a weight task needs none.
+[[nodiscard]] inline std::size_t stage_workspace_bytes(const StagePart& part, std::size_t chunk, Pass pass,
+                                                       std::size_t tokens) {
+  return pass == Pass::weight ? 0 : StageWorkspace{}.lay_out(part, chunk, pass, tokens, nullptr);
+}
+
+}  // namespace slimpack::kernels::cuda

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <span>
+
+#include "kernels/transport/part.hpp"
+
+namespace slimpack::kernels {
+
+/// What the replicas of a stage do together behind a step's tasks. All call the same operations in the same order, on as
+/// many numbers; these lie in the host's memory, and the operations return when they are done.
+/// @tparam W what weights and gradients consist of.
+template <class W>
+struct Replicas {
+  using Operation = std::function<void(std::span<W>)>;
+
+  std::size_t size = 1;
+  std::size_t position = 0;  ///< this one's among them
+  bool sharded = true;  ///< each keeps the moments of its share of the weights, and updates those (ZeRO-1)
+  Operation reduce_scatter;  ///< sums: each gets its `part_of(n, size, position)`, the rest is overwritten
+  Operation all_reduce;      ///< sums, of the same bits on all
+  Operation all_gather;      ///< each gives its part, and gets all
+
+  /// What this one updates of n weights.
+  [[nodiscard]] Part own_part(std::size_t n) const {
+    return sharded ? part_of(n, size, position) : Part{0, n};
+  }
+};
+
+}  // namespace slimpack::kernels

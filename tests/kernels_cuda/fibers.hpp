@@ -1,0 +1,122 @@
+#pragma once
+
+#include <ucontext.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "kernels/cuda/device/block.hpp"
+#include "tests/kernels_cuda/host_warp.hpp"
+
+// Runs kernels without a GPU in one thread: warps take turns at barriers. Many times as fast as warps that are threads, for
+// whole training steps; races between warps are for the others to find.
+namespace slimpack::testing {
+
+/// Functions that take turns.
+class Fibers {
+ public:
+  /// Runs body(0) … body(count - 1), each until it yields, round and round, until all have returned.
+  void run(int count, const std::function<void(int)>& body) {
+    body_ = &body;
+    error_ = nullptr;
+    running_ = count;
+    while (static_cast<int>(fibers_.size()) < count) fibers_.push_back(std::make_unique<Fiber>());
+    for (int i = 0; i < count; ++i) start(i);
+    while (running_ > 0) {
+      for (int i = 0; i < count; ++i) {
+        Fiber& fiber = *fibers_[static_cast<std::size_t>(i)];
+        if (fiber.done) continue;
+        current_ = i;
+        swapcontext(&main_, &fiber.context);
+      }
+    }
+    if (error_) std::rethrow_exception(error_);
+  }
+
+  /// Lets the others run up to their next yield.
+  void yield() { swapcontext(&fibers_[static_cast<std::size_t>(current_)]->context, &main_); }
+
+ private:
+  static constexpr std::size_t stack_bytes = std::size_t{256} << 10U;
+
+  struct Fiber {
+    ucontext_t context{};
+    std::vector<char> stack = std::vector<char>(stack_bytes);
+    bool done = false;
+  };
+
+  void start(int i) {
+    Fiber& fiber = *fibers_[static_cast<std::size_t>(i)];
+    fiber.done = false;
+    getcontext(&fiber.context);
+    fiber.context.uc_stack.ss_sp = fiber.stack.data();
+    fiber.context.uc_stack.ss_size = fiber.stack.size();
+    fiber.context.uc_link = &main_;
+    const auto self = reinterpret_cast<std::uintptr_t>(this);
+    makecontext(&fiber.context, reinterpret_cast<void (*)()>(&Fibers::enter), 3,
+                static_cast<unsigned>(self >> 32U), static_cast<unsigned>(self), i);
+  }
+
+  static void enter(unsigned high, unsigned low, int i) {
+    auto* self = reinterpret_cast<Fibers*>(static_cast<std::uintptr_t>(high) << 32U | low);
+    try {
+      (*self->body_)(i);
+    } catch (...) {
+      self->error_ = std::current_exception();
+    }
+    self->fibers_[static_cast<std::size_t>(i)]->done = true;
+    --self->running_;
+  }
+
+  ucontext_t main_{};
+  std::vector<std::unique_ptr<Fiber>> fibers_;
+  const std::function<void(int)>* body_ = nullptr;
+  std::exception_ptr error_;
+  int current_ = 0, running_ = 0;
+};
+
+/// A block's barrier: all its warps have come when each has yielded once.
+class FiberBarrier {
+ public:
+  explicit FiberBarrier(Fibers& fibers) : fibers_(fibers) {}
+  void arrive_and_wait() { fibers_.yield(); }
+
+ private:
+  Fibers& fibers_;
+};
+
+/// Starts kernels; blocks run one after another. Used by one thread.
+class FiberLauncher {
+ public:
+  explicit FiberLauncher(Copies copies = Copies::late) : copies_(copies) {}
+
+  template <class Kernel>
+  void operator()(const Kernel& kernel, const kernels::cuda::Grid& grid) {
+    constexpr std::size_t line = 128;
+    memory_.resize(grid.shared + line);
+    unsigned char* shared = memory_.data() + line - reinterpret_cast<std::uintptr_t>(memory_.data()) % line;
+    FiberBarrier barrier(fibers_);
+    for (std::size_t block = 0; block < grid.blocks; ++block) {
+      std::fill(shared, shared + grid.shared, static_cast<unsigned char>(0xff));
+      fibers_.run(grid.warps, [&](int w) {
+        BasicHostWarp<FiberBarrier> warp(w, grid.warps, grid.blocks, shared, barrier, copies_);
+        warp.set_block(block);
+        kernel(warp);
+        if (!warp.is_clean()) throw std::runtime_error("a kernel's copies are not clean");
+      });
+    }
+  }
+
+ private:
+  Copies copies_;
+  Fibers fibers_;
+  std::vector<unsigned char> memory_;
+};
+
+}  // namespace slimpack::testing

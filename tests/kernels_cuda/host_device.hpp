@@ -1,0 +1,195 @@
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <random>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "kernels/cuda/arena.hpp"
+#include "kernels/cuda/stage_device.hpp"
+#include "kernels/math/aligned.hpp"
+#include "tests/kernels_cuda/fibers.hpp"
+
+// A device for stages that is no GPU: it runs the very same kernels on the host, products by plain loops.
+namespace slimpack::testing {
+
+/// What queues are given is done at any time up to when the host waits for it, in any order that their events allow: a random
+/// one, so that a missing event, or memory that is used again too early, gives wrong numbers. Memory begins as no numbers.
+class HostDevice {
+ public:
+  static constexpr std::size_t product_workspace = 4096;
+
+  /// Memory at a multiple of `arena_alignment`.
+  class Memory {
+   public:
+    Memory() = default;
+    explicit Memory(std::size_t bytes)
+        : data_(bytes + kernels::cuda::arena_alignment, std::byte{0xff}), size_(bytes) {}
+
+    [[nodiscard]] std::span<std::byte> bytes() const {
+      if (size_ == 0) return {};
+      auto* data = const_cast<std::byte*>(data_.data());
+      const auto at = reinterpret_cast<std::uintptr_t>(data) % kernels::cuda::arena_alignment;
+      return {data + (kernels::cuda::arena_alignment - at), size_};
+    }
+
+   private:
+    std::vector<std::byte> data_;
+    std::size_t size_ = 0;
+  };
+  using HostMemory = Memory;
+
+  class Event {
+   private:
+    friend HostDevice;
+    struct State {
+      int recorded = 0, done = 0;  ///< how often
+      std::chrono::steady_clock::time_point time;
+    };
+    std::shared_ptr<State> state_ = std::make_shared<State>();
+  };
+
+  HostDevice() : random_(next_seed()++) {}
+
+  void set_product_workspace(std::span<std::byte>) {}
+  [[nodiscard]] static Memory memory(std::size_t bytes, std::string_view) { return Memory(bytes); }
+  [[nodiscard]] static HostMemory host_memory(std::size_t bytes) { return HostMemory(bytes); }
+
+  template <class Kernel>
+  void launch(const Kernel& kernel, const kernels::cuda::Grid& grid) {
+    add(kernels::cuda::Queue::compute, [this, kernel, grid] { launcher_(kernel, grid); });
+  }
+
+  template <class Out>
+  void multiply(kernels::cuda::Product product, const kernels::MatrixView<const kernels::cuda::Bf16>& a,
+                const kernels::MatrixView<const kernels::cuda::Bf16>& b, const kernels::MatrixView<Out>& c,
+                kernels::Update update) {
+    static_cast<void>(kernels::cuda::gemm_layout(product, a, b, c));
+    add(kernels::cuda::Queue::compute, [=, this] { product_of(product, a, b, c, update); });
+  }
+
+  void copy(kernels::cuda::Queue queue, void* to, const void* from, std::size_t bytes) {
+    add(queue, [=] {
+      if (bytes > 0) std::memcpy(to, from, bytes);
+    });
+  }
+  void fill(kernels::cuda::Queue queue, std::span<std::byte> bytes, unsigned char value) {
+    add(queue, [=] {
+      if (!bytes.empty()) std::memset(bytes.data(), value, bytes.size());
+    });
+  }
+  void record(Event& event, kernels::cuda::Queue queue) {
+    const int number = ++event.state_->recorded;
+    add(queue, [state = event.state_, number] {
+      state->done = std::max(state->done, number);
+      state->time = std::chrono::steady_clock::now();
+    });
+  }
+  void wait(kernels::cuda::Queue queue, const Event& event) {
+    add(queue, {}, event.state_, event.state_->recorded);
+  }
+  [[nodiscard]] bool reached(const Event& event) {
+    for (std::size_t some = random_() % 4; some > 0; --some) {
+      if (!run_one()) break;
+    }
+    return event.state_->done >= event.state_->recorded;
+  }
+  void wait(const Event& event) {
+    while (event.state_->done < event.state_->recorded) {
+      if (!run_one()) throw std::runtime_error("queues wait for an event that nobody records");
+    }
+  }
+  void wait_all() {
+    while (run_one()) {
+    }
+    for (const auto& queue : queues_) {
+      if (!queue.empty()) throw std::runtime_error("queues wait for an event that nobody records");
+    }
+  }
+  [[nodiscard]] static double seconds(const Event& from, const Event& to) {
+    return std::chrono::duration<double>(to.state_->time - from.state_->time).count();
+  }
+
+  /// Seed of the next device's order.
+  static std::uint32_t& next_seed() {
+    thread_local std::uint32_t seed = 1;
+    return seed;
+  }
+
+ private:
+  struct Work {
+    std::function<void()> run;
+    std::shared_ptr<const Event::State> waits_for;
+    int number = 0;  ///< of that event's records
+  };
+
+  void add(kernels::cuda::Queue queue, std::function<void()> run,
+           std::shared_ptr<const Event::State> waits_for = nullptr, int number = 0) {
+    queues_[static_cast<std::size_t>(queue)].push_back({std::move(run), std::move(waits_for), number});
+  }
+
+  /// Does the next work of some queue; false if none can.
+  bool run_one() {
+    const std::size_t first = random_() % queues_.size();
+    for (std::size_t i = 0; i < queues_.size(); ++i) {
+      auto& queue = queues_[(first + i) % queues_.size()];
+      if (queue.empty()) continue;
+      if (queue.front().waits_for && queue.front().waits_for->done < queue.front().number) continue;
+      const Work work = std::move(queue.front());
+      queue.pop_front();
+      if (work.run) work.run();
+      return true;
+    }
+    return false;
+  }
+
+  template <class Out>
+  void product_of(kernels::cuda::Product product, const kernels::MatrixView<const kernels::cuda::Bf16>& a,
+                  const kernels::MatrixView<const kernels::cuda::Bf16>& b, const kernels::MatrixView<Out>& c,
+                  kernels::Update update) {
+    using kernels::cuda::Product, kernels::cuda::to_float;
+    const bool a_turned = product == Product::transposed_multiply,
+               b_turned = product == Product::multiply_transposed;
+    const std::size_t depth = a_turned ? a.rows : a.cols;
+    right_.resize(depth * c.cols);
+    for (std::size_t k = 0; k < depth; ++k) {
+      for (std::size_t n = 0; n < c.cols; ++n)
+        right_[k * c.cols + n] = to_float(b_turned ? b.row(n)[k] : b.row(k)[n]);
+    }
+    for (std::size_t m = 0; m < c.rows; ++m) {
+      sums_.assign(c.cols, 0.0F);
+      for (std::size_t k = 0; k < depth; ++k) {
+        const float left = to_float(a_turned ? a.row(k)[m] : a.row(m)[k]);
+        const float* right = right_.data() + k * c.cols;
+        for (std::size_t n = 0; n < c.cols; ++n) sums_[n] += left * right[n];
+      }
+      Out* out = c.row(m);
+      for (std::size_t n = 0; n < c.cols; ++n) {
+        const float before = update == kernels::Update::add ? number(out[n]) : 0.0F;
+        set(out[n], before + sums_[n]);
+      }
+    }
+  }
+  static float number(float x) { return x; }
+  static float number(kernels::cuda::Bf16 x) { return kernels::cuda::to_float(x); }
+  static void set(float& to, float x) { to = x; }
+  static void set(kernels::cuda::Bf16& to, float x) { to = kernels::cuda::to_bf16(x); }
+
+  std::mt19937 random_;
+  std::array<std::deque<Work>, 3> queues_;
+  FiberLauncher launcher_;
+  std::vector<float> right_, sums_;
+};
+
+}  // namespace slimpack::testing
