@@ -1,10 +1,12 @@
 #include <cstdint>
 #include <random>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "bench/gpu/buffers.hpp"
 #include "bench/gpu/gpu.hpp"
+#include "bench/gpu/pack_attention.hpp"
 #include "kernels/cuda/attention.hpp"
 #include "kernels/math/attention.hpp"
 
@@ -16,7 +18,8 @@ using cuda::Bf16, cuda::AttentionSlice;
 using kernels::Attention, kernels::HeadShape, kernels::Matrix, kernels::Positions;
 
 void check_pack(Checks& checks, std::mt19937& random, const HeadShape& shape,
-                const std::vector<AttentionSlice>& slices, std::size_t tokens, std::size_t cache) {
+                const std::vector<AttentionSlice>& slices, std::size_t tokens, std::size_t cache,
+                AttentionBy by) {
   const std::size_t qw = shape.query_width(), kw = shape.kv_width();
   const auto hq = random_bf16(random, tokens * qw), hdout = random_bf16(random, tokens * qw),
              hk = random_bf16(random, cache * kw), hv = random_bf16(random, cache * kw);
@@ -25,15 +28,10 @@ void check_pack(Checks& checks, std::mt19937& random, const HeadShape& shape,
   const Rows<float> lse(shape.heads, tokens), delta(shape.heads, tokens);
   const Rows<float> dk(std::vector<float>(cache * kw), cache, kw),
       dv(std::vector<float>(cache * kw), cache, kw);
-  const cuda::AttentionWork work = cuda::attention_work(slices, tokens, cache);
-  const Numbers<AttentionSlice> work_slices(work.slices);
-  const Numbers<cuda::QueryItem> queries(work.queries);
-  const Numbers<cuda::KeyItem> keys(work.keys);
-  const cuda::AttentionItems items{work_slices.span(), queries.span(), keys.span()};
   const cuda::AttentionInput in{q.in(), k.in(), v.in()};
-  cuda::attention(shape, in, items, out.view(), lse.view(), nullptr);
-  cuda::attention_backward(shape, in, items, out.in(), lse.in(), dout.in(), delta.view(), dq.view(),
-                           dk.view(), dv.view(), nullptr);
+  PackAttention pack(by, shape, slices, in);
+  pack.forward(out, lse, nullptr);
+  pack.backward({out, lse, dout, delta, dq, dk, dv}, nullptr);
 
   const auto eq = matrix(hq, tokens, qw), edout = matrix(hdout, tokens, qw), ek = matrix(hk, cache, kw),
              ev = matrix(hv, cache, kw);
@@ -61,10 +59,21 @@ void check_pack(Checks& checks, std::mt19937& random, const HeadShape& shape,
                         edout.view().middle_rows(row, rows)},
                        pieces, edq.view().middle_rows(row, rows), gradients);
   }
-  checks.add("attention", relative_error(out.read(), eout));
-  checks.add("attention_backward, queries", relative_error(dq.read(), edq));
-  checks.add("attention_backward, keys", relative_error(dk.read(), edk));
-  checks.add("attention_backward, values", relative_error(dv.read(), edv));
+  const std::string how = std::string(" by ") + name_of(by);
+  checks.add("attention" + how, relative_error(out.read(), eout));
+  checks.add("attention_backward" + how + ", queries", relative_error(dq.read(), edq));
+  checks.add("attention_backward" + how + ", keys", relative_error(dk.read(), edk));
+  checks.add("attention_backward" + how + ", values", relative_error(dv.read(), edv));
+}
+
+void check_packs(Checks& checks, std::mt19937& random, std::size_t dim, AttentionBy by) {
+  const HeadShape shape{.heads = 8, .kv_heads = 2, .head_dim = dim};
+  // One slice behind a prefix, a pack of short samples, two slices of one sample.
+  check_pack(checks, random, shape, {{0, 200, 0, 700}}, 200, 900, by);
+  check_pack(checks, random, shape, {{0, 1, 0, 0}, {1, 63, 1, 0}, {64, 65, 64, 64}, {129, 130, 193, 0}}, 259,
+             323, by);
+  if (by == AttentionBy::cudnn) return;  // it takes one slice of each sample
+  check_pack(checks, random, shape, {{0, 100, 0, 300}, {100, 150, 0, 0}}, 250, 400, by);
 }
 
 }  // namespace
@@ -72,12 +81,7 @@ void check_pack(Checks& checks, std::mt19937& random, const HeadShape& shape,
 void check_attention(Checks& checks, unsigned seed) {
   std::mt19937 random(seed);
   for (const std::size_t dim : {64UL, 128UL}) {
-    const HeadShape shape{.heads = 8, .kv_heads = 2, .head_dim = dim};
-    // One slice behind a prefix, a pack of short samples, two slices of one sample.
-    check_pack(checks, random, shape, {{0, 200, 0, 700}}, 200, 900);
-    check_pack(checks, random, shape, {{0, 1, 0, 0}, {1, 63, 1, 0}, {64, 65, 64, 64}, {129, 130, 193, 0}},
-               259, 323);
-    check_pack(checks, random, shape, {{0, 100, 0, 300}, {100, 150, 0, 0}}, 250, 400);
+    for (const AttentionBy by : ways_of_attention()) check_packs(checks, random, dim, by);
   }
 }
 

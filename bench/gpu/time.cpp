@@ -7,6 +7,7 @@
 
 #include "bench/gpu/buffers.hpp"
 #include "bench/gpu/gpu.hpp"
+#include "bench/gpu/pack_attention.hpp"
 #include "kernels/cuda/attention.hpp"
 #include "kernels/cuda/gemm.hpp"
 #include "kernels/cuda/operators.hpp"
@@ -66,7 +67,7 @@ struct AttentionTimes {
 
 AttentionTimes time_attention(const cuda::OwnedStream& stream, std::mt19937& random, const HeadShape& shape,
                               const std::vector<AttentionSlice>& slices, std::size_t tokens,
-                              std::size_t cache) {
+                              std::size_t cache, AttentionBy by) {
   const std::size_t qw = shape.query_width(), kw = shape.kv_width();
   const auto q = random_rows(random, tokens, qw), dout = random_rows(random, tokens, qw),
              k = random_rows(random, cache, kw), v = random_rows(random, cache, kw);
@@ -74,19 +75,11 @@ AttentionTimes time_attention(const cuda::OwnedStream& stream, std::mt19937& ran
   const Rows<float> lse(shape.heads, tokens), delta(shape.heads, tokens);
   Rows<float> dk(cache, kw), dv(cache, kw);
   dk.fill(0), dv.fill(0);
-  const cuda::AttentionWork work = cuda::attention_work(slices, tokens, cache);
-  const Numbers<AttentionSlice> work_slices(work.slices);
-  const Numbers<cuda::QueryItem> queries(work.queries);
-  const Numbers<cuda::KeyItem> keys(work.keys);
-  const cuda::AttentionItems items{work_slices.span(), queries.span(), keys.span()};
   const cuda::AttentionInput in{q.in(), k.in(), v.in()};
+  PackAttention pack(by, shape, slices, in);
   AttentionTimes times{};
-  times.forward =
-      seconds(stream, [&] { cuda::attention(shape, in, items, out.view(), lse.view(), stream.get()); });
-  times.backward = seconds(stream, [&] {
-    cuda::attention_backward(shape, in, items, out.in(), lse.in(), dout.in(), delta.view(), dq.view(),
-                             dk.view(), dv.view(), stream.get());
-  });
+  times.forward = seconds(stream, [&] { pack.forward(out, lse, stream.get()); });
+  times.backward = seconds(stream, [&] { pack.backward({out, lse, dout, delta, dq, dk, dv}, stream.get()); });
   for (const AttentionSlice& s : slices) {
     times.pairs += static_cast<double>(s.tokens) * (s.prefix + (s.tokens + 1) / 2.0);
   }
@@ -101,8 +94,9 @@ void print_attention(const char* what, const HeadShape& shape, const AttentionTi
               5 * work / t.backward * 1e-12, 5 * work / t.backward / peak);
 }
 
-void time_all_attention(const cuda::OwnedStream& stream, std::mt19937& random, double peak) {
+void time_all_attention(const cuda::OwnedStream& stream, std::mt19937& random, double peak, AttentionBy by) {
   const HeadShape shape{.heads = 32, .kv_heads = 8, .head_dim = 128};
+  std::printf("\nAttention by %s\n", name_of(by));
   std::printf("\n| kernel | forward | rate | of cuBLASLt's | backward | rate | of cuBLASLt's |\n");
   std::printf("| --- | --- | --- | --- | --- | --- | --- |\n");
   constexpr std::int32_t slice = 4096;
@@ -110,7 +104,7 @@ void time_all_attention(const cuda::OwnedStream& stream, std::mt19937& random, d
     char what[64];
     std::snprintf(what, sizeof what, "%d tokens after %d", slice, prefix);
     const auto times = time_attention(stream, random, shape, {{0, slice, 0, prefix}}, slice,
-                                      static_cast<std::size_t>(slice + prefix));
+                                      static_cast<std::size_t>(slice + prefix), by);
     print_attention(what, shape, times, peak);
   }
   std::vector<AttentionSlice> shorts;
@@ -119,8 +113,9 @@ void time_all_attention(const cuda::OwnedStream& stream, std::mt19937& random, d
     shorts.push_back({at, tokens, at, 0});
     at += tokens;
   }
-  const auto rows = static_cast<std::size_t>(shorts.back().query_begin + shorts.back().tokens);
-  print_attention("64 short samples", shape, time_attention(stream, random, shape, shorts, rows, rows), peak);
+  const auto tokens = static_cast<std::size_t>(shorts.back().query_begin + shorts.back().tokens);
+  print_attention("64 short samples", shape,
+                  time_attention(stream, random, shape, shorts, tokens, tokens, by), peak);
 }
 
 void time_memory_bound(const cuda::OwnedStream& stream, std::mt19937& random, double bandwidth) {
@@ -162,7 +157,7 @@ double time_kernels(unsigned seed) {
   const cuda::OwnedStream stream;
   const double peak = peak_flops(stream, random), bandwidth = peak_bandwidth(stream);
   std::printf("\ncuBLASLt, 8192 x 8192: %.0f TFLOP/s; copy: %.2f TB/s\n", peak * 1e-12, bandwidth * 1e-12);
-  time_all_attention(stream, random, peak);
+  for (const AttentionBy by : ways_of_attention()) time_all_attention(stream, random, peak, by);
   time_memory_bound(stream, random, bandwidth);
   return peak;
 }

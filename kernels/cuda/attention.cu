@@ -1,11 +1,36 @@
 #include "kernels/cuda/attention.hpp"
 
-#include "kernels/cuda/device_warp_private.hpp"
+#include "kernels/cuda/launcher_private.hpp"
 
 namespace slimpack::kernels::cuda {
 
+namespace {
+
+/// Whether the current GPU has `wgmma`, and the library code for it.
+[[nodiscard]] bool has_wgmma() {
+#ifdef SLIMPACK_CUDA_WGMMA
+  int device = 0, major = 0;
+  check(cudaGetDevice(&device), "asking for the current GPU");
+  check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device), "reading a GPU's attributes");
+  return major == 9;
+#else
+  return false;
+#endif
+}
+
+void require_code(const AttentionItems& items) {
+  require(items.rows == attention_rows || (items.rows == group_attention_rows && has_wgmma()),
+          "attention's work has blocks of ", items.rows, " tokens; expected ", best_attention_rows(),
+          " here (128 take a GPU of compute capability 9.0, and 90a among SLIMPACK_CUDA_ARCHITECTURES)");
+}
+
+}  // namespace
+
+std::int32_t best_attention_rows() { return has_wgmma() ? group_attention_rows : attention_rows; }
+
 void attention(const HeadShape& shape, const AttentionInput& in, const AttentionItems& items,
                const MatrixView<Bf16>& out, const MatrixView<float>& lse, Stream stream) {
+  require_code(items);
   attention_by(DeviceLauncher{stream}, shape, in, items, out, lse);
 }
 
@@ -14,6 +39,7 @@ void attention_backward(const HeadShape& shape, const AttentionInput& in, const 
                         const MatrixView<const Bf16>& dout, const MatrixView<float>& delta,
                         const MatrixView<Bf16>& dq, const MatrixView<float>& dk, const MatrixView<float>& dv,
                         Stream stream) {
+  require_code(items);
   attention_backward_by(DeviceLauncher{stream}, shape, in, items, out, lse, dout, delta, dq, dk, dv);
 }
 

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+
 #include "kernels/cuda/attention_work.hpp"
 #include "kernels/cuda/device/attention_launch.hpp"
 #include "kernels/cuda/portable.hpp"
@@ -8,13 +10,18 @@
 
 namespace slimpack::kernels::cuda {
 
+/// Tokens of a block with which attention is fastest on the current GPU: 128 on Hopper, where it multiplies by
+/// `wgmma`, if the library has code for it; otherwise 64, by `mma.sync`, which every GPU can.
+/// @throws std::runtime_error without a GPU.
+[[nodiscard]] std::int32_t best_attention_rows();
+
 /// Causal attention of a pack of slices, each with its sample's prefix in a cache of keys and values, with
 /// grouped heads and without padding. A token sees the keys of its sample up to its own place. Rows that
 /// belong to no slice are left as they are. All data lies in the GPU's memory; nothing waits for the work.
-/// @param items of `attention_work`, whose rows the caller has not changed since
+/// @param items of `attention_work`, whose rows the caller has not changed since; `rows` are those of the work
 /// @param out [tokens x heads * head_dim] @param lse [heads x tokens], the log-sum-exp of the scaled scores
 /// @throws InvalidInput if shapes don't fit, rows don't begin at multiples of 16 bytes, or head_dim is neither
-/// 64 nor 128; std::runtime_error if the GPU refuses.
+/// 64 nor 128, or the GPU or the build has no kernels for blocks of that many tokens; std::runtime_error if the GPU refuses.
 /// O(pairs of query and visible key * heads * head_dim).
 void attention(const HeadShape& shape, const AttentionInput& in, const AttentionItems& items,
                const MatrixView<Bf16>& out, const MatrixView<float>& lse, Stream stream);

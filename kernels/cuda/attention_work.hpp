@@ -36,8 +36,9 @@ struct KeyItem {
   std::int32_t first = 0;           ///< token of the sample
 };
 
-/// Tokens of a block.
-inline constexpr std::int32_t attention_rows = 64;
+/// Tokens of a block: of the kernels that run on every GPU, and of those for Hopper, whose warps work in groups.
+/// Which of them run, is settled here, where a pack's work is cut.
+inline constexpr std::int32_t attention_rows = 64, group_attention_rows = 128;
 
 /// What the blocks of a pack's attention do: computed once for a pack, used by all layers. Blocks start in
 /// the order of the items, the longest first, so that none is left over at the end.
@@ -45,6 +46,7 @@ struct AttentionWork {
   std::vector<AttentionSlice> slices;  ///< by sample
   std::vector<QueryItem> queries;      ///< each with as many key tiles as it sees, most first
   std::vector<KeyItem> keys;           ///< by the pairs of query and key, most first
+  std::int32_t rows = attention_rows;  ///< tokens of a block
 };
 
 namespace detail {
@@ -112,16 +114,19 @@ inline void require_apart(std::span<const AttentionSlice> slices) {
 /// Cuts the attention of a pack into blocks' work. A sample may have several slices in the pack: they name the
 /// same `key_begin`.
 /// @param queries rows of the pack @param keys rows of the cache
+/// @param rows tokens of a block, 64 or 128: `best_attention_rows` (attention.hpp) says what suits the GPU
 /// @throws InvalidInput naming the first slice that is empty or reaches beyond the rows, or a row that two
 /// slices' queries or two samples' keys share.
 /// O(n log n) for n = slices and blocks.
 [[nodiscard]] inline AttentionWork attention_work(std::span<const AttentionSlice> slices, std::size_t queries,
-                                                  std::size_t keys) {
+                                                  std::size_t keys, std::int32_t rows = attention_rows) {
+  require(rows == attention_rows || rows == group_attention_rows, "a block has ", rows,
+          " tokens; expected 64 or 128");
   constexpr auto most = static_cast<std::size_t>(std::numeric_limits<std::int32_t>::max());
   require(queries <= most && keys <= most, "a pack has ", queries, " queries and ", keys,
           " keys; expected at most 2147483647");
   detail::require_slices(slices, static_cast<std::int64_t>(queries), static_cast<std::int64_t>(keys));
-  AttentionWork work{.slices = {slices.begin(), slices.end()}, .queries = {}, .keys = {}};
+  AttentionWork work{.slices = {slices.begin(), slices.end()}, .queries = {}, .keys = {}, .rows = rows};
   std::stable_sort(work.slices.begin(), work.slices.end(),
                    [](const auto& a, const auto& b) { return a.key_begin < b.key_begin; });
   detail::require_apart(work.slices);
@@ -139,11 +144,11 @@ inline void require_apart(std::span<const AttentionSlice> slices) {
     std::int32_t tokens = 0;
     for (end = begin; end < n && slice(end).key_begin == slice(begin).key_begin; ++end) {
       tokens = std::max(tokens, slice(end).prefix + slice(end).tokens);
-      for (std::int64_t first = 0; first < slice(end).tokens; first += attention_rows) {
+      for (std::int64_t first = 0; first < slice(end).tokens; first += rows) {
         work.queries.push_back({end, static_cast<std::int32_t>(first)});
       }
     }
-    for (std::int64_t first = 0; first < tokens; first += attention_rows) {
+    for (std::int64_t first = 0; first < tokens; first += rows) {
       Costed c{.cost = 0, .item = {begin, end, static_cast<std::int32_t>(first)}};
       for (std::int32_t i = begin; i < end; ++i) c.cost += detail::seeing(slice(i), c.item.first);
       costed.push_back(c);

@@ -1,6 +1,6 @@
 #include "kernels/cuda/cuda_stage.hpp"
 
-#include "kernels/cuda/device_warp_private.hpp"
+#include "kernels/cuda/launcher_private.hpp"
 #include "kernels/cuda/stage_state.hpp"
 #include "kernels/cuda/stage_tasks.hpp"
 

@@ -90,34 +90,9 @@ class DeviceWarp {
         : "r"(x[0]), "r"(x[1]), "r"(x[2]), "r"(x[3]), "r"(y[0]), "r"(y[1]));
   }
 
- private:
+ protected:
   [[nodiscard]] __device__ static std::uint32_t shared_address(const void* p) {
     return static_cast<std::uint32_t>(__cvta_generic_to_shared(p));
-  }
-};
-
-template <class Kernel>
-__global__ void run_kernel(const __grid_constant__ Kernel kernel) {
-  DeviceWarp warp;
-  kernel(warp);
-}
-
-/// Starts kernels in a stream.
-struct DeviceLauncher {
-  Stream stream = nullptr;
-
-  template <class Kernel>
-  void operator()(const Kernel& kernel, const Grid& grid) const {
-    // From here on a block has to ask for its shared memory.
-    constexpr std::size_t without_asking = std::size_t{48} << 10U;
-    if (grid.shared > without_asking) {
-      check(cudaFuncSetAttribute(run_kernel<Kernel>, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                 static_cast<int>(grid.shared)),
-            "asking for a kernel's shared memory");
-    }
-    run_kernel<<<static_cast<unsigned>(grid.blocks), static_cast<unsigned>(grid.warps * warp_lanes),
-                 grid.shared, stream>>>(kernel);
-    check_launch("starting a kernel");
   }
 };
 

@@ -5,7 +5,7 @@
 #include "kernels/cuda/device/rms_norm.hpp"
 #include "kernels/cuda/device/rope.hpp"
 #include "kernels/cuda/device/swiglu.hpp"
-#include "kernels/cuda/device_warp_private.hpp"
+#include "kernels/cuda/launcher_private.hpp"
 
 namespace slimpack::kernels::cuda {
 

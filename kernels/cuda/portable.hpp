@@ -15,10 +15,12 @@
 #define SLIMPACK_HOST_DEVICE __host__ __device__
 #define SLIMPACK_DEVICE __device__
 #define SLIMPACK_UNROLL _Pragma("unroll")
+#define SLIMPACK_NO_UNROLL _Pragma("unroll 1")
 #else
 #define SLIMPACK_HOST_DEVICE
 #define SLIMPACK_DEVICE
 #define SLIMPACK_UNROLL
+#define SLIMPACK_NO_UNROLL
 #endif
 
 // The runtime's stream, which its headers define.

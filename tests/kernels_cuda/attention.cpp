@@ -1,8 +1,5 @@
-#include "kernels/math/attention.hpp"
-
 #include <algorithm>
 #include <catch2/catch.hpp>
-#include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <random>
@@ -10,174 +7,13 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/cuda/attention_work.hpp"
-#include "kernels/cuda/device/attention_launch.hpp"
-#include "tests/kernels_cuda/host_warp.hpp"
-#include "tests/kernels_cuda/random_bf16.hpp"
+#include "tests/kernels_cuda/attention_case.hpp"
 
 // Attention's kernels, run by the host, against kernels/math in double.
 using namespace slimpack;
-using namespace slimpack::kernels;
-using namespace slimpack::kernels::cuda;
+using namespace slimpack::testing::attention_cases;
 using slimpack::testing::Bf16Rows, slimpack::testing::Copies, slimpack::testing::HostLauncher,
-    slimpack::testing::numbers, slimpack::testing::pick, slimpack::testing::random_bf16,
-    slimpack::testing::relative_error;
-
-namespace {
-
-constexpr double bound = slimpack::testing::bf16_tolerance;
-
-/// A pack of slices in any order, with rows that belong to none between them, in the pack and in the cache.
-struct Case {
-  Case(std::mt19937& random, std::size_t most_tokens, std::size_t most_prefix) {
-    shape.kv_heads = pick(random, 1, 2);
-    shape.heads = shape.kv_heads * pick(random, 1, 3);
-    shape.head_dim = pick(random, 0, 1) == 1 ? 64 : 128;
-    for (std::size_t samples = pick(random, 1, 3); samples > 0; --samples) {
-      auto at = static_cast<std::int32_t>(pick(random, 0, 2) == 0 ? 0 : pick(random, 0, most_prefix));
-      cache += pick(random, 0, 3);
-      const auto key_begin = static_cast<std::int32_t>(cache);
-      for (std::size_t left = pick(random, 1, 3); left > 0; --left) {
-        const auto size = static_cast<std::int32_t>(pick(random, 1, most_tokens));
-        slices.push_back({.query_begin = 0, .tokens = size, .key_begin = key_begin, .prefix = at});
-        at += size + static_cast<std::int32_t>(pick(random, 0, 1) * pick(random, 0, 9));
-      }
-      cache += static_cast<std::size_t>(slices.back().prefix + slices.back().tokens);
-    }
-    cache += pick(random, 0, 3);
-    std::shuffle(slices.begin(), slices.end(), random);
-    for (AttentionSlice& slice : slices) {
-      tokens += pick(random, 0, 3);
-      slice.query_begin = static_cast<std::int32_t>(tokens);
-      tokens += static_cast<std::size_t>(slice.tokens);
-    }
-    tokens += pick(random, 0, 3);
-    const std::size_t wider = 8 * pick(random, 0, 2);
-    q = random_bf16(random, tokens, shape.query_width(), shape.query_width() + wider);
-    dout = random_bf16(random, tokens, shape.query_width(), shape.query_width() + wider);
-    k = random_bf16(random, cache, shape.kv_width(), shape.kv_width() + wider);
-    v = random_bf16(random, cache, shape.kv_width(), shape.kv_width() + wider);
-    spoil();
-  }
-
-  /// Rows of no slice and of no sample become no numbers: who reads them, shows it.
-  void spoil() {
-    std::vector<bool> query(tokens), key(cache);
-    for (const AttentionSlice& s : slices) {
-      std::fill_n(query.begin() + s.query_begin, s.tokens, true);
-      std::fill_n(key.begin() + s.key_begin, s.prefix + s.tokens, true);
-    }
-    const auto spoil_rows = [](Bf16Rows& m, const std::vector<bool>& used) {
-      for (std::size_t r = 0; r < used.size(); ++r) {
-        if (!used[r]) std::fill_n(m.view().row(r), m.view().cols, Bf16{0x7fff});
-      }
-    };
-    spoil_rows(q, query), spoil_rows(dout, query), spoil_rows(k, key), spoil_rows(v, key);
-  }
-
-  HeadShape shape;
-  std::vector<AttentionSlice> slices;
-  std::size_t tokens = 0, cache = 0;
-  Bf16Rows q, k, v, dout;
-};
-
-/// What double precision gives; dk and dv begin as what is there.
-struct Expected {
-  explicit Expected(const Case& c)
-      : out(c.tokens, c.shape.query_width()),
-        lse(c.tokens, c.shape.heads),
-        dq(c.tokens, c.shape.query_width()),
-        dk(c.cache, c.shape.kv_width()),
-        dv(c.cache, c.shape.kv_width()) {
-    const auto q = c.q.in_double(), k = c.k.in_double(), v = c.v.in_double(), dout = c.dout.in_double();
-    Attention<double> attention(c.shape);
-    for (const AttentionSlice& s : c.slices) {
-      const auto row = static_cast<std::size_t>(s.query_begin), rows = static_cast<std::size_t>(s.tokens);
-      const auto key = static_cast<std::size_t>(s.key_begin),
-                 keys = static_cast<std::size_t>(s.prefix + s.tokens);
-      const std::vector<Positions> at{{s.prefix, s.prefix + s.tokens}}, all{{0, s.prefix + s.tokens}};
-      const QueryRows<double> queries{q.view().middle_rows(row, rows), at};
-      const std::vector<KeyValuePiece<double>> pieces{
-          {k.view().middle_rows(key, keys), v.view().middle_rows(key, keys), all}};
-      Matrix<double> maximum(rows, c.shape.heads), sum(rows, c.shape.heads);
-      const AttentionState<double> state{out.view().middle_rows(row, rows), maximum.view(), sum.view()};
-      Attention<double>::begin(state);
-      attention.accumulate(queries, pieces, state);
-      attention.finish(state, lse.view().middle_rows(row, rows));
-      const std::vector<Attention<double>::PieceGradients> gradients{
-          {dk.view().middle_rows(key, keys), dv.view().middle_rows(key, keys)}};
-      attention.backward(queries,
-                         {out.view().middle_rows(row, rows), lse.view().middle_rows(row, rows),
-                          dout.view().middle_rows(row, rows)},
-                         pieces, dq.view().middle_rows(row, rows), gradients);
-    }
-  }
-
-  Matrix<double> out, lse, dq, dk, dv;
-};
-
-struct Result {
-  explicit Result(const Case& c, Copies copies = Copies::late)
-      : out(c.tokens, c.shape.query_width()),
-        dq(c.tokens, c.shape.query_width()),
-        lse(c.shape.heads, c.tokens),
-        delta(c.shape.heads, c.tokens),
-        dk(c.cache, c.shape.kv_width()),
-        dv(c.cache, c.shape.kv_width()) {
-    std::fill_n(lse.data(), numbers(lse).size(), NAN);
-    std::fill_n(delta.data(), numbers(delta).size(), NAN);
-    const AttentionWork work = attention_work(c.slices, c.tokens, c.cache);
-    const AttentionItems items{work.slices, work.queries, work.keys};
-    const AttentionInput in{c.q.view(), c.k.view(), c.v.view()};
-    attention_by(HostLauncher{copies}, c.shape, in, items, out.view(), lse.view());
-    attention_backward_by(HostLauncher{copies}, c.shape, in, items, std::as_const(out).view(), lse.view(),
-                          c.dout.view(), delta.view(), dq.view(), dk.view(), dv.view());
-  }
-
-  Bf16Rows out, dq;
-  Matrix<float> lse, delta, dk, dv;
-};
-
-/// Rows of the pack that belong to a slice, one behind another; of the others, whether nobody wrote to them.
-std::pair<std::vector<double>, bool> rows_of_slices(const Case& c, const Matrix<double>& all) {
-  std::vector<bool> used(c.tokens);
-  for (const AttentionSlice& s : c.slices) std::fill_n(used.begin() + s.query_begin, s.tokens, true);
-  std::pair<std::vector<double>, bool> out{{}, true};
-  for (std::size_t r = 0; r < all.rows(); ++r) {
-    const double* row = all.view().row(r);
-    if (used[r]) {
-      out.first.insert(out.first.end(), row, row + all.cols());
-    } else if (!std::all_of(row, row + all.cols(), [](double x) { return std::isnan(x); })) {
-      out.second = false;
-    }
-  }
-  return out;
-}
-
-void compare(const Case& c) {
-  const Result result(c);
-  const Expected expected(c);
-  for (const auto& [got, wanted] :
-       {std::pair{&result.out, &expected.out}, std::pair{&result.dq, &expected.dq}}) {
-    const auto [rows, others_untouched] = rows_of_slices(c, got->in_double());
-    CHECK(relative_error(rows, rows_of_slices(c, *wanted).first) <= bound);
-    CHECK(others_untouched);
-  }
-  std::vector<double> lse, expected_lse;
-  for (const AttentionSlice& s : c.slices) {
-    for (std::int32_t t = s.query_begin; t < s.query_begin + s.tokens; ++t) {
-      for (std::size_t head = 0; head < c.shape.heads; ++head) {
-        lse.push_back(static_cast<double>(result.lse.view().row(head)[t]));
-        expected_lse.push_back(expected.lse.view().row(static_cast<std::size_t>(t))[head]);
-      }
-    }
-  }
-  CHECK(relative_error(lse, expected_lse) <= 1e-5);
-  CHECK(relative_error(numbers(result.dk), numbers(expected.dk)) <= bound);
-  CHECK(relative_error(numbers(result.dv), numbers(expected.dv)) <= bound);
-}
-
-}  // namespace
+    slimpack::testing::numbers, slimpack::testing::pick, slimpack::testing::random_bf16;
 
 TEST_CASE("CUDA: attention of packs of slices with prefixes, forward and backward", "[threads]") {
   for (unsigned seed = 1; seed <= 12; ++seed) {
@@ -202,7 +38,7 @@ TEST_CASE("CUDA: attention has the same bits whenever copies are done", "[thread
     INFO("seed " << seed);
     std::mt19937 random(seed);
     const Case c(random, 100, 100);
-    const Result late(c, Copies::late), early(c, Copies::early);
+    const Result late(c, attention_rows, Copies::late), early(c, attention_rows, Copies::early);
     CHECK(same(late.out.in_double(), early.out.in_double()));
     CHECK(same(late.dq.in_double(), early.dq.in_double()));
     CHECK(same(late.lse, early.lse));
@@ -244,6 +80,9 @@ TEST_CASE("CUDA: attention of an empty pack does nothing, of what does not fit s
                     Catch::StartsWith("head_dim is 96"));
   CHECK_THROWS_AS(run({.heads = 3, .kv_heads = 2, .head_dim = 64}, in), InvalidInput);
   CHECK_THROWS_AS(run(shape, {k.view(), k.view(), k.view()}), InvalidInput);
+  const AttentionItems other{{}, {}, {}, 96};
+  CHECK_THROWS_WITH(attention_by(HostLauncher{}, shape, in, other, out.view(), lse.view()),
+                    Catch::StartsWith("attention's work has blocks of 96 tokens; expected 64 or 128"));
   q.misalign();
   CHECK_THROWS_WITH(run(shape, {std::as_const(q).view(), k.view(), k.view()}),
                     Catch::StartsWith("the queries' matrix does not lie in packs"));
@@ -254,7 +93,9 @@ TEST_CASE("CUDA: attention's work has each query and each key once, the longest 
     INFO("seed " << seed);
     std::mt19937 random(seed);
     const Case c(random, 300, 500);
-    const AttentionWork work = attention_work(c.slices, c.tokens, c.cache);
+    const std::int32_t block = seed % 2 == 0 ? attention_rows : group_attention_rows;
+    const AttentionWork work = attention_work(c.slices, c.tokens, c.cache, block);
+    CHECK(work.rows == block);
     std::set<std::int32_t> rows, keys, expected_rows, expected_keys;
     std::int64_t last = std::int64_t{1} << 60;
     for (const QueryItem& item : work.queries) {
@@ -262,7 +103,7 @@ TEST_CASE("CUDA: attention's work has each query and each key once, the longest 
       const std::int64_t seen = s.prefix + item.first;
       CHECK(seen <= last);
       last = seen;
-      for (std::int32_t t = item.first; t < std::min(item.first + attention_rows, s.tokens); ++t) {
+      for (std::int32_t t = item.first; t < std::min(item.first + block, s.tokens); ++t) {
         CHECK(rows.insert(s.query_begin + t).second);
       }
     }
@@ -278,7 +119,7 @@ TEST_CASE("CUDA: attention's work has each query and each key once, the longest 
       }
       CHECK(cost <= last);
       last = cost;
-      for (std::int32_t t = item.first; t < std::min(item.first + attention_rows, tokens); ++t) {
+      for (std::int32_t t = item.first; t < std::min(item.first + block, tokens); ++t) {
         CHECK(keys.insert(begin + t).second);
       }
     }
@@ -294,6 +135,8 @@ TEST_CASE("CUDA: attention's work has each query and each key once, the longest 
 TEST_CASE("CUDA: slices that share rows or reach beyond them are named") {
   const auto work = [](std::vector<AttentionSlice> slices) { return attention_work(slices, 10, 20); };
   CHECK_NOTHROW(work({{0, 4, 0, 6}, {4, 4, 0, 10}, {8, 2, 14, 0}}));
+  CHECK_THROWS_WITH(attention_work({}, 10, 20, 32),
+                    Catch::StartsWith("a block has 32 tokens; expected 64 or 128"));
   CHECK_THROWS_WITH(work({{0, 4, 0, 6}, {3, 4, 0, 10}}),
                     Catch::StartsWith("two slices have row 3 of the pack"));
   CHECK_THROWS_WITH(work({{0, 4, 0, 6}, {4, 4, 9, 0}}),

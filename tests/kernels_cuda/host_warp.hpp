@@ -141,34 +141,4 @@ class BasicHostWarp {
 
 using HostWarp = BasicHostWarp<std::barrier<>>;
 
-/// Starts kernels on the host; blocks run one after another.
-struct HostLauncher {
-  Copies copies = Copies::late;
-
-  template <class Kernel>
-  void operator()(const Kernel& kernel, const kernels::cuda::Grid& grid) const {
-    constexpr std::size_t line = 128;
-    std::vector<unsigned char> memory(grid.shared + line);
-    unsigned char* shared = memory.data() + line - reinterpret_cast<std::uintptr_t>(memory.data()) % line;
-    std::barrier<> barrier(grid.warps);
-    std::atomic<bool> clean = true;  // Catch2's assertions are for one thread
-    const auto run = [&](int w) {
-      HostWarp warp(w, grid.warps, grid.blocks, shared, barrier, copies);
-      for (std::size_t block = 0; block < grid.blocks; ++block) {
-        barrier.arrive_and_wait();
-        if (w == 0) std::fill(shared, shared + grid.shared, static_cast<unsigned char>(0xff));
-        barrier.arrive_and_wait();
-        warp.set_block(block);
-        kernel(warp);
-        if (!warp.is_clean()) clean = false;
-      }
-    };
-    std::vector<std::jthread> others;
-    for (int w = 1; w < grid.warps; ++w) others.emplace_back(run, w);
-    run(0);
-    others.clear();
-    REQUIRE(clean);
-  }
-};
-
 }  // namespace slimpack::testing

@@ -17,7 +17,7 @@
 #include "kernels/math/rms_norm.hpp"
 #include "kernels/math/rope.hpp"
 #include "kernels/math/swiglu.hpp"
-#include "tests/kernels_cuda/host_warp.hpp"
+#include "tests/kernels_cuda/host_launcher.hpp"
 #include "tests/kernels_cuda/random_bf16.hpp"
 
 // The kernels of the CUDA back end, run by the host, against kernels/math in double.

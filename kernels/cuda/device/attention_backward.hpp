@@ -7,6 +7,7 @@
 #include "kernels/cuda/attention_work.hpp"
 #include "kernels/cuda/device/attention_tiles.hpp"
 #include "kernels/cuda/device/warp_product.hpp"
+#include "kernels/cuda/device/wide_tile.hpp"
 #include "kernels/math/matrix.hpp"
 
 // Attention's gradients, with P the probabilities and D = rowsum(dO * O):
@@ -22,6 +23,11 @@ namespace slimpack::kernels::cuda {
 struct AttentionSaved {
   MatrixView<const Bf16> dout;         ///< [tokens x heads * dim]
   MatrixView<const float> lse, delta;  ///< [heads x tokens]
+};
+
+/// Where the copy engine finds what the gradients' kernels read.
+struct AttentionBackwardMaps {
+  TensorMap q, k, v, dout;
 };
 
 /// A warp per token and head: delta = sum of dout * out.

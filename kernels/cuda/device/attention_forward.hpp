@@ -1,10 +1,10 @@
 #pragma once
 
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 
 #include "kernels/cuda/attention_work.hpp"
+#include "kernels/cuda/device/attention_softmax.hpp"
 #include "kernels/cuda/device/attention_tiles.hpp"
 #include "kernels/cuda/device/warp_product.hpp"
 #include "kernels/math/matrix.hpp"
@@ -28,7 +28,7 @@ struct AttentionForwardKernel {
   SLIMPACK_DEVICE void operator()(Warp& warp) const {
     const auto head = static_cast<int>(warp.block() % static_cast<std::size_t>(a.heads));
     const QueryItem item = items[warp.block() / static_cast<std::size_t>(a.heads)];
-    const QueryTile queries = query_tile(a, item);
+    const QueryTile queries = query_tile(a, item, attention_rows);
     const int tiles = (queries.seen + keys - 1) / keys;
 
     auto* q_tile = static_cast<Bf16*>(warp.shared());
@@ -39,8 +39,7 @@ struct AttentionForwardKernel {
 
     LanesOf<Warp, Fragment> q[dim / 16];
     LanesOf<Warp, Sums<dim>> sums{};
-    LanesOf<Warp, TwoRows> most, total{};
-    warp.lanes([&](int lane) { most[lane] = {-INFINITY, -INFINITY}; });
+    SoftmaxRows<Warp> softmax(warp);
     for (int tile = 0; tile < tiles; ++tile) {
       if (tile + 1 < tiles) {
         copy_keys<keys, dim>(warp, a, queries, head, tile + 1, stages + (tile + 1) % 2 * 2 * keys * dim);
@@ -61,99 +60,14 @@ struct AttentionForwardKernel {
           warp, [&](int step) { return q[step]; }, k_tile, scores);
       // Of a tile that all rows of the warp see in full, nothing is masked.
       const int limit = queries.place + warp.warp() * 16 - tile * keys;  // key that row 0 sees last
-      if (limit < keys - 1) mask(warp, limit, scores);
-      soften(warp, scores, most, total, sums);
+      if (limit < keys - 1) hide_later_keys<keys>(warp, limit, scores);
+      rescale<dim>(warp, soften<keys>(warp, a.scale * log2_of_e, scores, softmax), sums);
       Product::template multiply<keys, dim>(
           warp, [&](int step) { return as_left<Warp, keys>(warp, scores, step); }, k_tile + keys * dim, sums);
       warp.sync();  // or the next tile but one would overwrite this one
     }
-    finish(warp, head, queries.rows, queries.first_row, most, total, sums);
-  }
-
- private:
-  /// Hides the keys behind each row: row r sees those up to limit + r.
-  template <class Warp>
-  SLIMPACK_DEVICE static void mask(Warp& warp, int limit, LanesOf<Warp, Sums<keys>>& scores) {
-    warp.lanes([&](int lane) {
-      SLIMPACK_UNROLL
-      for (int n = 0; n < keys / 8; ++n) {
-        SLIMPACK_UNROLL
-        for (int i = 0; i < 4; ++i) {
-          const Place at = place_in_sum(lane, i);
-          if (n * 8 + at.col > limit + at.row) scores[lane].at[n][i] = -INFINITY;
-        }
-      }
-    });
-  }
-
-  /// Scores become exp(score - maximum); what was gathered so far is brought to the new maximum.
-  template <class Warp>
-  SLIMPACK_DEVICE void soften(Warp& warp, LanesOf<Warp, Sums<keys>>& scores, LanesOf<Warp, TwoRows>& most,
-                              LanesOf<Warp, TwoRows>& total, LanesOf<Warp, Sums<dim>>& sums) const {
-    LanesOf<Warp, TwoRows> now = most;
-    warp.lanes([&](int lane) {
-      SLIMPACK_UNROLL
-      for (int n = 0; n < keys / 8; ++n) {
-        SLIMPACK_UNROLL
-        for (int i = 0; i < 4; ++i) now[lane].at[i / 2] = fmaxf(now[lane].at[i / 2], scores[lane].at[n][i]);
-      }
-    });
-    // The four lanes of a row; each row sees key 0, so its maximum is a number from the first tile on.
-    combine_lanes<Warp, TwoRows>(warp, now, 2, [](const TwoRows& x, const TwoRows& y) {
-      return TwoRows{fmaxf(x.at[0], y.at[0]), fmaxf(x.at[1], y.at[1])};
-    });
-    const float factor = a.scale * log2_of_e;
-    warp.lanes([&](int lane) {
-      SLIMPACK_UNROLL
-      for (int row = 0; row < 2; ++row) {
-        const float kept = power_of_2((most[lane].at[row] - now[lane].at[row]) * factor);
-        total[lane].at[row] *= kept;
-        SLIMPACK_UNROLL
-        for (int n = 0; n < dim / 8; ++n) {
-          sums[lane].at[n][row * 2] *= kept;
-          sums[lane].at[n][row * 2 + 1] *= kept;
-        }
-      }
-      const float shift[2] = {now[lane].at[0] * factor, now[lane].at[1] * factor};
-      SLIMPACK_UNROLL
-      for (int n = 0; n < keys / 8; ++n) {
-        SLIMPACK_UNROLL
-        for (int i = 0; i < 4; ++i) {
-          float& score = scores[lane].at[n][i];
-          score = power_of_2(score * factor - shift[i / 2]);
-          total[lane].at[i / 2] += score;
-        }
-      }
-    });
-    most = now;
-  }
-
-  template <class Warp>
-  SLIMPACK_DEVICE void finish(Warp& warp, int head, int rows, std::size_t first_row,
-                              const LanesOf<Warp, TwoRows>& most, LanesOf<Warp, TwoRows>& total,
-                              const LanesOf<Warp, Sums<dim>>& sums) const {
-    combine_lanes<Warp, TwoRows>(warp, total, 2, [](const TwoRows& x, const TwoRows& y) {
-      return TwoRows{x.at[0] + y.at[0], x.at[1] + y.at[1]};
-    });
-    warp.lanes([&](int lane) {
-      SLIMPACK_UNROLL
-      for (int half = 0; half < 2; ++half) {
-        const Place at = place_in_sum(lane, half * 2);
-        const int row = warp.warp() * 16 + at.row;
-        if (row >= rows) continue;
-        const std::size_t token = first_row + static_cast<std::size_t>(row);
-        const float sum = total[lane].at[half], inverse = 1.0F / sum;
-        if (at.col == 0) {
-          row_of(lse, static_cast<std::size_t>(head))[token] = most[lane].at[half] * a.scale + logf(sum);
-        }
-        Bf16* to = row_of(out, token) + head * dim + at.col;
-        SLIMPACK_UNROLL
-        for (int n = 0; n < dim / 8; ++n) {
-          const float* from = sums[lane].at[n] + half * 2;
-          store_pair(to + n * 8, from[0] * inverse, from[1] * inverse);
-        }
-      }
-    });
+    write_output<dim>(warp, {out, lse, queries.first_row, head, warp.warp() * 16, queries.rows, a.scale},
+                      softmax, sums);
   }
 };
 

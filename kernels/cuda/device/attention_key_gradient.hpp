@@ -6,6 +6,7 @@
 
 #include "kernels/cuda/attention_work.hpp"
 #include "kernels/cuda/device/attention_backward.hpp"
+#include "kernels/cuda/device/attention_key_queries.hpp"
 #include "kernels/cuda/device/attention_tiles.hpp"
 #include "kernels/cuda/device/warp_product.hpp"
 #include "kernels/math/matrix.hpp"
@@ -26,16 +27,12 @@ struct AttentionKeyGradientKernel {
   const KeyItem* items = nullptr;
   MatrixView<float> dk, dv;  ///< [rows of gradients x kv_heads * dim]
 
-  /// A tile of queries among those that the block meets.
-  struct Cursor {
-    int slice, head, first;
-  };
-
   template <class Warp>
   SLIMPACK_DEVICE void operator()(Warp& warp) const {
     const auto kv_head = static_cast<int>(warp.block() % static_cast<std::size_t>(a.kv_heads));
     const KeyItem item = items[warp.block() / static_cast<std::size_t>(a.kv_heads)];
-    const int rows = tokens_of_sample(item) - item.first;  // may be more than the block's
+    const Queries tiles{a, item, kv_head};
+    const int rows = tiles.tokens_of_sample() - item.first;  // may be more than the block's
     const std::size_t first_row =
         static_cast<std::size_t>(a.slices[item.slice].key_begin) + static_cast<std::size_t>(item.first);
 
@@ -47,12 +44,12 @@ struct AttentionKeyGradientKernel {
     copy_tile<attention_rows, dim>(warp, row_of(a.v, first_row) + kv_head * dim, a.v.stride, rows, v_tile);
 
     LanesOf<Warp, Sums<dim>> dk_sums{}, dv_sums{};
-    Cursor now{item.slice - 1, 0, 0};
-    bool is_more = next_slice(item, kv_head, now);
+    Cursor now;
+    bool is_more = tiles.begin(now);
     if (is_more) copy_queries(warp, now, stages, numbers);
     for (int stage = 0; is_more; stage = 1 - stage) {
       Cursor after = now;
-      is_more = advance(item, kv_head, after);
+      is_more = tiles.advance(after);
       if (is_more) {
         copy_queries(warp, after, stages + (1 - stage) * 2 * queries * dim,
                      numbers + (1 - stage) * 2 * queries);
@@ -76,47 +73,16 @@ struct AttentionKeyGradientKernel {
       warp.sync();
       now = after;
     }
-    const auto row =
+    const int row = warp.warp() * 16;
+    const auto gradients =
         static_cast<std::size_t>(static_cast<std::int64_t>(first_row) + a.slices[item.slice].gradient_shift);
-    add(warp, dk, row, rows, kv_head, a.scale, dk_sums);
-    add(warp, dv, row, rows, kv_head, 1.0F, dv_sums);
+    add_rows<dim>(warp, dk, gradients, row, rows, kv_head * dim, a.scale, dk_sums);
+    add_rows<dim>(warp, dv, gradients, row, rows, kv_head * dim, 1.0F, dv_sums);
   }
 
  private:
-  /// Tokens of a sample up to the end of its last slice.
-  [[nodiscard]] SLIMPACK_DEVICE int tokens_of_sample(const KeyItem& item) const {
-    int tokens = 0;
-    for (int i = item.slice; i < item.end; ++i) {
-      const int end = a.slices[i].prefix + a.slices[i].tokens;
-      tokens = end > tokens ? end : tokens;
-    }
-    return tokens;
-  }
-
-  /// The first tile of the next slice that sees the block's keys.
-  SLIMPACK_DEVICE bool next_slice(const KeyItem& item, int kv_head, Cursor& at) const {
-    while (++at.slice < item.end) {
-      const AttentionSlice& slice = a.slices[at.slice];
-      if (slice.prefix + slice.tokens <= item.first) continue;
-      at.head = kv_head * a.group();
-      at.first = first_query(slice, item);
-      return true;
-    }
-    return false;
-  }
-
-  [[nodiscard]] SLIMPACK_DEVICE static int first_query(const AttentionSlice& slice, const KeyItem& item) {
-    return item.first > slice.prefix ? item.first - slice.prefix : 0;
-  }
-
-  /// The next tile: of the slice's head, of its next head, of the next slice.
-  SLIMPACK_DEVICE bool advance(const KeyItem& item, int kv_head, Cursor& at) const {
-    at.first += queries;
-    if (at.first < a.slices[at.slice].tokens) return true;
-    at.first = first_query(a.slices[at.slice], item);
-    if (++at.head < (kv_head + 1) * a.group()) return true;
-    return next_slice(item, kv_head, at);
-  }
+  using Queries = KeyQueries<queries>;
+  using Cursor = typename Queries::Cursor;
 
   /// Starts to copy a tile of queries; their log-sum-exps and deltas come at once, and are there after a
   /// barrier.
@@ -157,25 +123,6 @@ struct AttentionKeyGradientKernel {
           const float p = is_seen ? power_of_2(scores[lane].at[n][i] * factor - numbers[query]) : 0.0F;
           scores[lane].at[n][i] = p;
           gradients[lane].at[n][i] = p * (gradients[lane].at[n][i] - numbers[queries + query]);
-        }
-      }
-    });
-  }
-
-  template <class Warp>
-  SLIMPACK_DEVICE static void add(Warp& warp, const MatrixView<float>& to, std::size_t first_row, int rows,
-                                  int kv_head, float scale, const LanesOf<Warp, Sums<dim>>& sums) {
-    warp.lanes([&](int lane) {
-      SLIMPACK_UNROLL
-      for (int half = 0; half < 2; ++half) {
-        const Place at = place_in_sum(lane, half * 2);
-        const int row = warp.warp() * 16 + at.row;
-        if (row >= rows) continue;
-        float* out = row_of(to, first_row + static_cast<std::size_t>(row)) + kv_head * dim + at.col;
-        SLIMPACK_UNROLL
-        for (int n = 0; n < dim / 8; ++n) {
-          out[n * 8] += sums[lane].at[n][half * 2] * scale;
-          out[n * 8 + 1] += sums[lane].at[n][half * 2 + 1] * scale;
         }
       }
     });

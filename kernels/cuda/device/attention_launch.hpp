@@ -3,11 +3,15 @@
 #include <cmath>
 #include <cstddef>
 #include <span>
+#include <type_traits>
 
 #include "kernels/cuda/device/attention_backward.hpp"
 #include "kernels/cuda/device/attention_forward.hpp"
 #include "kernels/cuda/device/attention_key_gradient.hpp"
 #include "kernels/cuda/device/attention_query_gradient.hpp"
+#include "kernels/cuda/device/attention_wgmma_forward.hpp"
+#include "kernels/cuda/device/attention_wgmma_key_gradient.hpp"
+#include "kernels/cuda/device/attention_wgmma_query_gradient.hpp"
 #include "kernels/math/attention.hpp"
 #include "slimpack/core/error.hpp"
 
@@ -18,6 +22,7 @@ struct AttentionItems {
   std::span<const AttentionSlice> slices;
   std::span<const QueryItem> queries;
   std::span<const KeyItem> keys;
+  std::int32_t rows = attention_rows;  ///< of the work: which kernels run
 };
 
 /// What attention reads.
@@ -48,6 +53,20 @@ inline void require_attention(const HeadShape& shape, const AttentionInput& in) 
   require_packs(in_packs(in.v), "the values' matrix");
 }
 
+/// Whether a launcher can describe matrices for the copy engine, which kernels of groups of warps need.
+template <class Launch>
+inline constexpr bool has_tensor_maps = requires(const Launch& launch, const MatrixView<const Bf16>& m) {
+  launch.tensor_map(m, 0);
+};
+
+template <class Launch>
+void require_block_rows(const AttentionItems& items) {
+  require(items.rows != group_attention_rows || has_tensor_maps<Launch>,
+          "attention's work has blocks of 128 tokens; expected 64 where there are no tensor maps");
+  require(items.rows == attention_rows || items.rows == group_attention_rows,
+          "attention's work has blocks of ", items.rows, " tokens; expected 64 or 128");
+}
+
 template <class T>
 void require_per_head(const HeadShape& shape, std::size_t tokens, const MatrixView<T>& m, const char* name) {
   require(m.rows == shape.heads && m.cols == tokens, name, " are ", m.rows, " x ", m.cols, "; expected ",
@@ -71,15 +90,57 @@ void launch_blocks(Launch&& launch, const Kernel& kernel, std::size_t blocks) {
   if (blocks > 0) launch(kernel, Grid{.blocks = blocks, .warps = Kernel::warps, .shared = Kernel::shared});
 }
 
+template <class Launch>
+[[nodiscard]] AttentionMaps attention_maps(Launch&& launch, const AttentionArguments& a, int queries,
+                                           int keys) {
+  return {launch.tensor_map(a.q, queries), launch.tensor_map(a.k, keys), launch.tensor_map(a.v, keys)};
+}
+
+template <class Launch>
+[[nodiscard]] AttentionBackwardMaps backward_maps(Launch&& launch, const AttentionArguments& a,
+                                                  const AttentionSaved& saved, int queries, int keys) {
+  return {launch.tensor_map(a.q, queries), launch.tensor_map(a.k, keys), launch.tensor_map(a.v, keys),
+          launch.tensor_map(saved.dout, queries)};
+}
+
+template <int dim, class Launch>
+void attention_of(Launch&& launch, const HeadShape& shape, const AttentionArguments& a,
+                  const AttentionItems& items, const MatrixView<Bf16>& out, const MatrixView<float>& lse) {
+  const std::size_t blocks = items.queries.size() * shape.heads;
+  if constexpr (has_tensor_maps<std::remove_cvref_t<Launch>>) {
+    if (items.rows == group_attention_rows) {
+      using Kernel = AttentionWgmmaForwardKernel<dim>;
+      const AttentionMaps maps = attention_maps(launch, a, group_attention_rows, Kernel::keys);
+      return launch_blocks(launch, Kernel{a, maps, items.queries.data(), out, lse}, blocks);
+    }
+  }
+  launch_blocks(launch, AttentionForwardKernel<dim>{a, items.queries.data(), out, lse}, blocks);
+}
+
 template <int dim, class Launch>
 void attention_backward_of(Launch&& launch, const HeadShape& shape, const AttentionArguments& a,
                            const AttentionSaved& saved, const AttentionItems& items,
                            const MatrixView<Bf16>& dq, const MatrixView<float>& dk,
                            const MatrixView<float>& dv) {
-  launch_blocks(launch, AttentionQueryGradientKernel<dim>{a, saved, items.queries.data(), dq},
-                items.queries.size() * shape.heads);
-  launch_blocks(launch, AttentionKeyGradientKernel<dim>{a, saved, items.keys.data(), dk, dv},
-                items.keys.size() * shape.kv_heads);
+  const std::size_t query_blocks = items.queries.size() * shape.heads,
+                    key_blocks = items.keys.size() * shape.kv_heads;
+  if constexpr (has_tensor_maps<std::remove_cvref_t<Launch>>) {
+    if (items.rows == group_attention_rows) {
+      using Queries = AttentionWgmmaQueryGradientKernel<dim>;
+      using Keys = AttentionWgmmaKeyGradientKernel<dim>;
+      launch_blocks(launch,
+                    Queries{a, saved, backward_maps(launch, a, saved, group_attention_rows, Queries::keys),
+                            items.queries.data(), dq},
+                    query_blocks);
+      launch_blocks(launch,
+                    Keys{a, saved, backward_maps(launch, a, saved, Keys::queries, group_attention_rows),
+                         items.keys.data(), dk, dv},
+                    key_blocks);
+      return;
+    }
+  }
+  launch_blocks(launch, AttentionQueryGradientKernel<dim>{a, saved, items.queries.data(), dq}, query_blocks);
+  launch_blocks(launch, AttentionKeyGradientKernel<dim>{a, saved, items.keys.data(), dk, dv}, key_blocks);
 }
 
 }  // namespace detail
@@ -89,16 +150,17 @@ template <class Launch>
 void attention_by(Launch&& launch, const HeadShape& shape, const AttentionInput& in,
                   const AttentionItems& items, const MatrixView<Bf16>& out, const MatrixView<float>& lse) {
   detail::require_attention(shape, in);
+  detail::require_block_rows<std::remove_cvref_t<Launch>>(items);
   require(out.rows == in.q.rows && out.cols == in.q.cols, "attention's output is ", out.rows, " x ", out.cols,
           "; expected ", in.q.rows, " x ", in.q.cols);
   detail::require_packs(in_packs(out), "attention's output");
   detail::require_per_head(shape, in.q.rows, lse, "the log-sum-exps");
+  if (items.queries.empty()) return;
   const AttentionArguments a = detail::arguments(shape, in, items);
-  const std::size_t blocks = items.queries.size() * shape.heads;
   if (shape.head_dim == 64) {
-    detail::launch_blocks(launch, AttentionForwardKernel<64>{a, items.queries.data(), out, lse}, blocks);
+    detail::attention_of<64>(launch, shape, a, items, out, lse);
   } else {
-    detail::launch_blocks(launch, AttentionForwardKernel<128>{a, items.queries.data(), out, lse}, blocks);
+    detail::attention_of<128>(launch, shape, a, items, out, lse);
   }
 }
 
@@ -110,6 +172,7 @@ void attention_backward_by(Launch&& launch, const HeadShape& shape, const Attent
                            const MatrixView<float>& delta, const MatrixView<Bf16>& dq,
                            const MatrixView<float>& dk, const MatrixView<float>& dv) {
   detail::require_attention(shape, in);
+  detail::require_block_rows<std::remove_cvref_t<Launch>>(items);
   for (const auto& m : {out, dout, MatrixView<const Bf16>(dq)}) {
     require(m.rows == in.q.rows && m.cols == in.q.cols, "attention's output, or a gradient, is ", m.rows,
             " x ", m.cols, "; expected ", in.q.rows, " x ", in.q.cols);

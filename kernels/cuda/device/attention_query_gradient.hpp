@@ -28,7 +28,7 @@ struct AttentionQueryGradientKernel {
   SLIMPACK_DEVICE void operator()(Warp& warp) const {
     const auto head = static_cast<int>(warp.block() % static_cast<std::size_t>(a.heads));
     const QueryItem item = items[warp.block() / static_cast<std::size_t>(a.heads)];
-    const QueryTile queries = query_tile(a, item);
+    const QueryTile queries = query_tile(a, item, attention_rows);
     const int tiles = (queries.seen + keys - 1) / keys;
 
     auto* q_tile = static_cast<Bf16*>(warp.shared());

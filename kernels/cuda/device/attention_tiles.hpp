@@ -32,16 +32,17 @@ struct TwoRows {
 /// A block's queries of an item.
 struct QueryTile {
   AttentionSlice slice;
-  int rows;               ///< at most attention_rows
+  int rows;               ///< at most those of an item
   int place;              ///< of its first query in the sample
   int seen;               ///< keys, by the last query
   std::size_t first_row;  ///< of the pack
 };
 
-[[nodiscard]] SLIMPACK_DEVICE inline QueryTile query_tile(const AttentionArguments& a,
-                                                          const QueryItem& item) {
+/// @param most rows of an item
+[[nodiscard]] SLIMPACK_DEVICE inline QueryTile query_tile(const AttentionArguments& a, const QueryItem& item,
+                                                          int most) {
   const AttentionSlice slice = a.slices[item.slice];
-  const int left = slice.tokens - item.first, rows = left < attention_rows ? left : attention_rows;
+  const int left = slice.tokens - item.first, rows = left < most ? left : most;
   const int place = slice.prefix + item.first;
   return {slice, rows, place, place + rows,
           static_cast<std::size_t>(slice.query_begin) + static_cast<std::size_t>(item.first)};

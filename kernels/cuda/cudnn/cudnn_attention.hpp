@@ -1,0 +1,58 @@
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "kernels/cuda/attention.hpp"
+#include "kernels/cuda/attention_work.hpp"
+
+namespace slimpack::kernels::cuda {
+
+/// cuDNN's fused attention of one pack, with the meaning of `attention` and `attention_backward`: to compare ours
+/// with, and to use where it is faster. It takes cuDNN 9.6 and its front end; the plans are made once for a pack,
+/// and serve all layers, if their matrices have the same strides. One object serves one thread and one stream at
+/// a time.
+class CudnnAttention {
+ public:
+  /// Asks cuDNN for its plans, which takes it milliseconds to seconds.
+  /// @param in queries, keys and values of the first layer: their shapes and strides count
+  /// @param gradients whether there will be a backward pass
+  /// @throws InvalidInput without a GPU; as `attention_work`; for gradients, if two slices are of one sample;
+  /// std::runtime_error with cuDNN's words if it has no plan.
+  CudnnAttention(const HeadShape& shape, std::span<const AttentionSlice> slices, const AttentionInput& in,
+                 bool gradients);
+  ~CudnnAttention();
+  CudnnAttention(CudnnAttention&&) noexcept;
+  CudnnAttention& operator=(CudnnAttention&&) noexcept;
+
+  /// Bytes that both passes need; gradients of keys and values among them, since cuDNN sets what is added here.
+  [[nodiscard]] std::size_t workspace_bytes() const;
+
+  /// @param out, lse as for `attention`, rows one behind another
+  /// @throws InvalidInput if shapes or strides are others than those of the plan, or the workspace is too
+  /// small; std::runtime_error if cuDNN fails.
+  void forward(const AttentionInput& in, const MatrixView<Bf16>& out, const MatrixView<float>& lse,
+               std::span<std::byte> workspace, Stream stream);
+
+  /// Sets dq and adds to dk and dv, of the same bits at each call. @param out, lse of forward
+  void backward(const AttentionInput& in, const MatrixView<const Bf16>& out,
+                const MatrixView<const float>& lse, const MatrixView<const Bf16>& dout,
+                const MatrixView<Bf16>& dq, const MatrixView<float>& dk, const MatrixView<float>& dv,
+                std::span<std::byte> workspace, Stream stream);
+
+ private:
+  struct State;
+
+  std::unique_ptr<State> state_;
+};
+
+/// What cuDNN has against a pack's attention on a GPU of compute capability 9.0, as far as it tells without one;
+/// nothing if it takes it. @throws InvalidInput as the constructor, but for the want of a GPU.
+[[nodiscard]] std::optional<std::string> cudnn_refusal(const HeadShape& shape,
+                                                       std::span<const AttentionSlice> slices,
+                                                       const AttentionInput& in, bool gradients);
+
+}  // namespace slimpack::kernels::cuda

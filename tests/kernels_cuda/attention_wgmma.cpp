@@ -1,0 +1,63 @@
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <cstdint>
+#include <cstring>
+#include <random>
+
+#include "tests/kernels_cuda/attention_case.hpp"
+
+// Attention's kernels for Hopper, run by the host: groups of warps, barriers, the copy engine and `wgmma` on
+// descriptors of swizzled tiles.
+using namespace slimpack::testing::attention_cases;
+using slimpack::testing::Copies, slimpack::testing::numbers, slimpack::testing::random_bf16;
+
+TEST_CASE("CUDA: wgmma attention of packs of slices with prefixes", "[threads]") {
+  for (unsigned seed = 1; seed <= 8; ++seed) {
+    INFO("seed " << seed);
+    std::mt19937 random(seed);
+    compare(Case(random, 60, 90), group_attention_rows);
+  }
+  for (unsigned seed = 101; seed <= 104; ++seed) {
+    INFO("seed " << seed);
+    std::mt19937 random(seed);
+    compare(Case(random, 300, 700), group_attention_rows);
+  }
+}
+
+TEST_CASE("CUDA: wgmma attention has the same bits whenever copies and products are done", "[threads]") {
+  const auto same = [](const auto& a, const auto& b) {
+    REQUIRE(numbers(a).size() == numbers(b).size());
+    return std::memcmp(a.data(), b.data(), numbers(a).size_bytes()) == 0;
+  };
+  for (unsigned seed = 1; seed <= 4; ++seed) {
+    INFO("seed " << seed);
+    std::mt19937 random(seed);
+    const Case c(random, 150, 350);
+    const Result late(c, group_attention_rows, Copies::late), early(c, group_attention_rows, Copies::early);
+    CHECK(same(late.out.in_double(), early.out.in_double()));
+    CHECK(same(late.lse, early.lse));
+    CHECK(same(late.dq.in_double(), early.dq.in_double()));
+    CHECK(same(late.dk, early.dk));
+    CHECK(same(late.dv, early.dv));
+  }
+}
+
+TEST_CASE("CUDA: wgmma attention at the borders of tiles and groups") {
+  std::mt19937 random(1);
+  // Of one token without a prefix, gradients are 0, to which errors have no relation.
+  for (const std::int32_t tokens : {2, 63, 64, 65, 127, 128, 129, 256}) {
+    for (const std::int32_t prefix : {0, 1, 63, 64, 65, 127, 128, 129}) {
+      INFO(tokens << " tokens after " << prefix);
+      Case c(random, 1, 0);
+      c.shape = {.heads = 2, .kv_heads = 1, .head_dim = 64};
+      c.slices = {{.query_begin = 0, .tokens = tokens, .key_begin = 0, .prefix = prefix}};
+      c.tokens = static_cast<std::size_t>(tokens);
+      c.cache = static_cast<std::size_t>(tokens + prefix);
+      c.q = random_bf16(random, c.tokens, c.shape.query_width(), 0, 4.0);
+      c.dout = random_bf16(random, c.tokens, c.shape.query_width());
+      c.k = random_bf16(random, c.cache, c.shape.kv_width());
+      c.v = random_bf16(random, c.cache, c.shape.kv_width());
+      compare(c, group_attention_rows);
+    }
+  }
+}

@@ -1,0 +1,77 @@
+#include <catch2/catch.hpp>
+#include <cstdint>
+#include <random>
+#include <vector>
+
+#include "kernels/cuda/cudnn/cudnn_batch.hpp"
+#include "kernels/cuda/device/accumulate_rows.hpp"
+#include "tests/kernels_cuda/host_launcher.hpp"
+#include "tests/kernels_cuda/random_bf16.hpp"
+
+#ifdef SLIMPACK_TEST_CUDNN
+#include "kernels/cuda/cudnn/cudnn_attention.hpp"
+#include "kernels/cuda/device.hpp"
+#endif
+
+using namespace slimpack;
+using namespace slimpack::kernels;
+using slimpack::testing::Bf16Rows, slimpack::testing::HostLauncher, slimpack::testing::random_bf16;
+
+TEST_CASE("a pack is a batch of sequences, each where its rows begin") {
+  const std::vector<cuda::AttentionSlice> slices{{3, 5, 40, 7}, {8, 2, 10, 0}};
+  const cuda::CudnnBatch batch = cuda::cudnn_batch(slices, 12, 60, {.q = 100, .k = 30, .v = 50, .out = 20});
+  CHECK((batch.longest_queries == 5 && batch.longest_keys == 12));
+  CHECK(batch.query_lengths == std::vector<std::int32_t>{5, 2});
+  CHECK(batch.key_lengths == std::vector<std::int32_t>{12, 2});
+  CHECK(batch.q == std::vector<std::int64_t>{300, 800, 1000});
+  CHECK(batch.k == std::vector<std::int64_t>{1200, 300, 360});
+  CHECK(batch.v == std::vector<std::int64_t>{2000, 500, 600});
+  CHECK(batch.out == std::vector<std::int64_t>{60, 160, 200});
+  CHECK(batch.lse == std::vector<std::int64_t>{3, 8, 10});
+  CHECK_THROWS_WITH(cuda::cudnn_batch(slices, 9, 60, {}), Catch::StartsWith("slice 1 begins at row 8"));
+}
+
+TEST_CASE("cuDNN's gradients take one slice of each sample") {
+  CHECK_NOTHROW(
+      cuda::require_one_slice_per_sample(std::vector<cuda::AttentionSlice>{{0, 4, 9, 0}, {4, 2, 0, 0}}));
+  CHECK_THROWS_WITH(cuda::require_one_slice_per_sample(
+                        std::vector<cuda::AttentionSlice>{{0, 4, 9, 0}, {6, 2, 0, 1}, {4, 2, 9, 4}}),
+                    Catch::StartsWith("two slices have their sample's keys from row 9 on"));
+}
+
+TEST_CASE("CUDA: rows of bf16 are added to rows of float") {
+  std::mt19937 random(1);
+  for (const std::size_t cols : {1UL, 37UL, 300UL}) {
+    const Bf16Rows from = random_bf16(random, 9, cols, cols + 3);
+    Matrix<float> to(9, cols);
+    for (std::size_t i = 0; i < 9 * cols; ++i) to.data()[i] = static_cast<float>(i);
+    cuda::accumulate_rows_by(HostLauncher{}, from.view(), to.view());
+    for (std::size_t i = 0; i < 9 * cols; ++i) {
+      const float added = cuda::to_float(from.view().row(i / cols)[i % cols]);
+      REQUIRE(to.data()[i] == static_cast<float>(i) + added);
+    }
+    Matrix<float> wrong(8, cols);
+    CHECK_THROWS_AS(cuda::accumulate_rows_by(HostLauncher{}, from.view(), wrong.view()), InvalidInput);
+  }
+}
+
+#ifdef SLIMPACK_TEST_CUDNN
+TEST_CASE("cuDNN takes packs of slices with prefixes and grouped heads, forward and backward") {
+  const std::vector<cuda::AttentionSlice> slices{{0, 50, 0, 70}, {50, 1, 120, 0}, {51, 30, 121, 400}};
+  for (const std::size_t dim : {64UL, 128UL}) {
+    const HeadShape shape{.heads = 8, .kv_heads = 2, .head_dim = dim};
+    const Bf16Rows q(81, shape.query_width(), 3 * shape.query_width()), k(551, shape.kv_width());
+    const cuda::AttentionInput in{q.view(), k.view(), k.view()};
+    for (const bool gradients : {false, true}) {
+      INFO("heads of " << dim << (gradients ? ", backward" : ", forward"));
+      CHECK(cuda::cudnn_refusal(shape, slices, in, gradients).value_or("") == "");
+    }
+    CHECK_THROWS_AS(
+        cuda::cudnn_refusal(shape, std::vector<cuda::AttentionSlice>{{0, 5, 0, 0}, {5, 5, 0, 5}}, in, true),
+        InvalidInput);
+    if (cuda::probe_devices().count == 0) {
+      CHECK_THROWS_AS(cuda::CudnnAttention(shape, slices, in, true), InvalidInput);
+    }
+  }
+}
+#endif
