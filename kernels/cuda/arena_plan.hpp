@@ -48,9 +48,11 @@ class ArenaPlan {
   /// The pages of a fragment.
   using Pages = std::vector<UnitRun>;
 
-  /// Rows of a sample: of its keys and values, and of their gradients.
+  /// Rows of a sample: of its keys and values, and of their gradients. Of a sample that members share by heads, rows are as
+  /// many parts of a unit as there are members.
   struct SampleRows {
     std::size_t keys = 0, gradients = 0;
+    std::size_t members = 1;
     bool has_keys = false, has_gradients = false;
   };
 
@@ -85,6 +87,11 @@ class ArenaPlan {
   [[nodiscard]] std::pair<std::size_t, std::size_t> least_units(const StageProgram& program,
                                                                 bool gradients_apart);
   void find_sizes(const StageProgram& program);
+  /// Units of a sample's keys and values below a token.
+  [[nodiscard]] std::size_t key_units(SampleId sample, Tokens end) const {
+    const std::size_t members = samples_[sample].members;
+    return (static_cast<std::size_t>(end) + members - 1) / members;
+  }
   [[nodiscard]] std::size_t units_of(std::size_t numbers) const {
     const std::size_t unit = unit_numbers(part_);
     return (numbers + unit - 1) / unit;

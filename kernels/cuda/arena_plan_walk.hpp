@@ -101,9 +101,11 @@ inline std::size_t task_data_bytes(const StageTask& task, std::size_t pieces, st
     query_items += blocks(slice.size());
     key_items += blocks(slice.end);
   }
-  const auto tokens = static_cast<std::size_t>(task.owned_tokens);
+  const auto tokens = static_cast<std::size_t>(task.owned_tokens),
+             all = static_cast<std::size_t>(task.tokens);
   return TaskData::bytes_of<std::int32_t>(tokens) * task_words +
-         TaskData::bytes_of<std::int32_t>(1) +  // one more begin than ids
+         (task.merged() ? 2 * TaskData::bytes_of<std::int32_t>(all) : 0) +  // rows, and their order
+         TaskData::bytes_of<std::int32_t>(1) +                              // one more begin than ids
          TaskData::bytes_of<AttentionSlice>(task.slices.size()) + TaskData::bytes_of<QueryItem>(query_items) +
          TaskData::bytes_of<KeyItem>(key_items) + TaskData::bytes_of<KeptPiece>(pieces) +
          TaskData::bytes_of<std::int32_t>(pages);
@@ -116,9 +118,10 @@ bool ArenaPlan::place_forward(const StageTask& task, Space& space) {
   for (const Slice& slice : task.slices) {
     SampleRows& sample = samples_[slice.sample];
     if (sample.has_keys || part_.layers == 0) continue;
-    const auto begin = space.take_run(static_cast<std::size_t>(plan_->tokens[slice.sample]));
+    sample.members = task.members.size();
+    const auto begin = space.take_run(key_units(slice.sample, plan_->tokens[slice.sample]));
     if (!begin) return false;
-    sample.keys = *begin;
+    sample.keys = *begin * sample.members;
     sample.has_keys = true;
   }
   fragments_.for_each(task, [&](FragmentTable<Pages>::Fragment& fragment, std::size_t) {
@@ -135,9 +138,9 @@ bool ArenaPlan::place_backward(const StageTask& task, Space& space) {
   for (const Slice& slice : task.slices) {
     SampleRows& sample = samples_[slice.sample];
     if (sample.has_gradients || part_.layers == 0) continue;
-    const auto begin = space.take_gradients(2 * static_cast<std::size_t>(plan_->tokens[slice.sample]));
+    const auto begin = space.take_gradients(2 * key_units(slice.sample, plan_->tokens[slice.sample]));
     if (!begin) return false;
-    sample.gradients = *begin / 2;
+    sample.gradients = *begin / 2 * sample.members;
     sample.has_gradients = true;
   }
   if (split_[task.pack] == 0) return true;
@@ -161,10 +164,11 @@ void ArenaPlan::free_behind(const StageTask& task, Space& space) {
   for (const Release& release : task.releases) {
     if (!release.holds(Store::keys_values) || part_.layers == 0) continue;
     const SampleRows& sample = samples_[release.sample];
-    const auto first = static_cast<std::size_t>(release.begin),
-               count = static_cast<std::size_t>(release.end - release.begin);
-    space.give_back(sample.keys + first, count);
-    space.give_back(2 * (sample.gradients + first), 2 * count);
+    // A sample goes from its last token on, and a unit with its first one.
+    const std::size_t first = key_units(release.sample, release.begin),
+                      count = key_units(release.sample, release.end) - first;
+    space.give_back(sample.keys / sample.members + first, count);
+    space.give_back(2 * (sample.gradients / sample.members + first), 2 * count);
   }
 }
 
@@ -194,8 +198,9 @@ inline void ArenaPlan::find_sizes(const StageProgram& program) {
     });
     most_tokens_ = std::max(most_tokens_, tokens);
     data_bytes_ = std::max(data_bytes_, task_data_bytes(task, pieces, pages));
-    workspace_bytes_ = std::max(workspace_bytes_,
-                                stage_workspace_bytes(part_, options_.head_chunk_tokens, task.pass, tokens));
+    const MergedTask merged{task.members.size(), static_cast<std::size_t>(task.tokens)};
+    workspace_bytes_ = std::max(workspace_bytes_, stage_workspace_bytes(part_, options_.head_chunk_tokens,
+                                                                        task.pass, tokens, merged));
   }
 }
 

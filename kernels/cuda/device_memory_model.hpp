@@ -43,8 +43,16 @@ class DeviceSizes {
            static_cast<double>(tokens) * (rows + data);
   }
 
-  /// Merged packs are refused.
-  [[nodiscard]] double exchange(const StagePart&, Pass, Tokens, std::size_t) const { return 0.0; }
+  /// The whole pack's queries, keys, values and outputs of this member's heads, in backward with gradients, and the messages
+  /// of one of them.
+  [[nodiscard]] double exchange(const StagePart& part, Pass pass, Tokens tokens, std::size_t members) const {
+    if (pass == Pass::weight || members < 2) return 0.0;
+    const auto all = static_cast<std::size_t>(tokens);
+    const MergedTask merged{members, all};
+    const std::size_t chunk = options_.head_chunk_tokens, own = all / members;
+    return static_cast<double>(stage_workspace_bytes(part, chunk, pass, own, merged)) -
+           static_cast<double>(stage_workspace_bytes(part, chunk, pass, own));
+  }
 
  private:
   /// Of a token: some numbers, and the pages of its activations.

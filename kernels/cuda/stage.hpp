@@ -4,9 +4,11 @@
 #include <cstdint>
 #include <span>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "kernels/cuda/arena_plan.hpp"
+#include "kernels/cuda/device/head_exchange.hpp"
 #include "kernels/cuda/device_memory_model.hpp"
 #include "kernels/cuda/row_slots.hpp"
 #include "kernels/cuda/stage_device.hpp"
@@ -34,8 +36,11 @@ namespace slimpack::kernels::cuda {
 /// `ArenaPlan` says, and again only for a later step that needs more. Weights are taken when the stage is made, moments with
 /// `set_replicas`. `memory()` counts all three.
 ///
-/// Not supported: merged packs (`begin_step` throws InvalidInput), heads of other sizes than 64 and 128, widths that are no
-/// multiples of 8.
+/// Members of a merged pack share attention by heads (`MergedAttention::heads`). What they exchange passes through the host,
+/// which waits for it, four times a layer forward and six times backward.
+///
+/// Not supported: rings of merged packs (`begin_step` throws InvalidInput), heads of other sizes than 64 and 128, widths that
+/// are no multiples of 8.
 /// @tparam D what it runs on.
 template <StageDevice D>
 class DeviceStage {
@@ -70,12 +75,12 @@ class DeviceStage {
   /// As CpuStage's. @throws InvalidInput also if the device has not the memory.
   void set_replicas(Replicas<float> replicas);
 
-  // Merged packs, which need these, are refused.
-  void set_ring_shift(const RingShift<Bf16>&) {}
-  void set_all_to_all(const AllToAll<Bf16>&) {}
+  void set_ring_shift(const RingShift<Bf16>&) {}  // rings are refused
+  /// What merged tasks need, called between members in lockstep.
+  void set_all_to_all(AllToAll<Bf16> exchange) { exchange_ = std::move(exchange); }
 
   /// As CpuStage's; finds the step's places in the arena, and takes a larger one if it has to. Waits for the device.
-  /// @throws InvalidInput also if a pack is merged, or the arena would exceed the limit or the device's memory.
+  /// @throws InvalidInput also if a pack is merged but not by heads, or the arena would exceed the limit or the device's memory.
   void begin_step(const StageProgram& program, const Ragged<std::int32_t>& ids);
 
   /// As CpuStage's. @param in in host memory of `port().buffer`, of rows one behind another.
@@ -115,9 +120,20 @@ class DeviceStage {
   /// Calls f(normed rows, their logits, labels, states, first row) for chunks of the task's normed rows.
   template <class F>
   void for_each_chunk(F&& f);
-  void attend(std::size_t layer, const MatrixView<const Bf16>& q);
+  void store_keys(std::size_t layer, const StageTask& task, const MatrixView<Bf16>& keys_values);
+  void attend(std::size_t layer, const StageTask& task, const MatrixView<Bf16>& q);
+  void attend_backward(std::size_t layer, const StageTask& task);
+  void heads_backward(std::size_t layer, const StageTask& task);
+  /// Changes own tokens with all heads for all tokens with own heads, or back. @param sections as MemberColumnsKernel.
+  template <class T>
+  void to_heads(const StageTask& task, const Strided<T>& tokens, const Strided<T>& heads,
+                std::size_t sections = 1);
+  template <class T>
+  void to_tokens(const StageTask& task, const Strided<T>& heads, const Strided<T>& tokens,
+                 std::size_t sections = 1);
+  void exchange(const StageTask& task, std::size_t row_numbers, bool tokens_to_heads);
   void activate(std::size_t layer, const MatrixView<const Bf16>& middle);
-  void layer_forward(std::size_t layer);
+  void layer_forward(std::size_t layer, const StageTask& task);
   void load_or_recompute(std::size_t layer, const StageTask& task);
   void mlp_backward(std::size_t layer, const StageTask& task);
   void attention_backward(std::size_t layer, const StageTask& task);
@@ -143,10 +159,17 @@ class DeviceStage {
   [[nodiscard]] EndWeights<const Bf16> ends() const {
     return layout_.ends(static_cast<const Bf16*>(copies_.data()));
   }
-  /// Rows of the arena's units: keys (0) or values (1) of a layer, both (0, both), or their gradients.
+  /// Heads that this member attends with.
+  [[nodiscard]] HeadShape own_heads(const StageTask& task) const {
+    const HeadShape heads = part_.heads();
+    return {heads.heads / task.members.size(), heads.kv_heads / task.members.size(), heads.head_dim};
+  }
+  /// Rows of the arena's units: keys (0) or values (1) of a layer, or both (0, 2), or their gradients.
   template <class T>
-  [[nodiscard]] MatrixView<T> key_rows(std::size_t layer, std::size_t which, std::size_t count) const;
-  [[nodiscard]] AttentionInput attention_input(std::size_t layer, const MatrixView<const Bf16>& q) const;
+  [[nodiscard]] MatrixView<T> key_rows(std::size_t layer, const StageTask& task, std::size_t which,
+                                       std::size_t count) const;
+  [[nodiscard]] AttentionInput attention_input(std::size_t layer, const StageTask& task,
+                                               const MatrixView<const Bf16>& q) const;
 
   void copy_now(void* to, const void* from, std::size_t bytes);
   void round_weights();
@@ -178,6 +201,9 @@ class DeviceStage {
   Staging<D> staging_;
   TaskClock<D> clock_;
   StageStep step_;
+  AllToAll<Bf16> exchange_;
+  HostNumbers<D> sent_, received_;
+  typename D::Event gathered_;
   double arena_bytes_ = 0.0;  ///< counted
   Bf16* units_ = nullptr;
   std::byte* workspace_ = nullptr;
@@ -187,6 +213,8 @@ class DeviceStage {
   TaskTables tables_;
   TaskData data_;
   std::vector<std::int32_t> words_;
+  std::vector<std::vector<std::size_t>> member_rows_;  ///< merged: rows that each member holds
+  std::vector<std::size_t> send_sizes_, receive_sizes_;
   StageWorkspace work_;
   MatrixView<Bf16> rows_;      ///< x forward, dx backward
   Bf16* set_aside_ = nullptr;  ///< where the next factors go

@@ -12,6 +12,7 @@
 #include "kernels/cuda/device/kept_rows.hpp"
 #include "kernels/cuda/stage.hpp"
 #include "kernels/cuda/token_order.hpp"
+#include "kernels/model/member_rows.hpp"
 
 namespace slimpack::kernels::cuda {
 
@@ -128,8 +129,12 @@ void DeviceStage<D>::set_replicas(Replicas<float> replicas) {
 template <StageDevice D>
 void DeviceStage<D>::begin_step(const StageProgram& program, const Ragged<std::int32_t>& ids) {
   for (const StageTask& task : program.tasks()) {
-    require(!task.merged(), to_string(task), " is merged of ", task.members.size(),
-            " pipelines; expected packs of one pipeline each, until GPUs run others");
+    const std::size_t members = task.members.size();
+    require(members == 1 || options_.merged == MergedAttention::heads, to_string(task), " is merged of ",
+            members, " pipelines in a ring; expected them to share heads (Ulysses), as GPUs can");
+    require(part_.heads().kv_heads % members == 0, to_string(task), " is merged of ", members,
+            " members that share heads; expected a divisor of the ", part_.heads().kv_heads,
+            " key/value heads");
   }
   step_.begin(part_, program, ids);
   device_.wait_all();
@@ -185,13 +190,20 @@ void DeviceStage<D>::tell_rows(const StageTask& task, TaskTables& tables) {
   }
   tables.positions = data_.add(words_);
   words_.clear();
-  for (const Slice& slice : task.owned) {
+  for (const Slice& slice : task.slices) {
     const auto& sample = plan_.rows(slice.sample);
     const std::size_t first = task.pass == Pass::forward ? sample.keys : sample.gradients;
     for (Tokens t = slice.begin; t < slice.end; ++t)
       words_.push_back(static_cast<std::int32_t>(first + static_cast<std::size_t>(t)));
   }
   tables.rows = data_.add(words_);
+  if (!task.merged()) return;
+  member_rows(task, step_.program().block(), member_rows_);
+  words_.clear();
+  for (const auto& rows : member_rows_) {
+    for (const std::size_t row : rows) words_.push_back(static_cast<std::int32_t>(row));
+  }
+  tables.order = data_.add(words_);
 }
 
 template <StageDevice D>
@@ -219,7 +231,7 @@ void DeviceStage<D>::tell_attention(const StageTask& task, TaskTables& tables) {
   if (part_.layers == 0) return;
   std::vector<AttentionSlice> slices;
   std::int64_t row = 0;
-  for (const Slice& slice : task.owned) {
+  for (const Slice& slice : task.slices) {
     const auto& sample = plan_.rows(slice.sample);
     slices.push_back({.query_begin = static_cast<std::int32_t>(row),
                       .tokens = static_cast<std::int32_t>(slice.size()),
@@ -230,7 +242,7 @@ void DeviceStage<D>::tell_attention(const StageTask& task, TaskTables& tables) {
     row += slice.size();
   }
   const AttentionWork work =
-      attention_work(slices, static_cast<std::size_t>(task.owned_tokens), plan_.units());
+      attention_work(slices, static_cast<std::size_t>(task.tokens), plan_.units() * task.members.size());
   tables.attention.slices = data_.add(work.slices);
   tables.attention.queries = data_.add(work.queries);
   if (task.pass == Pass::backward) tables.attention.keys = data_.add(work.keys);

@@ -3,7 +3,6 @@
 // What a `DeviceStage` does with a task: included where one is instantiated.
 #include <algorithm>
 
-#include "kernels/cuda/device/attention_launch.hpp"
 #include "kernels/cuda/device/cross_entropy.hpp"
 #include "kernels/cuda/device/embedding.hpp"
 #include "kernels/cuda/device/kept_rows.hpp"
@@ -18,7 +17,7 @@ template <StageDevice D>
 MatrixView<const Bf16> DeviceStage<D>::forward(const StageTask& task, const MatrixView<const Bf16>& in) {
   begin_task(task, part_.first ? MatrixView<const Bf16>() : in);
   if (part_.first) embedding_by(launch(), ends().embedding, tables_.ids, rows_);
-  for (std::size_t layer = 0; layer < part_.layer_count(); ++layer) layer_forward(layer);
+  for (std::size_t layer = 0; layer < part_.layer_count(); ++layer) layer_forward(layer, task);
   if (part_.last) head_forward();
   end_task();
   return part_.last ? MatrixView<const Bf16>() : rows_;
@@ -59,7 +58,8 @@ void DeviceStage<D>::begin_task(const StageTask& task, const MatrixView<const Bf
   const auto tokens = static_cast<std::size_t>(task.owned_tokens);
   const bool comes = task.pass == Pass::forward ? !part_.first : !part_.last;
   if (comes) require_rows(part_, task, rows);
-  work_.lay_out(part_, options_.head_chunk_tokens, task.pass, tokens, workspace_);
+  work_.lay_out(part_, options_.head_chunk_tokens, task.pass, tokens,
+                {task.members.size(), static_cast<std::size_t>(task.tokens)}, workspace_);
   auto& slot = slots_.next();
   rows_ = {slot.rows, tokens, part_.hidden()};
   tables_ = tell(task, slot.data);
@@ -101,16 +101,18 @@ void DeviceStage<D>::keep(Kept field, std::size_t layer, const MatrixView<T>& ro
 
 template <StageDevice D>
 template <class T>
-MatrixView<T> DeviceStage<D>::key_rows(std::size_t layer, std::size_t which, std::size_t count) const {
-  // A row of floats is two units.
-  const std::size_t width = part_.heads().kv_width();
-  const std::size_t rows = plan_.units() * sizeof(Bf16) / sizeof(T);
-  return {reinterpret_cast<T*>(units_) + (2 * layer + which) * width, rows, count * width, unit()};
+MatrixView<T> DeviceStage<D>::key_rows(std::size_t layer, const StageTask& task, std::size_t which,
+                                       std::size_t count) const {
+  // A row of floats is two units, and of a merged sample a part of that.
+  const std::size_t members = task.members.size(), width = own_heads(task).kv_width();
+  const std::size_t rows = plan_.units() * members * sizeof(Bf16) / sizeof(T);
+  return {reinterpret_cast<T*>(units_) + (2 * layer + which) * width, rows, count * width, unit() / members};
 }
 
 template <StageDevice D>
-AttentionInput DeviceStage<D>::attention_input(std::size_t layer, const MatrixView<const Bf16>& q) const {
-  return {q, key_rows<Bf16>(layer, 0, 1), key_rows<Bf16>(layer, 1, 1)};
+AttentionInput DeviceStage<D>::attention_input(std::size_t layer, const StageTask& task,
+                                               const MatrixView<const Bf16>& q) const {
+  return {q, key_rows<Bf16>(layer, task, 0, 1), key_rows<Bf16>(layer, task, 1, 1)};
 }
 
 template <StageDevice D>
@@ -126,13 +128,6 @@ void DeviceStage<D>::norm_backward(const MatrixView<const Bf16>& x, std::span<co
                        rows_, dweight, work_.norm);
 }
 
-/// The workspace's attention and lse from queries, and the keys and values that are stored.
-template <StageDevice D>
-void DeviceStage<D>::attend(std::size_t layer, const MatrixView<const Bf16>& q) {
-  attention_by(launch(), part_.heads(), attention_input(layer, q), tables_.attention, work_.attention,
-               work_.lse);
-}
-
 /// The workspace's gate_up and act from the residual stream between attention and MLP.
 template <StageDevice D>
 void DeviceStage<D>::activate(std::size_t layer, const MatrixView<const Bf16>& middle) {
@@ -143,7 +138,7 @@ void DeviceStage<D>::activate(std::size_t layer, const MatrixView<const Bf16>& m
 }
 
 template <StageDevice D>
-void DeviceStage<D>::layer_forward(std::size_t layer) {
+void DeviceStage<D>::layer_forward(std::size_t layer, const StageTask& task) {
   const auto w = weights(layer);
   const std::size_t query = part_.heads().query_width(), kv = part_.heads().kv_width();
   const MatrixView<const Bf16> x = rows_;
@@ -151,11 +146,9 @@ void DeviceStage<D>::layer_forward(std::size_t layer) {
   norm(x, w.attention_norm);
   device_.multiply(Product::multiply, work_.normed, w.qkv, work_.qkv, Update::set);
   rope_by(launch(), work_.rope, part_.heads().head_dim, work_.qkv.middle_cols(0, query + kv), 1.0F);
-  const MatrixView<const Bf16> q = work_.qkv.middle_cols(0, query);
-  store_keys_by(launch(), MatrixView<const Bf16>(work_.qkv.middle_cols(query, 2 * kv)), tables_.rows,
-                key_rows<Bf16>(layer, 0, 2));
-  attend(layer, q);
-  keep(Kept::query, layer, q);
+  store_keys(layer, task, work_.qkv.middle_cols(query, 2 * kv));
+  attend(layer, task, work_.qkv.middle_cols(0, query));
+  keep(Kept::query, layer, MatrixView<const Bf16>(work_.qkv.middle_cols(0, query)));
   keep(Kept::attention, layer, MatrixView<const Bf16>(work_.attention));
   kept_heads_by(launch(), kept_pages(), kept_field(Kept::lse, layer), MatrixView<const float>(work_.lse));
   device_.multiply(Product::multiply, work_.attention, w.output, rows_, Update::add);
@@ -175,7 +168,7 @@ void DeviceStage<D>::load_or_recompute(std::size_t layer, const StageTask& task)
     norm(work_.x, w.attention_norm);
     device_.multiply(Product::multiply, work_.normed, w.qkv.middle_cols(0, query), work_.q, Update::set);
     rope_by(launch(), work_.rope, part_.heads().head_dim, work_.q, 1.0F);
-    attend(layer, work_.q);
+    attend(layer, task, work_.q);
     device_.copy(Queue::compute, work_.middle.data, work_.x.data, work_.x.rows * work_.x.cols * sizeof(Bf16));
     device_.multiply(Product::multiply, work_.attention, w.output, work_.middle, Update::add);
     activate(layer, work_.middle);
@@ -211,13 +204,7 @@ void DeviceStage<D>::attention_backward(std::size_t layer, const StageTask& task
   const std::size_t query = heads.query_width(), kv = heads.kv_width();
   weight_gradient(task, work_.attention, rows_, g.output);
   device_.multiply(Product::multiply_transposed, rows_, w.output, work_.dattention, Update::set);
-  attention_backward_by(launch(), heads, attention_input(layer, work_.q), tables_.attention,
-                        MatrixView<const Bf16>(work_.attention), MatrixView<const float>(work_.lse),
-                        MatrixView<const Bf16>(work_.dattention), work_.delta,
-                        work_.dqkv.middle_cols(0, query), key_rows<float>(layer, 0, 1),
-                        key_rows<float>(layer, 1, 1));
-  load_key_gradients_by(launch(), MatrixView<const float>(key_rows<float>(layer, 0, 2)), tables_.rows,
-                        work_.dqkv.middle_cols(query, 2 * kv));
+  attend_backward(layer, task);
   rope_by(launch(), work_.rope, heads.head_dim, work_.dqkv.middle_cols(0, query + kv), -1.0F);
   norm(work_.x, w.attention_norm);
   weight_gradient(task, work_.normed, work_.dqkv, g.qkv);
@@ -232,7 +219,7 @@ void DeviceStage<D>::clear_gradients(const StageTask& task) {
   for (const Slice& slice : task.slices) {
     const Tokens tokens = step_.program().plan().tokens[slice.sample];
     if (slice.end != tokens) continue;
-    const std::size_t row = 2 * unit();
+    const std::size_t row = 2 * unit() / task.members.size();
     device_.fill(Queue::compute,
                  std::as_writable_bytes(std::span(units_ + plan_.rows(slice.sample).gradients * row,
                                                   static_cast<std::size_t>(tokens) * row)),

@@ -14,6 +14,12 @@
 
 namespace slimpack::kernels::cuda {
 
+/// A task that pipelines run together, sharing heads; one member otherwise.
+struct MergedTask {
+  std::size_t members = 1;
+  std::size_t tokens = 0;  ///< of all of them
+};
+
 /// What a task of a stage computes with on a GPU, beside weights, stores, and the rows that come and go (x forward, dx
 /// backward). Rows are the task's tokens; all layers use the same matrices, and all tasks the same memory.
 struct StageWorkspace {
@@ -33,14 +39,21 @@ struct StageWorkspace {
   MatrixView<Bf16> dnormed, dqkv, dattention, dact;
   MatrixView<float> delta;  ///< [heads x tokens]
   std::span<float> norm;    ///< of the norm's gradient
+  // Merged: rows are all members' tokens, of this one's heads.
+  MatrixView<Bf16> head_q, head_kv, head_out;  ///< queries; keys and values, or their gradients; outputs
+  MatrixView<float> head_lse;                  ///< [heads x tokens]
+  MatrixView<Bf16> head_dq, head_dout;         ///< backward
+  MatrixView<float> head_delta;                ///< backward
+  std::span<Bf16> sent, received;              ///< what goes to members and comes from them
 
   /// Lays all out one behind another. @param chunk most tokens of which logits exist at a time. @param at where, beginning at a
   /// multiple of `arena_alignment`; nullptr to learn the size. @returns bytes in all.
-  std::size_t lay_out(const StagePart& part, std::size_t chunk, Pass pass, std::size_t tokens, std::byte* at);
+  std::size_t lay_out(const StagePart& part, std::size_t chunk, Pass pass, std::size_t tokens,
+                      const MergedTask& merged, std::byte* at);
 };
 
 inline std::size_t StageWorkspace::lay_out(const StagePart& part, std::size_t chunk, Pass pass,
-                                           std::size_t tokens, std::byte* at) {
+                                           std::size_t tokens, const MergedTask& merged, std::byte* at) {
   std::size_t bytes = 0;
   const auto add = [&]<class T>(std::span<T>& numbers, std::size_t n) {
     numbers = {at == nullptr ? nullptr : reinterpret_cast<T*>(at + bytes), at == nullptr ? 0 : n};
@@ -63,6 +76,19 @@ inline std::size_t StageWorkspace::lay_out(const StagePart& part, std::size_t ch
     rows(logits, std::min(tokens, chunk), part.vocab());
     add(states, std::min(tokens, chunk));
   }
+  if (merged.members > 1) {
+    const std::size_t all = merged.tokens, share = heads.heads / merged.members;
+    const std::size_t own_query = query / merged.members, own_keys = 2 * heads.kv_width() / merged.members;
+    for (auto* matrix : {&head_q, &head_out}) rows(*matrix, all, own_query);
+    rows(head_kv, all, own_keys);
+    rows(head_lse, share, all);
+    if (pass == Pass::backward) {
+      for (auto* matrix : {&head_dq, &head_dout}) rows(*matrix, all, own_query);
+      rows(head_delta, share, all);
+    }
+    const std::size_t widest = std::max({own_query, own_keys, 2 * share});
+    for (auto* numbers : {&sent, &received}) add(*numbers, std::max(all, tokens * merged.members) * widest);
+  }
   if (pass == Pass::forward) {
     rows(qkv, tokens, query + 2 * heads.kv_width());
     return bytes;
@@ -76,10 +102,10 @@ inline std::size_t StageWorkspace::lay_out(const StagePart& part, std::size_t ch
   return bytes;
 }
 
-/// Bytes of a workspace while a task of `tokens` tokens runs; a weight task needs none.
+/// Bytes of a workspace while a task of `tokens` own tokens runs; a weight task needs none.
 [[nodiscard]] inline std::size_t stage_workspace_bytes(const StagePart& part, std::size_t chunk, Pass pass,
-                                                       std::size_t tokens) {
-  return pass == Pass::weight ? 0 : StageWorkspace{}.lay_out(part, chunk, pass, tokens, nullptr);
+                                                       std::size_t tokens, const MergedTask& merged = {}) {
+  return pass == Pass::weight ? 0 : StageWorkspace{}.lay_out(part, chunk, pass, tokens, merged, nullptr);
 }
 
 }  // namespace slimpack::kernels::cuda

@@ -21,6 +21,7 @@ struct TaskTables {
   std::span<const std::int32_t> labels;     ///< last stage
   std::span<const std::int32_t> ids;        ///< first stage; backward: those of a `TokenOrder`
   std::span<const std::int32_t> begins, tokens;  ///< the rest of that
+  std::span<const std::int32_t> order;  ///< merged: rows of all members' tokens, as members hold them
   AttentionItems attention;
   std::span<const KeptPiece> pieces;       ///< fragments of the task
   std::span<const std::int32_t> piece_of;  ///< each token's

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "kernels/model/member_rows.hpp"
+
 namespace slimpack::kernels {
 
 namespace {
@@ -17,19 +19,7 @@ template <class Real>
 void HeadExchange<Real>::begin_task(const StageTask& task, Tokens block) {
   require(static_cast<bool>(exchange_), to_string(task), " is merged; expected an all-to-all between its ",
           task.members.size(), " members");
-  rows_.resize(task.members.size());
-  for (std::size_t m = 0; m < rows_.size(); ++m) {
-    rows_[m].clear();
-    Tokens first = 0;  // row of the slice
-    for (const Slice& slice : task.slices) {
-      for_each_owned_range(slice, rows_.size(), m, block, [&](const Slice& range) {
-        for (Tokens t = range.begin; t < range.end; ++t) {
-          rows_[m].push_back(static_cast<std::size_t>(first + t - slice.begin));
-        }
-      });
-      first += slice.size();
-    }
-  }
+  member_rows(task, block, rows_);
 }
 
 template <class Real>

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "bench/gpu/stage_run.hpp"
+#include "kernels/cuda/stage_attention.hpp"
 #include "kernels/cuda/stage_state.hpp"
 #include "kernels/cuda/stage_tasks.hpp"
 #include "kernels/executor.hpp"
@@ -139,6 +140,33 @@ TEST_CASE("CUDA: a stage runs what the planners make, and holds what they reckon
   }
 }
 
+TEST_CASE("CUDA: a stage shares the heads of merged packs with other pipelines' stages") {
+  for (unsigned seed = 1; seed <= 6; ++seed) {
+    INFO("seed " << seed);
+    StageCase c = case_of(slimpack::testing::sample_plan({.seed = seed,
+                                                          .samples = 4,
+                                                          .merged = 1 + seed % 3,
+                                                          .pipelines = 2 + seed % 2,
+                                                          .stages = 1 + seed % 2,
+                                                          .max_tokens = 90,
+                                                          .split_weights = seed == 4}),
+                          seed);
+    std::size_t merged = 0;
+    for (std::size_t k = 0; k < c.plan.forward.packs.size(); ++k)
+      merged += c.plan.forward.pipelines[k].size() > 1 ? 1 : 0;
+    REQUIRE(merged > 0);
+    c.model.kv_heads = 2;
+    c.model.heads = 2 + 2 * static_cast<std::int32_t>(seed % 2);
+    c.options.stage.merged = MergedAttention::heads;
+    c.options.block = 1 + static_cast<Tokens>(seed * 5 % 40);
+    const Outcome outcome = compare(c);
+    for (const StepReport& report : outcome.reports) {
+      INFO("peak " << report.peak_bytes << ", predicted " << report.predicted_bytes);
+      CHECK(report.peak_bytes < 1.15 * report.predicted_bytes);
+    }
+  }
+}
+
 TEST_CASE("CUDA: a step has the same bits, whenever queues do their work") {
   for (unsigned seed = 1; seed <= 3; ++seed) {
     INFO("seed " << seed);
@@ -198,7 +226,14 @@ TEST_CASE("CUDA: what a stage can't run is named before its first task") {
     return slimpack::testing::sample_plan(
         {.seed = 2, .samples = 3, .merged = merged, .pipelines = 2, .stages = 1, .max_tokens = 30});
   };
-  CHECK_THAT(error_of(case_of(plan(2), 1), [](StageCase&) {}), Catch::Contains(" is merged of 2 pipelines"));
+  CHECK_THAT(error_of(case_of(plan(2), 1), [](StageCase&) {}),
+             Catch::Contains(" is merged of 2 pipelines in a ring"));
+  CHECK_THAT(error_of(case_of(plan(2), 1),
+                      [](StageCase& c) {
+                        c.options.stage.merged = MergedAttention::heads;
+                        c.model.heads = c.model.kv_heads = 1;
+                      }),
+             Catch::Contains("expected a divisor of the 1 key/value heads"));
   const StageCase good = case_of(plan(0), 1);
   CHECK(error_of(good, [](StageCase&) {}).empty());
   CHECK_THAT(error_of(good, [](StageCase& c) { c.model.head_dim = 32; }),
