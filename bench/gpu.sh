@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Builds the CUDA back end for this machine's GPU, checks its kernels against the CPU's in double precision,
-# looks for bad memory accesses and races where compute-sanitizer is there, and times the kernels. Everything in one
-# call, for a machine that is lent for minutes. Exit codes: 0, 1 if something is wrong, 2 without a GPU.
+# Builds the CUDA back end for this machine's GPU, checks its kernels and whole training steps against the CPU's in
+# double precision, looks for bad memory accesses and races where compute-sanitizer is there, and times the kernels
+# and a stage of llama-13b. Everything in one call, for a machine that is lent for minutes. SLIMPACK_LENGTHS names the
+# file of lengths; default: examples/data. Exit codes: 0, 1 if something is wrong, 2 without a GPU.
 # Usage: gpu.sh [BUILD_DIRECTORY [ARCHITECTURE]]   defaults: build/gpu, 90a-real
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -20,7 +21,7 @@ fi
 if command -v compute-sanitizer >/dev/null; then
   for tool in memcheck racecheck; do
     echo "compute-sanitizer: $tool"
-    timeout 120 compute-sanitizer --tool "$tool" --error-exitcode 1 "$build/bench/bench_gpu" --check 1 || exit 1
+    timeout 120 compute-sanitizer --tool "$tool" --error-exitcode 1 "$build/bench/bench_gpu" --check-kernels 1 || exit 1
   done
 else
   echo "compute-sanitizer is not there: not run"

@@ -1,5 +1,5 @@
-// Checks the CUDA back end's kernels against kernels/math in double, and times them.
-// Usage: bench_gpu [--check | --time] [SEED]
+// Checks the CUDA back end's kernels, and whole steps, against the CPU's in double, and times kernels and a stage.
+// Usage: bench_gpu [--check | --check-kernels | --time] [SEED]
 // Exit codes: 0, 1 if a result is wrong, 2 if there is no GPU or the arguments are wrong.
 #include <charconv>
 #include <cstdio>
@@ -39,18 +39,20 @@ bool Checks::report() const {
 namespace {
 
 int run(int argc, char** argv) {
-  bool checks = true, times = true;
+  bool checks = true, times = true, steps = true;
   unsigned seed = std::random_device{}();
   for (int i = 1; i < argc; ++i) {
     const std::string_view argument = argv[i];
     if (argument == "--check") {
       times = false;
+    } else if (argument == "--check-kernels") {
+      times = steps = false;
     } else if (argument == "--time") {
       checks = false;
     } else {
       const auto [end, error] = std::from_chars(argument.data(), argument.data() + argument.size(), seed);
       require(error == std::errc{} && end == argument.data() + argument.size(), "the argument is ", argument,
-              "; expected --check, --time or a seed");
+              "; expected --check, --check-kernels, --time or a seed");
     }
   }
   const auto device = kernels::cuda::use_device({.memory = std::size_t{24} << 30U, .what = "this program"});
@@ -61,7 +63,7 @@ int run(int argc, char** argv) {
     Checks all;
     check_operators(all, seed);
     check_attention(all, seed);
-    check_stage(all, seed);
+    if (steps) check_stage(all, seed);
     good = all.report();
   }
   if (good && times) time_stage(time_kernels(seed));

@@ -171,6 +171,9 @@ class DeviceStage {
   [[nodiscard]] AttentionInput attention_input(std::size_t layer, const StageTask& task,
                                                const MatrixView<const Bf16>& q) const;
 
+  /// Host memory for numbers that the host waits for, until the next call.
+  template <class T>
+  [[nodiscard]] std::span<T> through(std::size_t n);
   void copy_now(void* to, const void* from, std::size_t bytes);
   void round_weights();
   void exchange_gradients();
@@ -192,6 +195,7 @@ class DeviceStage {
   WeightLayout layout_;
   D device_;
   typename D::Memory held_, moments_, arena_;
+  typename D::HostMemory through_;
   std::span<float> weights_, gradients_, first_, second_;
   std::span<Bf16> copies_;
   std::span<double> loss_;

@@ -3,7 +3,6 @@
 // What a `DeviceStage` holds, tells the device, and does behind a step: included where one is instantiated.
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <utility>
 
 #include "kernels/cuda/arena.hpp"
@@ -64,6 +63,13 @@ std::string DeviceStage<D>::name() const {
 }
 
 template <StageDevice D>
+template <class T>
+std::span<T> DeviceStage<D>::through(std::size_t n) {
+  if (through_.bytes().size() < n * sizeof(T)) through_ = device_.host_memory(n * sizeof(T));
+  return {reinterpret_cast<T*>(through_.bytes().data()), n};
+}
+
+template <StageDevice D>
 void DeviceStage<D>::copy_now(void* to, const void* from, std::size_t bytes) {
   device_.copy(Queue::compute, to, from, bytes);
   device_.wait_all();
@@ -78,9 +84,7 @@ void DeviceStage<D>::round_weights() {
 template <StageDevice D>
 void DeviceStage<D>::initialise(const InitOptions& options) {
   constexpr std::size_t most = std::size_t{1} << 22U;
-  const auto host = device_.host_memory(std::min(most, layout_.size()) * sizeof(float));
-  const std::span<float> numbers(reinterpret_cast<float*>(host.bytes().data()),
-                                 host.bytes().size() / sizeof(float));
+  const std::span<float> numbers = through<float>(std::min(most, layout_.size()));
   for (const WeightTensor& tensor : layout_.tensors()) {
     for (std::size_t first = 0; first < tensor.size(); first += numbers.size()) {
       const auto part = numbers.first(std::min(numbers.size(), tensor.size() - first));
@@ -269,10 +273,9 @@ void DeviceStage<D>::tell_tokens(const StageTask& task, TaskTables& tables) {
 
 template <StageDevice D>
 double DeviceStage<D>::loss() {
-  const auto host = device_.host_memory(sizeof(double));
-  copy_now(host.bytes().data(), loss_.data(), sizeof(double));
-  double sum = 0.0;
-  std::memcpy(&sum, host.bytes().data(), sizeof sum);
+  const std::span<double> host = through<double>(1);
+  copy_now(host.data(), loss_.data(), sizeof(double));
+  const double sum = host.front();
   require(std::isfinite(sum), "the loss of ", name(), " is ", sum, "; expected a finite number");
   return sum * step_.label_weight();
 }
@@ -284,10 +287,10 @@ void DeviceStage<D>::for_each_share(F&& f) {
   constexpr std::size_t most = std::size_t{1} << 22U;
   const std::size_t n = layout_.size(), largest = n / replicas_.size + 1;
   const std::size_t share = std::min(largest, std::max<std::size_t>(1, most / replicas_.size));
-  const auto host = device_.host_memory(share * replicas_.size * sizeof(float));
+  const std::span<float> host = through<float>(share * replicas_.size);
   for (std::size_t first = 0; first < largest; first += share) {
     const std::size_t size = std::min(share, largest - first);
-    f(std::span(reinterpret_cast<float*>(host.bytes().data()), size * replicas_.size), first, size);
+    f(host.first(size * replicas_.size), first, size);
   }
 }
 

@@ -47,6 +47,38 @@ TEST_CASE("CUDA: attention has the same bits whenever copies are done", "[thread
   }
 }
 
+TEST_CASE("CUDA: gradients of keys and values may lie in other rows than they") {
+  for (unsigned seed = 1; seed <= 6; ++seed) {
+    INFO("seed " << seed);
+    std::mt19937 random(seed);
+    const Case c(random, 40, 60);
+    const Result plain(c);
+    AttentionWork work = attention_work(c.slices, c.tokens, c.cache);
+    std::int32_t shift = 0;  // further and further, so that samples stay apart
+    for (std::size_t i = 0; i < work.slices.size(); ++i) {
+      const bool is_next = i == 0 || work.slices[i].key_begin != work.slices[i - 1].key_begin;
+      if (is_next) shift += static_cast<std::int32_t>(pick(random, 1, 9));
+      work.slices[i].gradient_shift = shift;
+    }
+    const std::size_t rows = c.cache + static_cast<std::size_t>(shift);
+    Bf16Rows dq(c.tokens, c.shape.query_width());
+    Matrix<float> delta(c.shape.heads, c.tokens), dk(rows, c.shape.kv_width()), dv(rows, c.shape.kv_width());
+    attention_backward_by(HostLauncher{}, c.shape, {c.q.view(), c.k.view(), c.v.view()},
+                          {work.slices, work.queries, work.keys}, plain.out.view(), plain.lse.view(),
+                          c.dout.view(), delta.view(), dq.view(), dk.view(), dv.view());
+    for (const AttentionSlice& s : work.slices) {
+      for (std::int32_t t = 0; t < s.prefix + s.tokens; ++t) {
+        const auto key = static_cast<std::size_t>(s.key_begin + t),
+                   row = static_cast<std::size_t>(s.key_begin + t + s.gradient_shift);
+        for (const auto& [got, expected] : {std::pair{&dk, &plain.dk}, std::pair{&dv, &plain.dv}}) {
+          REQUIRE(std::equal(got->view().row(row), got->view().row(row) + c.shape.kv_width(),
+                             expected->view().row(key)));
+        }
+      }
+    }
+  }
+}
+
 TEST_CASE("CUDA: attention at the borders of tiles") {
   std::mt19937 random(1);
   for (const std::int32_t tokens : {1, 63, 64, 65, 128}) {
