@@ -1,5 +1,5 @@
-// Checks the CUDA back end's kernels, and whole steps, against the CPU's in double, and times kernels and a stage.
-// Usage: bench_gpu [--check | --check-kernels | --time] [SEED]
+// Checks the CUDA back end's kernels, and whole steps, against the CPU's in double, and times kernels and a
+// stage. Usage: bench_gpu [--check | --check-kernels | --time] [SEED]
 // Exit codes: 0, 1 if a result is wrong, 2 if there is no GPU or the arguments are wrong.
 #include <charconv>
 #include <cstdio>

@@ -36,20 +36,22 @@ namespace slimpack::kernels::cuda {
 [[nodiscard]] inline std::size_t task_data_bytes(const StageTask& task, std::size_t pieces,
                                                  std::size_t pages);
 
-/// Where everything that a step stores stands in a stage's arena. The program says what comes when and what goes when, so all of
-/// it is found before the first task runs: nothing is allocated during a step, and nothing can then be missing.
+/// Where everything that a step stores stands in a stage's arena. The program says what comes when and what
+/// goes when, so all of it is found before the first task runs: nothing is allocated during a step, and
+/// nothing can then be missing.
 ///
-/// The arena is cut into units. A sample's keys and values are as many units as it has tokens, one behind another, since
-/// attention's kernels want its rows so: a row is a unit, of all layers, and its sample's rows are reserved from its first
-/// slice's forward on, given back slice by slice. Their gradients are rows of two units. A fragment's activations are units
-/// anywhere, as pages. The arena is the least in which all of it finds a place, but for 1 part in 256.
+/// The arena is cut into units. A sample's keys and values are as many units as it has tokens, one behind
+/// another, since attention's kernels want its rows so: a row is a unit, of all layers, and its sample's rows
+/// are reserved from its first slice's forward on, given back slice by slice. Their gradients are rows of two
+/// units. A fragment's activations are units anywhere, as pages. The arena is the least in which all of it
+/// finds a place, but for 1 part in 256.
 class ArenaPlan {
  public:
   /// The pages of a fragment.
   using Pages = std::vector<UnitRun>;
 
-  /// Rows of a sample: of its keys and values, and of their gradients. Of a sample that members share by heads, rows are as
-  /// many parts of a unit as there are members.
+  /// Rows of a sample: of its keys and values, and of their gradients. Of a sample that members share by
+  /// heads, rows are as many parts of a unit as there are members.
   struct SampleRows {
     std::size_t keys = 0, gradients = 0;
     std::size_t members = 1;
@@ -58,7 +60,8 @@ class ArenaPlan {
 
   ArenaPlan(const StagePart& part, const StageOptions& options) : part_(part), options_(options) {}
 
-  /// @throws InvalidInput if a row's number would exceed 2^31 - 1. O(n log n) in slices and tasks, some times over.
+  /// @throws InvalidInput if a row's number would exceed 2^31 - 1. O(n log n) in slices and tasks, some times
+  /// over.
   void begin_step(const StageProgram& program);
 
   [[nodiscard]] std::size_t units() const { return units_; }
@@ -107,8 +110,8 @@ class ArenaPlan {
   std::size_t units_ = 0, used_units_ = 0, most_tokens_ = 0, data_bytes_ = 0, workspace_bytes_ = 0;
 };
 
-/// Bf16 numbers of the factors of a token's matrix gradients that wait for a weight task: inputs and gradients of the
-/// outputs of each layer's four matrices.
+/// Bf16 numbers of the factors of a token's matrix gradients that wait for a weight task: inputs and
+/// gradients of the outputs of each layer's four matrices.
 [[nodiscard]] inline std::size_t pending_width(const StagePart& part);
 
 }  // namespace slimpack::kernels::cuda

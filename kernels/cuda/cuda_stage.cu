@@ -4,6 +4,7 @@
 #include "kernels/cuda/stage_attention.hpp"
 #include "kernels/cuda/stage_state.hpp"
 #include "kernels/cuda/stage_tasks.hpp"
+#include "kernels/cuda/stage_tell.hpp"
 
 namespace slimpack::kernels::cuda {
 

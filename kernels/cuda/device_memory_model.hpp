@@ -9,8 +9,8 @@
 
 namespace slimpack::kernels::cuda {
 
-/// Bytes of a stage on a GPU, for `BackEndMemory`. Exact but for what the arena can't fill, samples whose rows are reserved before
-/// their tokens come, and factors that wait for weight tasks.
+/// Bytes of a stage on a GPU, for `BackEndMemory`. Exact but for what the arena can't fill, samples whose
+/// rows are reserved before their tokens come, and factors that wait for weight tasks.
 /// @tparam D the device; `D::product_workspace` is what its matrix products take.
 template <class D>
 class DeviceSizes {
@@ -43,8 +43,8 @@ class DeviceSizes {
            static_cast<double>(tokens) * (rows + data);
   }
 
-  /// The whole pack's queries, keys, values and outputs of this member's heads, in backward with gradients, and the messages
-  /// of one of them.
+  /// The whole pack's queries, keys, values and outputs of this member's heads, in backward with gradients,
+  /// and the messages of one of them.
   [[nodiscard]] double exchange(const StagePart& part, Pass pass, Tokens tokens, std::size_t members) const {
     if (pass == Pass::weight || members < 2) return 0.0;
     const auto all = static_cast<std::size_t>(tokens);

@@ -27,20 +27,20 @@
 
 namespace slimpack::kernels::cuda {
 
-/// A stage of a Llama-style transformer on a GPU: a back end as `CpuStage` is, with the same calls, the same stores by sample and
-/// token, and the same model. Activations, keys and values are bf16; master weights, gradients and the optimiser's moments are
-/// floats; products read a bf16 copy of the weights.
+/// A stage of a Llama-style transformer on a GPU: a back end as `CpuStage` is, with the same calls, the same
+/// stores by sample and token, and the same model. Activations, keys and values are bf16; master weights,
+/// gradients and the optimiser's moments are floats; products read a bf16 copy of the weights.
 ///
-/// Calls put work into the device's queues and return; during a step the host waits for nothing. The loss stays on the device
-/// until `loss()`. What the stage keeps during a step lies in one arena, taken before the step's first task as large as
-/// `ArenaPlan` says, and again only for a later step that needs more. Weights are taken when the stage is made, moments with
-/// `set_replicas`. `memory()` counts all three.
+/// Calls put work into the device's queues and return; during a step the host waits for nothing. The loss
+/// stays on the device until `loss()`. What the stage keeps during a step lies in one arena, taken before the
+/// step's first task as large as `ArenaPlan` says, and again only for a later step that needs more. Weights
+/// are taken when the stage is made, moments with `set_replicas`. `memory()` counts all three.
 ///
-/// Members of a merged pack share attention by heads (`MergedAttention::heads`). What they exchange passes through the host,
-/// which waits for it, four times a layer forward and six times backward.
+/// Members of a merged pack share attention by heads (`MergedAttention::heads`). What they exchange passes
+/// through the host, which waits for it, four times a layer forward and six times backward.
 ///
-/// Not supported: rings of merged packs (`begin_step` throws InvalidInput), heads of other sizes than 64 and 128, widths that
-/// are no multiples of 8.
+/// Not supported: rings of merged packs (`begin_step` throws InvalidInput), heads of other sizes than 64 and
+/// 128, widths that are no multiples of 8.
 /// @tparam D what it runs on.
 template <StageDevice D>
 class DeviceStage {
@@ -50,8 +50,8 @@ class DeviceStage {
   using Memory = BackEndMemory<DeviceSizes<D>>;
   using Port = RowSlots<D>;
 
-  /// Weights are no numbers until initialised. @throws InvalidInput if the part or an option is impossible, there is no device,
-  /// or weights and gradients alone exceed the limit or the device's memory.
+  /// Weights are no numbers until initialised. @throws InvalidInput if the part or an option is impossible,
+  /// there is no device, or weights and gradients alone exceed the limit or the device's memory.
   explicit DeviceStage(const StagePart& part, const StageOptions& options = {});
   DeviceStage(DeviceStage&&) = delete;
   DeviceStage& operator=(DeviceStage&&) = delete;
@@ -66,8 +66,8 @@ class DeviceStage {
   /// As CpuStage's, of the same bits rounded to float. Waits for the device.
   void initialise(const InitOptions& options = {});
 
-  /// Copies weights, or a step's gradients (this replica's, until `update`), to the host, or weights from it. All of
-  /// `weight_layout().size()`. They wait for the device. @throws InvalidInput for another size.
+  /// Copies weights, or a step's gradients (this replica's, until `update`), to the host, or weights from it.
+  /// All of `weight_layout().size()`. They wait for the device. @throws InvalidInput for another size.
   void read_weights(std::span<float> out);
   void read_gradients(std::span<float> out);
   void write_weights(std::span<const float> weights);
@@ -79,8 +79,10 @@ class DeviceStage {
   /// What merged tasks need, called between members in lockstep.
   void set_all_to_all(AllToAll<Bf16> exchange) { exchange_ = std::move(exchange); }
 
-  /// As CpuStage's; finds the step's places in the arena, and takes a larger one if it has to. Waits for the device.
-  /// @throws InvalidInput also if a pack is merged but not by heads, or the arena would exceed the limit or the device's memory.
+  /// As CpuStage's; finds the step's places in the arena, and takes a larger one if it has to. Waits for the
+  /// device.
+  /// @throws InvalidInput also if a pack is merged but not by heads, or the arena would exceed the limit or
+  /// the device's memory.
   void begin_step(const StageProgram& program, const Ragged<std::int32_t>& ids);
 
   /// As CpuStage's. @param in in host memory of `port().buffer`, of rows one behind another.
@@ -124,7 +126,8 @@ class DeviceStage {
   void attend(std::size_t layer, const StageTask& task, const MatrixView<Bf16>& q);
   void attend_backward(std::size_t layer, const StageTask& task);
   void heads_backward(std::size_t layer, const StageTask& task);
-  /// Changes own tokens with all heads for all tokens with own heads, or back. @param sections as MemberColumnsKernel.
+  /// Changes own tokens with all heads for all tokens with own heads, or back. @param sections as
+  /// MemberColumnsKernel.
   template <class T>
   void to_heads(const StageTask& task, const Strided<T>& tokens, const Strided<T>& heads,
                 std::size_t sections = 1);
@@ -178,7 +181,8 @@ class DeviceStage {
   void round_weights();
   void exchange_gradients();
   void gather_weights();
-  /// Calls f(chunk of the host's memory, first number of each replica's part, numbers of each) until all parts were met.
+  /// Calls f(chunk of the host's memory, first number of each replica's part, numbers of each) until all
+  /// parts were met.
   template <class F>
   void for_each_share(F&& f);
   template <class T>

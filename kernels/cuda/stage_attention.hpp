@@ -1,6 +1,7 @@
 #pragma once
 
-// A `DeviceStage`'s attention, of packs of one pipeline and of merged ones: included where one is instantiated.
+// A `DeviceStage`'s attention, of packs of one pipeline and of merged ones: included where one is
+// instantiated.
 #include <cstddef>
 #include <numeric>
 
@@ -87,7 +88,8 @@ void DeviceStage<D>::to_tokens(const StageTask& task, const Strided<T>& heads, c
                     reinterpret_cast<T*>(work_.received.data()), false);
 }
 
-/// What was gathered goes to the members, through the host. @param row_numbers bf16 numbers of a token that a member gets.
+/// What was gathered goes to the members, through the host. @param row_numbers bf16 numbers of a token that a
+/// member gets.
 template <StageDevice D>
 void DeviceStage<D>::exchange(const StageTask& task, std::size_t row_numbers, bool tokens_to_heads) {
   require(static_cast<bool>(exchange_), to_string(task), " is merged; expected an all-to-all between its ",

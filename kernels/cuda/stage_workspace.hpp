@@ -20,8 +20,9 @@ struct MergedTask {
   std::size_t tokens = 0;  ///< of all of them
 };
 
-/// What a task of a stage computes with on a GPU, beside weights, stores, and the rows that come and go (x forward, dx
-/// backward). Rows are the task's tokens; all layers use the same matrices, and all tasks the same memory.
+/// What a task of a stage computes with on a GPU, beside weights, stores, and the rows that come and go (x
+/// forward, dx backward). Rows are the task's tokens; all layers use the same matrices, and all tasks the
+/// same memory.
 struct StageWorkspace {
   // Both passes.
   MatrixView<Bf16> normed;        ///< [hidden]
@@ -46,8 +47,8 @@ struct StageWorkspace {
   MatrixView<float> head_delta;                ///< backward
   std::span<Bf16> sent, received;              ///< what goes to members and comes from them
 
-  /// Lays all out one behind another. @param chunk most tokens of which logits exist at a time. @param at where, beginning at a
-  /// multiple of `arena_alignment`; nullptr to learn the size. @returns bytes in all.
+  /// Lays all out one behind another. @param chunk most tokens of which logits exist at a time. @param at
+  /// where, beginning at a multiple of `arena_alignment`; nullptr to learn the size. @returns bytes in all.
   std::size_t lay_out(const StagePart& part, std::size_t chunk, Pass pass, std::size_t tokens,
                       const MergedTask& merged, std::byte* at);
 };

@@ -7,7 +7,8 @@
 
 namespace slimpack::kernels {
 
-/// Which rows of a merged task's tokens, those of all members in the slices' order, each member holds, in ascending order.
+/// Which rows of a merged task's tokens, those of all members in the slices' order, each member holds, in
+/// ascending order.
 /// @param block tokens of a chunk. @param rows [member], set. O(tokens).
 inline void member_rows(const StageTask& task, Tokens block, std::vector<std::vector<std::size_t>>& rows) {
   rows.resize(task.members.size());

@@ -24,8 +24,9 @@
 // A device for stages that is no GPU: it runs the very same kernels on the host, products by plain loops.
 namespace slimpack::testing {
 
-/// What queues are given is done at any time up to when the host waits for it, in any order that their events allow: a random
-/// one, so that a missing event, or memory that is used again too early, gives wrong numbers. Memory begins as no numbers.
+/// What queues are given is done at any time up to when the host waits for it, in any order that their events
+/// allow: a random one, so that a missing event, or memory that is used again too early, gives wrong numbers.
+/// Memory begins as no numbers.
 class HostDevice {
  public:
   static constexpr std::size_t product_workspace = 4096;

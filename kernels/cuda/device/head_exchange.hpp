@@ -6,8 +6,9 @@
 #include "kernels/cuda/device/block.hpp"
 #include "slimpack/core/error.hpp"
 
-// Merged packs whose members share heads (Jacobs et al., DeepSpeed Ulysses): each has some tokens with all heads, and for
-// attention all tokens with some heads. What they exchange is gathered in one buffer, member by member.
+// Merged packs whose members share heads (Jacobs et al., DeepSpeed Ulysses): each has some tokens with all
+// heads, and for attention all tokens with some heads. What they exchange is gathered in one buffer, member
+// by member.
 namespace slimpack::kernels::cuda {
 
 /// Numbers in rows and columns, either of which may be the one that lies together.
@@ -34,8 +35,9 @@ template <class T>
   return {m.data, m.cols, m.rows, 1, m.stride};
 }
 
-/// Own tokens with all heads: to the buffer, or from it. Columns are sections one behind another, such as keys and values, of
-/// each of which a member has its share. The buffer is [member][row][its shares of all sections].
+/// Own tokens with all heads: to the buffer, or from it. Columns are sections one behind another, such as
+/// keys and values, of each of which a member has its share. The buffer is [member][row][its shares of all
+/// sections].
 template <class T>
 struct MemberColumnsKernel {
   Strided<T> tokens;

@@ -1,0 +1,111 @@
+#pragma once
+
+// What a `DeviceStage` tells the device of a task: included where one is instantiated.
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "kernels/cuda/stage.hpp"
+#include "kernels/cuda/token_order.hpp"
+#include "kernels/model/member_rows.hpp"
+
+namespace slimpack::kernels::cuda {
+
+/// What the device has to know of a task, in `data_`. @param device where it will lie.
+template <StageDevice D>
+TaskTables DeviceStage<D>::tell(const StageTask& task, std::byte* device) {
+  data_.begin(device);
+  TaskTables tables;
+  tell_rows(task, tables);
+  tell_pieces(task, tables);
+  tell_attention(task, tables);
+  tell_tokens(task, tables);
+  return tables;
+}
+
+template <StageDevice D>
+void DeviceStage<D>::tell_rows(const StageTask& task, TaskTables& tables) {
+  words_.clear();
+  for (const Slice& slice : task.owned) {
+    for (Tokens t = slice.begin; t < slice.end; ++t) words_.push_back(static_cast<std::int32_t>(t));
+  }
+  tables.positions = data_.add(words_);
+  words_.clear();
+  for (const Slice& slice : task.slices) {
+    const auto& sample = plan_.rows(slice.sample);
+    const std::size_t first = task.pass == Pass::forward ? sample.keys : sample.gradients;
+    for (Tokens t = slice.begin; t < slice.end; ++t)
+      words_.push_back(static_cast<std::int32_t>(first + static_cast<std::size_t>(t)));
+  }
+  tables.rows = data_.add(words_);
+  if (!task.merged()) return;
+  member_rows(task, step_.program().block(), member_rows_);
+  words_.clear();
+  for (const auto& rows : member_rows_) {
+    for (const std::size_t row : rows) words_.push_back(static_cast<std::int32_t>(row));
+  }
+  tables.order = data_.add(words_);
+}
+
+template <StageDevice D>
+void DeviceStage<D>::tell_pieces(const StageTask& task, TaskTables& tables) {
+  std::vector<KeptPiece> pieces;
+  std::vector<std::int32_t> pages;
+  words_.clear();
+  plan_.fragments().for_each(task, [&](const auto& fragment, std::size_t row) {
+    words_.insert(words_.end(), static_cast<std::size_t>(fragment.tokens.size()),
+                  static_cast<std::int32_t>(pieces.size()));
+    pieces.push_back({static_cast<std::int32_t>(row), static_cast<std::int32_t>(fragment.tokens.size()),
+                      static_cast<std::int32_t>(fragment.recompute_layers),
+                      static_cast<std::int32_t>(pages.size())});
+    for (const UnitRun& run : fragment.memory) {
+      for (std::size_t i = 0; i < run.count; ++i) pages.push_back(static_cast<std::int32_t>(run.begin + i));
+    }
+  });
+  tables.piece_of = data_.add(words_);
+  tables.pieces = data_.add(pieces);
+  tables.pages = data_.add(pages);
+}
+
+template <StageDevice D>
+void DeviceStage<D>::tell_attention(const StageTask& task, TaskTables& tables) {
+  if (part_.layers == 0) return;
+  std::vector<AttentionSlice> slices;
+  std::int64_t row = 0;
+  for (const Slice& slice : task.slices) {
+    const auto& sample = plan_.rows(slice.sample);
+    slices.push_back({.query_begin = static_cast<std::int32_t>(row),
+                      .tokens = static_cast<std::int32_t>(slice.size()),
+                      .key_begin = static_cast<std::int32_t>(sample.keys),
+                      .prefix = static_cast<std::int32_t>(slice.begin),
+                      .gradient_shift = static_cast<std::int32_t>(sample.gradients) -
+                                        static_cast<std::int32_t>(sample.keys)});
+    row += slice.size();
+  }
+  const AttentionWork work =
+      attention_work(slices, static_cast<std::size_t>(task.tokens), plan_.units() * task.members.size());
+  tables.attention.slices = data_.add(work.slices);
+  tables.attention.queries = data_.add(work.queries);
+  if (task.pass == Pass::backward) tables.attention.keys = data_.add(work.keys);
+}
+
+template <StageDevice D>
+void DeviceStage<D>::tell_tokens(const StageTask& task, TaskTables& tables) {
+  words_.resize(static_cast<std::size_t>(task.owned_tokens));
+  if (part_.last) {
+    step_.for_each_label(task, [&](std::size_t row, std::int32_t label) { words_[row] = label; });
+    tables.labels = data_.add(words_);
+  }
+  if (!part_.first) return;
+  step_.for_each_id(task, [&](std::size_t row, std::int32_t id) { words_[row] = id; });
+  if (task.pass == Pass::forward) {
+    tables.ids = data_.add(words_);
+    return;
+  }
+  const TokenOrder order = token_order(words_, part_.model.vocab);
+  tables.ids = data_.add(order.ids);
+  tables.begins = data_.add(order.begins);
+  tables.tokens = data_.add(order.tokens);
+}
+
+}  // namespace slimpack::kernels::cuda
