@@ -94,7 +94,7 @@ inline std::size_t pending_width(const StagePart& part) {
 
 inline std::size_t task_data_bytes(const StageTask& task, std::size_t pieces, std::size_t pages) {
   std::size_t query_items = 0, key_items = 0;
-  const auto blocks = [](Tokens tokens) {
+  const auto blocks = [](Tokens tokens) {  // the smaller ones: the others are fewer
     return static_cast<std::size_t>((tokens + attention_rows - 1) / attention_rows);
   };
   for (const Slice& slice : task.slices) {

@@ -2,8 +2,10 @@
 
 #include <string>
 
+#include "kernels/cuda/attention.hpp"
 #include "kernels/cuda/check_private.hpp"
 #include "kernels/cuda/device.hpp"
+#include "kernels/cuda/tensor_map_private.hpp"
 
 namespace slimpack::kernels::cuda {
 
@@ -15,6 +17,12 @@ CudaDevice::CudaDevice() {
 DeviceMemory CudaDevice::memory(std::size_t bytes, std::string_view what) {
   static_cast<void>(use_device({.index = current_device(), .memory = bytes, .what = std::string(what)}));
   return DeviceMemory(bytes);
+}
+
+std::int32_t CudaDevice::attention_rows() { return best_attention_rows(); }
+
+TensorMap CudaDevice::tensor_map(const MatrixView<const Bf16>& matrix, int rows) {
+  return cuda::tensor_map(matrix, rows);
 }
 
 }  // namespace slimpack::kernels::cuda

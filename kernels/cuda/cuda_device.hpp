@@ -2,11 +2,13 @@
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <string_view>
 
 #include "kernels/cuda/device/block.hpp"
+#include "kernels/cuda/device/wide_tile.hpp"
 #include "kernels/cuda/gemm.hpp"
 #include "kernels/cuda/runtime.hpp"
 #include "kernels/cuda/stage_device.hpp"
@@ -28,6 +30,9 @@ class CudaDevice {
   void set_product_workspace(std::span<std::byte> memory) { gemm_.emplace(memory); }
   [[nodiscard]] static Memory memory(std::size_t bytes, std::string_view what);
   [[nodiscard]] static HostMemory host_memory(std::size_t bytes) { return HostMemory(bytes); }
+
+  [[nodiscard]] static std::int32_t attention_rows();  ///< `best_attention_rows`
+  [[nodiscard]] static TensorMap tensor_map(const MatrixView<const Bf16>& matrix, int rows);
 
   /// Defined where the GPU's compiler sees the kernel.
   template <class Kernel>

@@ -188,9 +188,7 @@ class DeviceStage {
   template <class T>
   void move_shares(std::span<float> host, std::span<T> device, std::size_t first, std::size_t size,
                    bool to_host, bool own_only);
-  [[nodiscard]] auto launch() {
-    return [this](const auto& kernel, const Grid& grid) { device_.launch(kernel, grid); };
-  }
+  [[nodiscard]] StageLauncher<D> launch() { return {device_}; }
   [[nodiscard]] std::string name() const;
 
   StagePart part_;

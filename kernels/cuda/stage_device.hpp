@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "kernels/cuda/device/block.hpp"
+#include "kernels/cuda/device/wide_tile.hpp"
 #include "kernels/cuda/gemm_layout.hpp"
 #include "kernels/cuda/portable.hpp"
 #include "kernels/math/gemm.hpp"
@@ -23,6 +24,9 @@ enum class Queue : std::uint8_t { compute, arrive, leave };
 /// - `product_workspace`: bytes that matrix products need; `set_product_workspace` gives them.
 /// - `memory(bytes, what)`: the device's memory, aligned to `arena_alignment`; `bytes()` says where. Throws InvalidInput saying
 ///   how much is missing, and to whom. `host_memory(bytes)`: the host's, which copies run from and to beside all else.
+/// - `attention_rows()`: tokens of attention's blocks, 64 or 128: which of its kernels run.
+/// - `tensor_map(matrix, rows)`: the matrix for the copy engine, with boxes of so many rows, as kernels with
+///   blocks of 128 tokens take it.
 /// - `launch(kernel, grid)`, `multiply(...)` (as `Gemm::run`): into the queue `compute`.
 /// - `copy(queue, to, from, bytes)`, `fill(queue, bytes, value)`.
 /// - `record(event, queue)`: the event becomes the point behind all that the queue has been given. `wait(queue, event)`: what
@@ -37,6 +41,8 @@ concept StageDevice = std::default_initializable<D> && std::default_initializabl
              Update update, unsigned char value) {
   { D::product_workspace } -> std::convertible_to<std::size_t>;
   d.set_product_workspace(memory);
+  { d.attention_rows() } -> std::same_as<std::int32_t>;
+  { d.tensor_map(a, 0) } -> std::same_as<TensorMap>;
   { d.memory(bytes, what) } -> std::same_as<typename D::Memory>;
   { d.host_memory(bytes) } -> std::same_as<typename D::HostMemory>;
   d.multiply(product, a, a, c, update);
@@ -49,6 +55,20 @@ concept StageDevice = std::default_initializable<D> && std::default_initializabl
   d.wait(event);
   d.wait_all();
   { d.seconds(event, event) } -> std::same_as<double>;
+};
+
+/// Starts kernels on a device, and describes matrices to them.
+template <StageDevice D>
+struct StageLauncher {
+  D& device;
+
+  template <class Kernel>
+  void operator()(const Kernel& kernel, const Grid& grid) const {
+    device.launch(kernel, grid);
+  }
+  [[nodiscard]] TensorMap tensor_map(const MatrixView<const Bf16>& matrix, int rows) const {
+    return device.tensor_map(matrix, rows);
+  }
 };
 
 }  // namespace slimpack::kernels::cuda

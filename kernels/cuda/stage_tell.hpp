@@ -82,8 +82,9 @@ void DeviceStage<D>::tell_attention(const StageTask& task, TaskTables& tables) {
                                         static_cast<std::int32_t>(sample.keys)});
     row += slice.size();
   }
-  const AttentionWork work =
-      attention_work(slices, static_cast<std::size_t>(task.tokens), plan_.units() * task.members.size());
+  const AttentionWork work = attention_work(slices, static_cast<std::size_t>(task.tokens),
+                                            plan_.units() * task.members.size(), device_.attention_rows());
+  tables.attention.rows = work.rows;
   tables.attention.slices = data_.add(work.slices);
   tables.attention.queries = data_.add(work.queries);
   if (task.pass == Pass::backward) tables.attention.keys = data_.add(work.keys);

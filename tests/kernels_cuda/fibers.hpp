@@ -2,16 +2,18 @@
 
 #include <ucontext.h>
 
-#include <atomic>
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
 #include <functional>
 #include <memory>
+#include <stdexcept>
 #include <utility>
 #include <vector>
 
 #include "kernels/cuda/device/block.hpp"
+#include "tests/kernels_cuda/host_group.hpp"
 #include "tests/kernels_cuda/host_warp.hpp"
 
 // Runs kernels without a GPU in one thread: warps take turns at barriers. Many times as fast as warps that are threads, for
@@ -81,15 +83,34 @@ class Fibers {
   int current_ = 0, running_ = 0;
 };
 
-/// A block's barrier: all its warps have come when each has yielded once.
+/// A block's barrier.
 class FiberBarrier {
  public:
-  explicit FiberBarrier(Fibers& fibers) : fibers_(fibers) {}
-  void arrive_and_wait() { fibers_.yield(); }
+  /// @param warps that come to it
+  FiberBarrier(Fibers& fibers, int warps) : fibers_(fibers), warps_(warps) {}
+
+  void arrive_and_wait() {
+    constexpr int most_rounds = 1'000'000;
+    if (++arrived_ == warps_) {
+      arrived_ = 0;
+      ++phase_;
+      return;
+    }
+    const int phase = phase_;
+    for (int round = 0; phase_ == phase; ++round) {
+      if (round == most_rounds) throw std::runtime_error("a barrier waits for warps that do not come");
+      fibers_.yield();
+    }
+  }
+  void yield() { fibers_.yield(); }
 
  private:
   Fibers& fibers_;
+  int warps_, arrived_ = 0, phase_ = 0;
 };
+
+/// Lets other warps of a block run.
+inline void let_others_run(FiberBarrier& barrier, int /*tries*/) { barrier.yield(); }
 
 /// Starts kernels; blocks run one after another. Used by one thread.
 class FiberLauncher {
@@ -98,18 +119,27 @@ class FiberLauncher {
 
   template <class Kernel>
   void operator()(const Kernel& kernel, const kernels::cuda::Grid& grid) {
-    constexpr std::size_t line = 128;
+    constexpr std::size_t line = kernels::cuda::tile_alignment;
     memory_.resize(grid.shared + line);
     unsigned char* shared = memory_.data() + line - reinterpret_cast<std::uintptr_t>(memory_.data()) % line;
-    FiberBarrier barrier(fibers_);
+    FiberBarrier barrier(fibers_, grid.warps);
+    HostBlock host_block;
     for (std::size_t block = 0; block < grid.blocks; ++block) {
       std::fill(shared, shared + grid.shared, static_cast<unsigned char>(0xff));
       fibers_.run(grid.warps, [&](int w) {
-        BasicHostWarp<FiberBarrier> warp(w, grid.warps, grid.blocks, shared, barrier, copies_);
+        auto warp = [&] {
+          if constexpr (requires { Kernel::consumer_registers; }) {
+            return BasicHostGroupWarp<FiberBarrier>(w, grid.warps, grid.blocks, shared, barrier, host_block,
+                                                    copies_);
+          } else {
+            return BasicHostWarp<FiberBarrier>(w, grid.warps, grid.blocks, shared, barrier, copies_);
+          }
+        }();
         warp.set_block(block);
         kernel(warp);
         if (!warp.is_clean()) throw std::runtime_error("a kernel's copies are not clean");
       });
+      if (!host_block.is_done()) throw std::runtime_error("a block has ended before its copies or turns");
     }
   }
 

@@ -17,9 +17,11 @@
 #include <vector>
 
 #include "kernels/cuda/arena.hpp"
+#include "kernels/cuda/attention_work.hpp"
 #include "kernels/cuda/stage_device.hpp"
 #include "kernels/math/aligned.hpp"
 #include "tests/kernels_cuda/fibers.hpp"
+#include "tests/kernels_cuda/host_group.hpp"
 
 // A device for stages that is no GPU: it runs the very same kernels on the host, products by plain loops.
 namespace slimpack::testing {
@@ -61,11 +63,17 @@ class HostDevice {
     std::shared_ptr<State> state_ = std::make_shared<State>();
   };
 
-  HostDevice() : random_(next_seed()++) {}
+  HostDevice() : random_(next_seed()++), attention_rows_(next_attention_rows()) {}
 
   void set_product_workspace(std::span<std::byte>) {}
   [[nodiscard]] static Memory memory(std::size_t bytes, std::string_view) { return Memory(bytes); }
   [[nodiscard]] static HostMemory host_memory(std::size_t bytes) { return HostMemory(bytes); }
+
+  [[nodiscard]] std::int32_t attention_rows() const { return attention_rows_; }
+  [[nodiscard]] static kernels::cuda::TensorMap tensor_map(
+      const kernels::MatrixView<const kernels::cuda::Bf16>& matrix, int rows) {
+    return host_tensor_map(matrix, rows);
+  }
 
   template <class Kernel>
   void launch(const Kernel& kernel, const kernels::cuda::Grid& grid) {
@@ -126,6 +134,11 @@ class HostDevice {
   static std::uint32_t& next_seed() {
     thread_local std::uint32_t seed = 1;
     return seed;
+  }
+  /// Tokens of attention's blocks, of the devices that the thread makes from now on.
+  static std::int32_t& next_attention_rows() {
+    thread_local std::int32_t rows = kernels::cuda::attention_rows;
+    return rows;
   }
 
  private:
@@ -190,6 +203,7 @@ class HostDevice {
   static void set(kernels::cuda::Bf16& to, float x) { to = kernels::cuda::to_bf16(x); }
 
   std::mt19937 random_;
+  std::int32_t attention_rows_;
   std::size_t favourite_ = 0;
   std::array<std::deque<Work>, 3> queues_;
   FiberLauncher launcher_;

@@ -1,23 +1,20 @@
 #pragma once
 
-#include <array>
-#include <atomic>
+#include <barrier>
 #include <chrono>
-#include <condition_variable>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <deque>
 #include <functional>
-#include <map>
-#include <mutex>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "kernels/cuda/device/group_product.hpp"
 #include "kernels/cuda/device/wide_tile.hpp"
+#include "tests/kernels_cuda/host_block.hpp"
 #include "tests/kernels_cuda/host_warp.hpp"
 
 // What Hopper adds to a warp, without a GPU: barriers that count arrivals and bytes, the copy engine with the
@@ -71,125 +68,29 @@ struct DescribedMatrix {
   bool is_swizzled_by_128;
 };
 
-/// A barrier's state in its 8 bytes: arrivals per phase and missing ones, parity of the phase, bytes missing.
-class HostBarrier {
- public:
-  explicit HostBarrier(kernels::cuda::Mbarrier& barrier) : state_(barrier.state) {}
-
-  void begin(int arrivals) {
-    const auto n = static_cast<std::uint64_t>(arrivals);
-    state_.store(n << 52U | n << 40U, std::memory_order_release);
+/// Lets other warps of a block run, which are threads. @param tries how often somebody has waited so far
+inline void let_others_run(std::barrier<>&, int tries) {
+  if (tries < 8) {
+    std::this_thread::yield();
+  } else {
+    std::this_thread::sleep_for(std::chrono::microseconds(20));
   }
-  void expect(std::uint32_t bytes) {
-    change([&](State& s) { s.bytes += bytes; });
-  }
-  void complete(std::uint32_t bytes) {
-    change([&](State& s) { s.bytes -= bytes; });
-  }
-  /// Whether there was an arrival to wait for.
-  bool arrive() {
-    bool expected = true;
-    change([&](State& s) {
-      expected = s.missing > 0;
-      s.missing -= expected ? 1 : 0;
-    });
-    return expected;
-  }
-  /// Whether the phase of this parity has ended.
-  [[nodiscard]] bool has_ended(std::uint32_t parity) const {
-    return State(state_.load(std::memory_order_acquire)).parity != parity;
-  }
+}
 
- private:
-  struct State {
-    explicit State(std::uint64_t word)
-        : arrivals(word >> 52U),
-          missing(word >> 40U & 0xfffU),
-          parity(word >> 39U & 1U),
-          bytes(word & mask) {}
-    [[nodiscard]] std::uint64_t word() const {
-      return arrivals << 52U | missing << 40U | parity << 39U | (bytes & mask);
-    }
-
-    static constexpr std::uint64_t mask = (std::uint64_t{1} << 39U) - 1;
-    std::uint64_t arrivals, missing, parity, bytes;
-  };
-
-  template <class F>
-  void change(const F& f) {
-    std::uint64_t word = state_.load(std::memory_order_relaxed), next = 0;
-    do {
-      State s(word);
-      f(s);
-      if (s.missing == 0 && (s.bytes & State::mask) == 0) {
-        s.missing = s.arrivals;
-        s.parity ^= 1U;
-      }
-      next = s.word();
-    } while (!state_.compare_exchange_weak(word, next, std::memory_order_acq_rel));
-  }
-
-  std::atomic_ref<std::uint64_t> state_;
-};
-
-/// Turns: a barrier of the block at which some warps wait and others only arrive.
-class HostTurn {
- public:
-  void arrive(int warps, bool waits) {
-    std::unique_lock lock(mutex_);
-    const int phase = phase_;
-    if (++arrived_ == warps) {
-      arrived_ = 0;
-      ++phase_;
-      changed_.notify_all();
-    } else if (waits && !changed_.wait_for(lock, std::chrono::minutes(2), [&] { return phase_ != phase; })) {
-      std::fprintf(stderr, "a warp waits for a turn to which %d of %d have come\n", arrived_, warps);
-      std::abort();
-    }
-  }
-  [[nodiscard]] bool is_clean() const { return arrived_ == 0; }
-
- private:
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  int arrived_ = 0, phase_ = 0;
-};
-
-/// What the warps of a block share beside its memory.
-struct HostBlock {
-  std::array<HostTurn, 16> turns;
-  std::mutex mutex;
-  std::map<kernels::cuda::Mbarrier*, std::vector<std::function<void()>>> copies;  ///< not done yet
-  std::atomic<bool> is_clean = true;
-
-  void start(kernels::cuda::Mbarrier& barrier, std::function<void()> copy) {
-    const std::scoped_lock lock(mutex);
-    copies[&barrier].push_back(std::move(copy));
-  }
-  void finish(kernels::cuda::Mbarrier& barrier) {
-    std::vector<std::function<void()>> due;
-    {
-      const std::scoped_lock lock(mutex);
-      due.swap(copies[&barrier]);
-    }
-    for (const auto& copy : due) copy();
-  }
-  [[nodiscard]] bool is_done() {
-    bool done = is_clean;
-    for (const auto& [barrier, due] : copies) done = done && due.empty();
-    for (const HostTurn& turn : turns) done = done && turn.is_clean();
-    return done;
-  }
-};
-
-class HostGroupWarp : public HostWarp {
+/// @tparam Barrier of a block's warps, as BasicHostWarp's; `let_others_run` takes it.
+template <class Barrier>
+class BasicHostGroupWarp : public BasicHostWarp<Barrier> {
+  using Base = BasicHostWarp<Barrier>;
   template <class T>
-  using Lanes = kernels::cuda::Lanes<T, held>;
+  using Lanes = kernels::cuda::Lanes<T, Base::held>;
 
  public:
-  HostGroupWarp(int warp, int warps, std::size_t blocks, void* shared, std::barrier<>& barrier,
-                HostBlock& block, Copies copies)
-      : HostWarp(warp, warps, blocks, shared, barrier, copies), block_(block), copies_(copies) {}
+  using Base::block, Base::held, Base::shared, Base::warp;
+
+  /// @param place of the warp in its block
+  BasicHostGroupWarp(int place, int warps, std::size_t blocks, void* memory, Barrier& barrier,
+                     HostBlock& host_block, Copies copies)
+      : Base(place, warps, blocks, memory, barrier, copies), block_(host_block), copies_(copies) {}
 
   [[nodiscard]] int group() const { return warp() / kernels::cuda::group_warps; }
   [[nodiscard]] int warp_of_group() const { return warp() % kernels::cuda::group_warps; }
@@ -220,19 +121,11 @@ class HostGroupWarp : public HostWarp {
     if (!HostBarrier(barrier).arrive()) block_.is_clean = false;
   }
   void wait(kernels::cuda::Mbarrier& barrier, std::uint32_t parity) const {
-    const auto begin = std::chrono::steady_clock::now();
-    for (int tries = 0; !HostBarrier(barrier).has_ended(parity); ++tries) {
+    wait_until("the barrier at", shared_place(&barrier), parity, [&] {
+      if (HostBarrier(barrier).has_ended(parity)) return true;
       block_.finish(barrier);
-      if (tries < 8) {
-        std::this_thread::yield();
-        continue;
-      }
-      std::this_thread::sleep_for(std::chrono::microseconds(20));
-      if (std::chrono::steady_clock::now() - begin < std::chrono::minutes(2)) continue;
-      std::fprintf(stderr, "warp %d of block %zu waits for parity %u of the barrier at %u\n", warp(), block(),
-                   parity, shared_place(&barrier));
-      std::abort();
-    }
+      return HostBarrier(barrier).has_ended(parity);
+    });
   }
 
   void copy_box(const kernels::cuda::TensorMap& map, int column, std::int32_t row, int rows,
@@ -253,8 +146,12 @@ class HostGroupWarp : public HostWarp {
     }
   }
 
-  void wait_for_turn(int turn, int warps) const { turn_of(turn).arrive(warps, true); }
-  void arrive_at_turn(int turn, int warps) const { turn_of(turn).arrive(warps, false); }
+  void wait_for_turn(int turn, int warps) const {
+    const int phase = turn_of(turn).arrive(warps);
+    wait_until("turn", static_cast<std::uint32_t>(turn), static_cast<std::uint32_t>(phase),
+               [&] { return turn_of(turn).has_ended(phase); });
+  }
+  void arrive_at_turn(int turn, int warps) const { turn_of(turn).arrive(warps); }
 
   template <class... Registers>
   void fence_products(const Registers&... /*unused*/) const {}
@@ -302,9 +199,22 @@ class HostGroupWarp : public HostWarp {
   }
 
   /// Whether all products and copies were waited for.
-  [[nodiscard]] bool is_clean() const { return HostWarp::is_clean() && products_.empty() && groups_.empty(); }
+  [[nodiscard]] bool is_clean() const { return Base::is_clean() && products_.empty() && groups_.empty(); }
 
  private:
+  /// Lets others run until something is so; what never becomes so is named.
+  template <class Done>
+  void wait_until(const char* what, std::uint32_t number, std::uint32_t phase, const Done& done) const {
+    const auto begin = std::chrono::steady_clock::now();
+    for (int tries = 0; !done(); ++tries) {
+      let_others_run(this->barrier(), tries);
+      if (std::chrono::steady_clock::now() - begin < std::chrono::minutes(2)) continue;
+      std::fprintf(stderr, "warp %d of block %zu waits for %s %u, phase %u\n", warp(), block(), what, number,
+                   phase);
+      std::abort();
+    }
+  }
+
   [[nodiscard]] HostTurn& turn_of(int turn) const {
     return block_.turns.at(static_cast<std::size_t>(turn) + 1);
   }
@@ -367,5 +277,7 @@ class HostGroupWarp : public HostWarp {
   std::vector<std::function<void()>> products_;
   std::deque<std::vector<std::function<void()>>> groups_;
 };
+
+using HostGroupWarp = BasicHostGroupWarp<std::barrier<>>;
 
 }  // namespace slimpack::testing

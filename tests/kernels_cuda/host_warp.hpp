@@ -115,6 +115,9 @@ class BasicHostWarp {
     }
   }
 
+ protected:
+  [[nodiscard]] Barrier& barrier() const { return barrier_; }
+
  private:
   struct Copy {
     kernels::cuda::Bf16* to;

@@ -27,7 +27,8 @@ using namespace slimpack;
 using namespace slimpack::kernels;
 using slimpack::bench::Outcome, slimpack::bench::StageCase, slimpack::bench::Tensors,
     slimpack::bench::run_reference;
-using slimpack::kernels::cuda::DeviceStage, slimpack::testing::HostDevice;
+using slimpack::kernels::cuda::attention_rows, slimpack::kernels::cuda::DeviceStage,
+    slimpack::kernels::cuda::group_attention_rows, slimpack::testing::HostDevice;
 using slimpack::testing::bf16_tolerance, slimpack::testing::relative_error;
 
 namespace {
@@ -54,10 +55,13 @@ StageCase case_of(Plan plan, unsigned seed) {
   return c;
 }
 
+/// @param rows tokens of attention's blocks: which kernels run
 /// @param order seed of the times at which queues do their work.
-Outcome run_device(const StageCase& c, std::size_t order = 1) {
-  return slimpack::bench::run_stages<Stage>(
-      c, [&](std::size_t rank) { HostDevice::next_seed() = static_cast<std::uint32_t>(100 * rank + order); });
+Outcome run_device(const StageCase& c, std::int32_t rows = attention_rows, std::size_t order = 1) {
+  return slimpack::bench::run_stages<Stage>(c, [&](std::size_t rank) {
+    HostDevice::next_seed() = static_cast<std::uint32_t>(100 * rank + order);
+    HostDevice::next_attention_rows() = rows;
+  });
 }
 
 /// ||result - expected|| / ||expected|| over all tensors.
@@ -72,8 +76,8 @@ double error_of(const Tensors& result, const Tensors& expected) {
 }
 
 /// @returns the stage's.
-Outcome compare(const StageCase& c) {
-  const Outcome result = run_device(c), expected = run_reference(c);
+Outcome compare(const StageCase& c, std::int32_t rows = attention_rows) {
+  const Outcome result = run_device(c, rows), expected = run_reference(c);
   INFO("loss " << result.loss << ", expected " << expected.loss);
   CHECK(std::abs(result.loss - expected.loss) <= bf16_tolerance * std::abs(expected.loss));
   CHECK(error_of(result.weights, expected.weights) <= bf16_tolerance);
@@ -105,6 +109,20 @@ TEST_CASE("CUDA: a stage trains as the CPU's does, whatever the plan") {
   }
 }
 
+TEST_CASE("CUDA: a stage trains with attention's kernels for Hopper, too") {
+  for (unsigned seed = 1; seed <= 3; ++seed) {
+    INFO("seed " << seed);
+    const StageCase c = case_of(slimpack::testing::sample_plan({.seed = seed,
+                                                                .samples = 3,
+                                                                .pipelines = 1,
+                                                                .stages = 1 + seed % 2,
+                                                                .max_tokens = 200,
+                                                                .split_weights = seed == 3}),
+                                seed);
+    compare(c, group_attention_rows);
+  }
+}
+
 TEST_CASE("CUDA: a stage runs what the planners make, and holds what they reckon with") {
   const std::vector<Tokens> lengths{30, 61, 150, 44, 25, 75};
   for (const std::int32_t pp : {1, 2, 3}) {
@@ -121,7 +139,7 @@ TEST_CASE("CUDA: a stage runs what the planners make, and holds what they reckon
       c.plan = plan_slimpack(lengths, job, CalibratedCost(job), memory, {.tile = 16});
       std::mt19937 random(7);
       c.ids = slimpack::testing::random_ids(random, c.plan, model.vocab);
-      const Outcome outcome = compare(c);
+      const Outcome outcome = compare(c, pp == 2 && dp == 2 ? group_attention_rows : attention_rows);
       const auto curves = memory_over_time(c.plan, time_plan(c.plan), memory);
       for (std::size_t rank = 0; rank < outcome.reports.size(); ++rank) {
         const RankPlace place = place_of(rank, layers.size());
@@ -160,7 +178,7 @@ TEST_CASE("CUDA: a stage shares the heads of merged packs with other pipelines' 
     c.model.heads = 2 + 2 * static_cast<std::int32_t>(seed % 2);
     c.options.stage.merged = MergedAttention::heads;
     c.options.block = 1 + static_cast<Tokens>(seed * 5 % 40);
-    const Outcome outcome = compare(c);
+    const Outcome outcome = compare(c, seed == 5 ? group_attention_rows : attention_rows);
     for (const StepReport& report : outcome.reports) {
       INFO("peak " << report.peak_bytes << ", predicted " << report.predicted_bytes);
       CHECK(report.peak_bytes < 1.15 * report.predicted_bytes);
@@ -179,7 +197,8 @@ TEST_CASE("CUDA: a step has the same bits, whenever queues do their work") {
                                                           .split_weights = seed == 3}),
                           seed);
     c.steps = 2;
-    const Outcome one = run_device(c, 1), other = run_device(c, 50);
+    const std::int32_t rows = seed == 2 ? group_attention_rows : attention_rows;
+    const Outcome one = run_device(c, rows, 1), other = run_device(c, rows, 50);
     CHECK(one.loss == other.loss);
     CHECK((one.weights == other.weights));
     if (!c.options.shard_optimiser) CHECK((one.gradients == other.gradients));
