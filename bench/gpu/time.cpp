@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
+#include <deque>
 #include <functional>
 #include <random>
 #include <vector>
@@ -20,9 +21,9 @@ namespace {
 using cuda::Bf16, cuda::AttentionSlice;
 using kernels::HeadShape;
 
-/// Median seconds of repeated runs, by events; the first ones warm up.
-double seconds(const cuda::OwnedStream& stream, const std::function<void()>& run) {
-  constexpr int warm_up = 3, repeats = 15;
+/// Median seconds of repeated runs, by events; a fifth as many before them warm up.
+double seconds(const cuda::OwnedStream& stream, const std::function<void()>& run, int repeats = 15) {
+  const int warm_up = repeats / 5;
   std::vector<double> times;
   const cuda::Event begin, end;
   for (int i = 0; i < warm_up + repeats; ++i) {
@@ -60,29 +61,55 @@ double peak_bandwidth(const cuda::OwnedStream& stream) {
   return 2.0 * static_cast<double>(bytes) / time;
 }
 
+/// A pack, with what its attention reads and writes beside keys and values.
+struct Pack {
+  Pack(std::mt19937& random, const HeadShape& shape, const std::vector<AttentionSlice>& slices,
+       const Rows<Bf16>& k, const Rows<Bf16>& v, AttentionBy by)
+      : tokens(static_cast<std::size_t>(slices.back().query_begin + slices.back().tokens)),
+        q(random_rows(random, tokens, shape.query_width())),
+        dout(random_rows(random, tokens, shape.query_width())),
+        out(tokens, shape.query_width()),
+        dq(tokens, shape.query_width()),
+        lse(shape.heads, tokens),
+        delta(shape.heads, tokens),
+        attention(by, shape, slices, {q.in(), k.in(), v.in()}) {}
+
+  std::size_t tokens;
+  Rows<Bf16> q, dout, out, dq;
+  Rows<float> lse, delta;
+  PackAttention attention;
+};
+
 struct AttentionTimes {
   double forward, backward;  ///< seconds
   double pairs;              ///< of query and visible key
 };
 
+/// Times of all packs, forward in order and backward in the other one.
+/// @param packs slices of each, by their queries @param cache rows of the keys and values that all share
 AttentionTimes time_attention(const cuda::OwnedStream& stream, std::mt19937& random, const HeadShape& shape,
-                              const std::vector<AttentionSlice>& slices, std::size_t tokens,
-                              std::size_t cache, AttentionBy by) {
-  const std::size_t qw = shape.query_width(), kw = shape.kv_width();
-  const auto q = random_rows(random, tokens, qw), dout = random_rows(random, tokens, qw),
-             k = random_rows(random, cache, kw), v = random_rows(random, cache, kw);
-  const Rows<Bf16> out(tokens, qw), dq(tokens, qw);
-  const Rows<float> lse(shape.heads, tokens), delta(shape.heads, tokens);
+                              const std::vector<std::vector<AttentionSlice>>& packs, std::size_t cache,
+                              AttentionBy by, int repeats = 15) {
+  const std::size_t kw = shape.kv_width();
+  const auto k = random_rows(random, cache, kw), v = random_rows(random, cache, kw);
   Rows<float> dk(cache, kw), dv(cache, kw);
   dk.fill(0), dv.fill(0);
-  const cuda::AttentionInput in{q.in(), k.in(), v.in()};
-  PackAttention pack(by, shape, slices, in);
+  std::deque<Pack> prepared;
   AttentionTimes times{};
-  times.forward = seconds(stream, [&] { pack.forward(out, lse, stream.get()); });
-  times.backward = seconds(stream, [&] { pack.backward({out, lse, dout, delta, dq, dk, dv}, stream.get()); });
-  for (const AttentionSlice& s : slices) {
-    times.pairs += static_cast<double>(s.tokens) * (s.prefix + (s.tokens + 1) / 2.0);
+  for (const auto& slices : packs) {
+    prepared.emplace_back(random, shape, slices, k, v, by);
+    for (const AttentionSlice& s : slices)
+      times.pairs += static_cast<double>(s.tokens) * (s.prefix + (s.tokens + 1) / 2.0);
   }
+  const auto forward = [&] {
+    for (Pack& p : prepared) p.attention.forward(p.out, p.lse, stream.get());
+  };
+  const auto backward = [&] {
+    for (auto p = prepared.rbegin(); p != prepared.rend(); ++p)
+      p->attention.backward({p->out, p->lse, p->dout, p->delta, p->dq, dk, dv}, stream.get());
+  };
+  times.forward = seconds(stream, forward, repeats);
+  times.backward = seconds(stream, backward, repeats);
   return times;
 }
 
@@ -94,28 +121,56 @@ void print_attention(const char* what, const HeadShape& shape, const AttentionTi
               5 * work / t.backward * 1e-12, 5 * work / t.backward / peak);
 }
 
-void time_all_attention(const cuda::OwnedStream& stream, std::mt19937& random, double peak, AttentionBy by) {
-  const HeadShape shape{.heads = 32, .kv_heads = 8, .head_dim = 128};
-  std::printf("\nAttention by %s\n", name_of(by));
+void print_attention_head() {
   std::printf("\n| kernel | forward | rate | of cuBLASLt's | backward | rate | of cuBLASLt's |\n");
   std::printf("| --- | --- | --- | --- | --- | --- | --- |\n");
+}
+
+constexpr HeadShape long_context{.heads = 32, .kv_heads = 8, .head_dim = 128};
+
+void time_all_attention(const cuda::OwnedStream& stream, std::mt19937& random, double peak, AttentionBy by) {
+  std::printf("\nAttention by %s\n", name_of(by));
+  print_attention_head();
   constexpr std::int32_t slice = 4096;
   for (const std::int32_t prefix : {0, 32768, 131072, 258048}) {
     char what[64];
     std::snprintf(what, sizeof what, "%d tokens after %d", slice, prefix);
-    const auto times = time_attention(stream, random, shape, {{0, slice, 0, prefix}}, slice,
-                                      static_cast<std::size_t>(slice + prefix), by);
-    print_attention(what, shape, times, peak);
+    print_attention(what, long_context,
+                    time_attention(stream, random, long_context, {{{0, slice, 0, prefix}}},
+                                   static_cast<std::size_t>(slice + prefix), by),
+                    peak);
   }
   std::vector<AttentionSlice> shorts;
-  for (std::int32_t at = 0, i = 0; i < 64; ++i) {
-    const std::int32_t tokens = 32 + i * 37 % 480;
-    shorts.push_back({at, tokens, at, 0});
-    at += tokens;
+  std::int32_t tokens = 0;
+  for (std::int32_t i = 0; i < 64; ++i) {
+    shorts.push_back({tokens, 32 + i * 37 % 480, tokens, 0});
+    tokens += shorts.back().tokens;
   }
-  const auto tokens = static_cast<std::size_t>(shorts.back().query_begin + shorts.back().tokens);
-  print_attention("64 short samples", shape,
-                  time_attention(stream, random, shape, shorts, tokens, tokens, by), peak);
+  print_attention(
+      "64 short samples", long_context,
+      time_attention(stream, random, long_context, {shorts}, static_cast<std::size_t>(tokens), by), peak);
+}
+
+/// A sample of 256K tokens in one piece, and slice by slice, by the fastest of our kernels.
+void time_slicing(const cuda::OwnedStream& stream, std::mt19937& random, double peak) {
+  constexpr std::int32_t tokens = 262144, count = 32, slice = tokens / count;
+  constexpr int repeats = 5;  // a piece takes seconds
+  const bool is_hopper = cuda::best_attention_rows() == cuda::group_attention_rows;
+  const AttentionBy by = is_hopper ? AttentionBy::wgmma : AttentionBy::mma_sync;
+  std::vector<std::vector<AttentionSlice>> slices;
+  for (std::int32_t i = 0; i < count; ++i) slices.push_back({{0, slice, 0, i * slice}});
+  const auto time = [&](const auto& packs) {
+    return time_attention(stream, random, long_context, packs, tokens, by, repeats);
+  };
+  const AttentionTimes whole = time(std::vector<std::vector<AttentionSlice>>{{{0, tokens, 0, 0}}}),
+                       sliced = time(slices);
+  std::printf("\nSlices of a sample, by %s\n", name_of(by));
+  print_attention_head();
+  print_attention("262144 tokens in one piece", long_context, whole, peak);
+  print_attention("262144 tokens in 32 slices", long_context, sliced, peak);
+  std::printf("\nSlicing costs %+.1f %% forward, %+.1f %% backward, %+.1f %% in all.\n",
+              100 * (sliced.forward / whole.forward - 1), 100 * (sliced.backward / whole.backward - 1),
+              100 * ((sliced.forward + sliced.backward) / (whole.forward + whole.backward) - 1));
 }
 
 void time_memory_bound(const cuda::OwnedStream& stream, std::mt19937& random, double bandwidth) {
@@ -158,6 +213,7 @@ double time_kernels(unsigned seed) {
   const double peak = peak_flops(stream, random), bandwidth = peak_bandwidth(stream);
   std::printf("\ncuBLASLt, 8192 x 8192: %.0f TFLOP/s; copy: %.2f TB/s\n", peak * 1e-12, bandwidth * 1e-12);
   for (const AttentionBy by : ways_of_attention()) time_all_attention(stream, random, peak, by);
+  time_slicing(stream, random, peak);
   time_memory_bound(stream, random, bandwidth);
   return peak;
 }
