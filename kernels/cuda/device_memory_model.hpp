@@ -44,7 +44,7 @@ class DeviceSizes {
   }
 
   /// The whole pack's queries, keys, values and outputs of this member's heads, in backward with gradients,
-  /// and the messages of one of them.
+  /// and the messages of those that are exchanged at once.
   [[nodiscard]] double exchange(const StagePart& part, Pass pass, Tokens tokens, std::size_t members) const {
     if (pass == Pass::weight || members < 2) return 0.0;
     const auto all = static_cast<std::size_t>(tokens);

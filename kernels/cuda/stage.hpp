@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <span>
 #include <unordered_map>
 #include <utility>
@@ -37,7 +38,7 @@ namespace slimpack::kernels::cuda {
 /// are taken when the stage is made, moments with `set_replicas`. `memory()` counts all three.
 ///
 /// Members of a merged pack share attention by heads (`MergedAttention::heads`). What they exchange passes
-/// through the host, which waits for it, four times a layer forward and six times backward.
+/// through the host, which waits for it twice a layer in each pass, and twice more where backward recomputes.
 ///
 /// Not supported: rings of merged packs (`begin_step` throws InvalidInput), heads of other sizes than 64 and
 /// 128, widths that are no multiples of 8.
@@ -108,6 +109,12 @@ class DeviceStage {
     MatrixView<float> gradient;
   };
 
+  /// Of a matrix that members exchange: where its numbers begin, and how many go to and come from each.
+  struct Message {
+    std::size_t sent = 0, received = 0;
+    std::vector<std::size_t> send_sizes, receive_sizes;
+  };
+
   void take_arena();
   void begin_task(const StageTask& task, const MatrixView<const Bf16>& rows);
   void end_task();
@@ -122,19 +129,19 @@ class DeviceStage {
   /// Calls f(normed rows, their logits, labels, states, first row) for chunks of the task's normed rows.
   template <class F>
   void for_each_chunk(F&& f);
-  void store_keys(std::size_t layer, const StageTask& task, const MatrixView<Bf16>& keys_values);
+  void store_keys(std::size_t layer, const StageTask& task, const MatrixView<Bf16>& q,
+                  const MatrixView<Bf16>& keys_values);
   void attend(std::size_t layer, const StageTask& task, const MatrixView<Bf16>& q);
   void attend_backward(std::size_t layer, const StageTask& task);
   void heads_backward(std::size_t layer, const StageTask& task);
-  /// Changes own tokens with all heads for all tokens with own heads, or back. @param sections as
-  /// MemberColumnsKernel.
-  template <class T>
-  void to_heads(const StageTask& task, const Strided<T>& tokens, const Strided<T>& heads,
-                std::size_t sections = 1);
-  template <class T>
-  void to_tokens(const StageTask& task, const Strided<T>& heads, const Strided<T>& tokens,
-                 std::size_t sections = 1);
-  void exchange(const StageTask& task, std::size_t row_numbers, bool tokens_to_heads);
+  /// Changes own tokens with all heads for all tokens with own heads, or back.
+  template <class... T>
+  void to_heads(const StageTask& task, const SharedMatrix<T>&... matrices);
+  template <class... T>
+  void to_tokens(const StageTask& task, const SharedMatrix<T>&... matrices);
+  void begin_exchange(const StageTask& task, std::initializer_list<std::size_t> row_numbers,
+                      bool tokens_to_heads);
+  void exchange(const StageTask& task);
   void activate(std::size_t layer, const MatrixView<const Bf16>& middle);
   void layer_forward(std::size_t layer, const StageTask& task);
   void load_or_recompute(std::size_t layer, const StageTask& task);
@@ -220,7 +227,8 @@ class DeviceStage {
   TaskData data_;
   std::vector<std::int32_t> words_;
   std::vector<std::vector<std::size_t>> member_rows_;  ///< merged: rows that each member holds
-  std::vector<std::size_t> send_sizes_, receive_sizes_;
+  std::vector<Message> messages_;                      ///< of the exchange that goes on
+  std::size_t sent_numbers_ = 0, received_numbers_ = 0;
   StageWorkspace work_;
   MatrixView<Bf16> rows_;      ///< x forward, dx backward
   Bf16* set_aside_ = nullptr;  ///< where the next factors go

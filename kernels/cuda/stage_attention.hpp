@@ -3,7 +3,10 @@
 // A `DeviceStage`'s attention, of packs of one pipeline and of merged ones: included where one is
 // instantiated.
 #include <cstddef>
+#include <initializer_list>
 #include <numeric>
+#include <utility>
+#include <vector>
 
 #include "kernels/cuda/device/attention_launch.hpp"
 #include "kernels/cuda/device/head_exchange.hpp"
@@ -12,16 +15,17 @@
 
 namespace slimpack::kernels::cuda {
 
-/// @param keys_values of the task's tokens.
+/// @param q, keys_values of the task's tokens. Merged: the workspace has the queries of own heads then, too.
 template <StageDevice D>
-void DeviceStage<D>::store_keys(std::size_t layer, const StageTask& task,
+void DeviceStage<D>::store_keys(std::size_t layer, const StageTask& task, const MatrixView<Bf16>& q,
                                 const MatrixView<Bf16>& keys_values) {
-  if (task.merged()) to_heads(task, strided(keys_values), strided(work_.head_kv), 2);
+  if (task.merged()) to_heads(task, shared(q, work_.head_q), shared(keys_values, work_.head_kv, 2));
   const MatrixView<const Bf16> from = task.merged() ? work_.head_kv : keys_values;
   store_keys_by(launch(), from, tables_.rows, key_rows<Bf16>(layer, task, 0, 2));
 }
 
 /// The workspace's attention and lse from queries, and the keys and values that are stored.
+/// @param q if merged, the workspace's of own heads are taken in their place
 template <StageDevice D>
 void DeviceStage<D>::attend(std::size_t layer, const StageTask& task, const MatrixView<Bf16>& q) {
   if (!task.merged()) {
@@ -29,11 +33,9 @@ void DeviceStage<D>::attend(std::size_t layer, const StageTask& task, const Matr
                  work_.lse);
     return;
   }
-  to_heads(task, strided(q), strided(work_.head_q));
   attention_by(launch(), own_heads(task), attention_input(layer, task, work_.head_q), tables_.attention,
                work_.head_out, work_.head_lse);
-  to_tokens(task, strided(work_.head_out), strided(work_.attention));
-  to_tokens(task, transposed(work_.head_lse), transposed(work_.lse));
+  to_tokens(task, shared(work_.attention, work_.head_out), shared_per_head(work_.lse, work_.head_lse));
 }
 
 /// The workspace's dqkv, before the rotary embedding's gradient, from q, attention, lse and dattention.
@@ -53,64 +55,103 @@ void DeviceStage<D>::attend_backward(std::size_t layer, const StageTask& task) {
 template <StageDevice D>
 void DeviceStage<D>::heads_backward(std::size_t layer, const StageTask& task) {
   const std::size_t query = part_.heads().query_width(), kv = part_.heads().kv_width();
-  to_heads(task, strided(work_.q), strided(work_.head_q));
-  to_heads(task, strided(work_.attention), strided(work_.head_out));
-  to_heads(task, strided(work_.dattention), strided(work_.head_dout));
-  to_heads(task, transposed(work_.lse), transposed(work_.head_lse));
-  attention_backward_by(launch(), own_heads(task), attention_input(layer, task, work_.head_q),
-                        tables_.attention, MatrixView<const Bf16>(work_.head_out),
-                        MatrixView<const float>(work_.head_lse), MatrixView<const Bf16>(work_.head_dout),
-                        work_.head_delta, work_.head_dq, key_rows<float>(layer, task, 0, 1),
-                        key_rows<float>(layer, task, 1, 1));
+  // Deltas in place of outputs: numbers per head instead of rows.
+  attention_delta_by(launch(), part_.heads(), MatrixView<const Bf16>(work_.attention),
+                     MatrixView<const Bf16>(work_.dattention), work_.delta);
+  to_heads(task, shared(work_.q, work_.head_q), shared(work_.dattention, work_.head_dout),
+           shared_per_head(work_.lse, work_.head_lse), shared_per_head(work_.delta, work_.head_delta));
+  attention_gradients_by(launch(), own_heads(task), attention_input(layer, task, work_.head_q),
+                         tables_.attention, MatrixView<const float>(work_.head_lse),
+                         MatrixView<const Bf16>(work_.head_dout), MatrixView<const float>(work_.head_delta),
+                         work_.head_dq, key_rows<float>(layer, task, 0, 1),
+                         key_rows<float>(layer, task, 1, 1));
   load_key_gradients_by(launch(), MatrixView<const float>(key_rows<float>(layer, task, 0, 2)), tables_.rows,
                         work_.head_kv);
-  to_tokens(task, strided(work_.head_dq), strided(work_.dqkv.middle_cols(0, query)));
-  to_tokens(task, strided(work_.head_kv), strided(work_.dqkv.middle_cols(query, 2 * kv)), 2);
+  to_tokens(task, shared(work_.dqkv.middle_cols(0, query), work_.head_dq),
+            shared(work_.dqkv.middle_cols(query, 2 * kv), work_.head_kv, 2));
 }
 
 template <StageDevice D>
-template <class T>
-void DeviceStage<D>::to_heads(const StageTask& task, const Strided<T>& tokens, const Strided<T>& heads,
-                              std::size_t sections) {
-  member_columns_by(launch(), tokens, task.members.size(), sections, reinterpret_cast<T*>(work_.sent.data()),
-                    true);
-  exchange(task, heads.cols * sizeof(T) / sizeof(Bf16), true);
-  ordered_rows_by(launch(), heads, tables_.order.data(), reinterpret_cast<T*>(work_.received.data()), false);
+template <class... T>
+void DeviceStage<D>::to_heads(const StageTask& task, const SharedMatrix<T>&... matrices) {
+  std::size_t i = 0;
+  const auto give = [&]<class M>(const SharedMatrix<M>& m) {
+    member_columns_by(launch(), m.tokens, task.members.size(), m.sections,
+                      reinterpret_cast<M*>(work_.sent.data() + messages_[i++].sent), true);
+  };
+  const auto take = [&]<class M>(const SharedMatrix<M>& m) {
+    ordered_rows_by(launch(), m.heads, tables_.order.data(),
+                    reinterpret_cast<M*>(work_.received.data() + messages_[i++].received), false);
+  };
+  begin_exchange(task, {matrices.row_numbers()...}, true);
+  (give(matrices), ...);
+  exchange(task);
+  i = 0;
+  (take(matrices), ...);
 }
 
 template <StageDevice D>
-template <class T>
-void DeviceStage<D>::to_tokens(const StageTask& task, const Strided<T>& heads, const Strided<T>& tokens,
-                               std::size_t sections) {
-  ordered_rows_by(launch(), heads, tables_.order.data(), reinterpret_cast<T*>(work_.sent.data()), true);
-  exchange(task, heads.cols * sizeof(T) / sizeof(Bf16), false);
-  member_columns_by(launch(), tokens, task.members.size(), sections,
-                    reinterpret_cast<T*>(work_.received.data()), false);
+template <class... T>
+void DeviceStage<D>::to_tokens(const StageTask& task, const SharedMatrix<T>&... matrices) {
+  std::size_t i = 0;
+  const auto give = [&]<class M>(const SharedMatrix<M>& m) {
+    ordered_rows_by(launch(), m.heads, tables_.order.data(),
+                    reinterpret_cast<M*>(work_.sent.data() + messages_[i++].sent), true);
+  };
+  const auto take = [&]<class M>(const SharedMatrix<M>& m) {
+    member_columns_by(launch(), m.tokens, task.members.size(), m.sections,
+                      reinterpret_cast<M*>(work_.received.data() + messages_[i++].received), false);
+  };
+  begin_exchange(task, {matrices.row_numbers()...}, false);
+  (give(matrices), ...);
+  exchange(task);
+  i = 0;
+  (take(matrices), ...);
 }
 
-/// What was gathered goes to the members, through the host. @param row_numbers bf16 numbers of a token that a
-/// member gets.
+/// Finds where the messages of some matrices begin, one behind another.
+/// @param row_numbers bf16 numbers of a token that a member gets, of each matrix
 template <StageDevice D>
-void DeviceStage<D>::exchange(const StageTask& task, std::size_t row_numbers, bool tokens_to_heads) {
+void DeviceStage<D>::begin_exchange(const StageTask& task, std::initializer_list<std::size_t> row_numbers,
+                                    bool tokens_to_heads) {
+  const std::size_t own = member_rows_[task.member].size() * task.members.size(),
+                    all = static_cast<std::size_t>(task.tokens);
+  messages_.clear();
+  std::size_t sent = 0, received = 0;
+  for (const std::size_t numbers : row_numbers) {
+    Message message{.sent = sent, .received = received, .send_sizes = {}, .receive_sizes = {}};
+    for (const auto& rows : member_rows_) {
+      const std::size_t others = rows.size() * numbers, mine = member_rows_[task.member].size() * numbers;
+      message.send_sizes.push_back(tokens_to_heads ? mine : others);
+      message.receive_sizes.push_back(tokens_to_heads ? others : mine);
+    }
+    messages_.push_back(std::move(message));
+    sent += (tokens_to_heads ? own : all) * numbers;
+    received += (tokens_to_heads ? all : own) * numbers;
+  }
+  sent_numbers_ = sent;
+  received_numbers_ = received;
+}
+
+/// What was gathered goes to the members, through the host, which waits once for all of it.
+template <StageDevice D>
+void DeviceStage<D>::exchange(const StageTask& task) {
   require(static_cast<bool>(exchange_), to_string(task), " is merged; expected an all-to-all between its ",
           task.members.size(), " members");
-  send_sizes_.clear();
-  receive_sizes_.clear();
-  for (const auto& rows : member_rows_) {
-    const std::size_t others = rows.size() * row_numbers,
-                      own = member_rows_[task.member].size() * row_numbers;
-    send_sizes_.push_back(tokens_to_heads ? own : others);
-    receive_sizes_.push_back(tokens_to_heads ? others : own);
-  }
-  const std::size_t out = std::accumulate(send_sizes_.begin(), send_sizes_.end(), std::size_t{0}),
-                    in = std::accumulate(receive_sizes_.begin(), receive_sizes_.end(), std::size_t{0});
-  if (sent_.size() < out) sent_ = HostNumbers<D>(device_, out);
-  device_.copy(Queue::compute, sent_.data(), work_.sent.data(), out * sizeof(Bf16));
+  if (sent_.size() < sent_numbers_) sent_ = HostNumbers<D>(device_, sent_numbers_);
+  device_.copy(Queue::compute, sent_.data(), work_.sent.data(), sent_numbers_ * sizeof(Bf16));
   device_.record(gathered_, Queue::compute);
   device_.wait(gathered_);  // and so for what the last exchange has brought
-  if (received_.size() < in) received_ = HostNumbers<D>(device_, in);
-  exchange_(task, {sent_.data(), out}, send_sizes_, {received_.data(), in}, receive_sizes_);
-  device_.copy(Queue::compute, work_.received.data(), received_.data(), in * sizeof(Bf16));
+  if (received_.size() < received_numbers_) received_ = HostNumbers<D>(device_, received_numbers_);
+  for (const Message& m : messages_) {
+    const auto sum = [](const std::vector<std::size_t>& sizes) {
+      return std::accumulate(sizes.begin(), sizes.end(), std::size_t{0});
+    };
+    const std::size_t in = sum(m.receive_sizes);
+    Bf16* const to = received_.data() + m.received;
+    exchange_(task, {sent_.data() + m.sent, sum(m.send_sizes)}, m.send_sizes, {to, in}, m.receive_sizes);
+    device_.copy(Queue::compute, work_.received.data() + m.received, to, in * sizeof(Bf16));
+  }
 }
 
 }  // namespace slimpack::kernels::cuda

@@ -146,7 +146,7 @@ void DeviceStage<D>::layer_forward(std::size_t layer, const StageTask& task) {
   norm(x, w.attention_norm);
   device_.multiply(Product::multiply, work_.normed, w.qkv, work_.qkv, Update::set);
   rope_by(launch(), work_.rope, part_.heads().head_dim, work_.qkv.middle_cols(0, query + kv), 1.0F);
-  store_keys(layer, task, work_.qkv.middle_cols(query, 2 * kv));
+  store_keys(layer, task, work_.qkv.middle_cols(0, query), work_.qkv.middle_cols(query, 2 * kv));
   attend(layer, task, work_.qkv.middle_cols(0, query));
   keep(Kept::query, layer, MatrixView<const Bf16>(work_.qkv.middle_cols(0, query)));
   keep(Kept::attention, layer, MatrixView<const Bf16>(work_.attention));
@@ -168,6 +168,7 @@ void DeviceStage<D>::load_or_recompute(std::size_t layer, const StageTask& task)
     norm(work_.x, w.attention_norm);
     device_.multiply(Product::multiply, work_.normed, w.qkv.middle_cols(0, query), work_.q, Update::set);
     rope_by(launch(), work_.rope, part_.heads().head_dim, work_.q, 1.0F);
+    if (task.merged()) to_heads(task, shared(work_.q, work_.head_q));
     attend(layer, task, work_.q);
     device_.copy(Queue::compute, work_.middle.data, work_.x.data, work_.x.rows * work_.x.cols * sizeof(Bf16));
     device_.multiply(Product::multiply, work_.attention, w.output, work_.middle, Update::add);

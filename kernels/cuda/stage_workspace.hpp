@@ -87,7 +87,10 @@ inline std::size_t StageWorkspace::lay_out(const StagePart& part, std::size_t ch
       for (auto* matrix : {&head_dq, &head_dout}) rows(*matrix, all, own_query);
       rows(head_delta, share, all);
     }
-    const std::size_t widest = std::max({own_query, own_keys, 2 * share});
+    // At once: queries with keys and values; outputs with log-sum-exps. Backward: queries and the outputs'
+    // gradients with log-sum-exps and deltas; the first again, of gradients.
+    const std::size_t widest = pass == Pass::forward ? own_query + std::max(own_keys, 2 * share)
+                                                     : own_query + std::max(own_keys, own_query + 4 * share);
     for (auto* numbers : {&sent, &received}) add(*numbers, std::max(all, tokens * merged.members) * widest);
   }
   if (pass == Pass::forward) {

@@ -164,19 +164,35 @@ void attention_by(Launch&& launch, const HeadShape& shape, const AttentionInput&
   }
 }
 
-/// `attention_backward` by any launcher; see attention.hpp.
+/// Row sums of output times output gradient, per head, which `attention_gradients_by` takes.
+/// @param out, dout [tokens x heads * head_dim] @param delta [heads x tokens]; is set
 template <class Launch>
-void attention_backward_by(Launch&& launch, const HeadShape& shape, const AttentionInput& in,
-                           const AttentionItems& items, const MatrixView<const Bf16>& out,
-                           const MatrixView<const float>& lse, const MatrixView<const Bf16>& dout,
-                           const MatrixView<float>& delta, const MatrixView<Bf16>& dq,
-                           const MatrixView<float>& dk, const MatrixView<float>& dv) {
+void attention_delta_by(Launch&& launch, const HeadShape& shape, const MatrixView<const Bf16>& out,
+                        const MatrixView<const Bf16>& dout, const MatrixView<float>& delta) {
+  require(out.rows == dout.rows && out.cols == shape.query_width() && dout.cols == shape.query_width(),
+          "attention's output is ", out.rows, " x ", out.cols, ", its gradient ", dout.rows, " x ", dout.cols,
+          "; expected both to have as many rows of ", shape.query_width());
+  detail::require_per_head(shape, out.rows, delta, "the deltas");
+  if (out.rows == 0) return;
+  constexpr int warps = 4;
+  launch(
+      AttentionDeltaKernel{out, dout, static_cast<int>(shape.heads), static_cast<int>(shape.head_dim), delta},
+      Grid{.blocks = blocks_for((out.rows * shape.heads + warps - 1) / warps), .warps = warps});
+}
+
+/// `attention_backward` of the deltas, which take the output's place, by any launcher; see attention.hpp.
+template <class Launch>
+void attention_gradients_by(Launch&& launch, const HeadShape& shape, const AttentionInput& in,
+                            const AttentionItems& items, const MatrixView<const float>& lse,
+                            const MatrixView<const Bf16>& dout, const MatrixView<const float>& delta,
+                            const MatrixView<Bf16>& dq, const MatrixView<float>& dk,
+                            const MatrixView<float>& dv) {
   detail::require_attention(shape, in);
   detail::require_block_rows<std::remove_cvref_t<Launch>>(items);
-  for (const auto& m : {out, dout, MatrixView<const Bf16>(dq)}) {
-    require(m.rows == in.q.rows && m.cols == in.q.cols, "attention's output, or a gradient, is ", m.rows,
-            " x ", m.cols, "; expected ", in.q.rows, " x ", in.q.cols);
-    detail::require_packs(in_packs(m), "attention's output, or a gradient,");
+  for (const auto& m : {dout, MatrixView<const Bf16>(dq)}) {
+    require(m.rows == in.q.rows && m.cols == in.q.cols, "a gradient of attention is ", m.rows, " x ", m.cols,
+            "; expected ", in.q.rows, " x ", in.q.cols);
+    detail::require_packs(in_packs(m), "a gradient of attention");
   }
   for (const auto& m : {dk, dv}) {
     require(m.rows == dk.rows && m.cols == in.k.cols, "the gradient of keys or values is ", m.rows, " x ",
@@ -185,10 +201,6 @@ void attention_backward_by(Launch&& launch, const HeadShape& shape, const Attent
   detail::require_per_head(shape, in.q.rows, lse, "the log-sum-exps");
   detail::require_per_head(shape, in.q.rows, delta, "the deltas");
   if (items.queries.empty()) return;
-  constexpr int warps = 4;
-  launch(
-      AttentionDeltaKernel{out, dout, static_cast<int>(shape.heads), static_cast<int>(shape.head_dim), delta},
-      Grid{.blocks = blocks_for((in.q.rows * shape.heads + warps - 1) / warps), .warps = warps});
   const AttentionArguments a = detail::arguments(shape, in, items);
   const AttentionSaved saved{dout, lse, delta};
   if (shape.head_dim == 64) {
@@ -196,6 +208,17 @@ void attention_backward_by(Launch&& launch, const HeadShape& shape, const Attent
   } else {
     detail::attention_backward_of<128>(launch, shape, a, saved, items, dq, dk, dv);
   }
+}
+
+/// `attention_backward` by any launcher; see attention.hpp.
+template <class Launch>
+void attention_backward_by(Launch&& launch, const HeadShape& shape, const AttentionInput& in,
+                           const AttentionItems& items, const MatrixView<const Bf16>& out,
+                           const MatrixView<const float>& lse, const MatrixView<const Bf16>& dout,
+                           const MatrixView<float>& delta, const MatrixView<Bf16>& dq,
+                           const MatrixView<float>& dk, const MatrixView<float>& dv) {
+  attention_delta_by(launch, shape, out, dout, delta);
+  attention_gradients_by(launch, shape, in, items, lse, dout, MatrixView<const float>(delta), dq, dk, dv);
 }
 
 }  // namespace slimpack::kernels::cuda

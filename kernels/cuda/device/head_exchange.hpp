@@ -4,11 +4,13 @@
 #include <cstdint>
 
 #include "kernels/cuda/device/block.hpp"
+#include "kernels/cuda/portable.hpp"
+#include "kernels/math/matrix.hpp"
 #include "slimpack/core/error.hpp"
 
 // Merged packs whose members share heads (Jacobs et al., DeepSpeed Ulysses): each has some tokens with all
-// heads, and for attention all tokens with some heads. What they exchange is gathered in one buffer, member
-// by member.
+// heads, and for attention all tokens with some heads. What they exchange is gathered in one buffer, matrix
+// by matrix, and each of these member by member.
 namespace slimpack::kernels::cuda {
 
 /// Numbers in rows and columns, either of which may be the one that lies together.
@@ -33,6 +35,30 @@ template <class T>
 template <class T>
 [[nodiscard]] Strided<T> transposed(const MatrixView<T>& m) {
   return {m.data, m.cols, m.rows, 1, m.stride};
+}
+
+/// A matrix of which members exchange parts: `tokens` has own tokens with all heads, `heads` all tokens with
+/// own heads.
+template <class T>
+struct SharedMatrix {
+  Strided<T> tokens, heads;
+  std::size_t sections = 1;  ///< of the tokens' columns, as `MemberColumnsKernel` has them
+
+  /// Bf16 numbers of a token that a member gets.
+  [[nodiscard]] std::size_t row_numbers() const { return heads.cols * sizeof(T) / sizeof(Bf16); }
+};
+
+/// Matrices of tokens.
+template <class T>
+[[nodiscard]] SharedMatrix<T> shared(const MatrixView<T>& tokens, const MatrixView<T>& heads,
+                                     std::size_t sections = 1) {
+  return {strided(tokens), strided(heads), sections};
+}
+
+/// Matrices [heads x tokens].
+template <class T>
+[[nodiscard]] SharedMatrix<T> shared_per_head(const MatrixView<T>& tokens, const MatrixView<T>& heads) {
+  return {transposed(tokens), transposed(heads)};
 }
 
 /// Own tokens with all heads: to the buffer, or from it. Columns are sections one behind another, such as
