@@ -57,8 +57,6 @@ TEST_CASE("the CPU's cost is the calibrated one, whatever stages hold") {
     INFO("round " << round);
     Job job = oracle::random_job(random, 2, 1e9);
     job.layout.tp = job.layout.cp = 1;
-    Device device = job.device;
-    device.peak_flops /= 2;  // the calibrated model counts 16-bit numbers
     const auto layers = split_layers(job.model.layers, job.layout.pp);
     std::vector<std::int32_t> again(layers.size());
     for (std::size_t s = 0; s < layers.size(); ++s)
@@ -68,8 +66,9 @@ TEST_CASE("the CPU's cost is the calibrated one, whatever stages hold") {
     const auto exchange = heads ? ContextExchange::ulysses : ContextExchange::ring;
     const auto expected =
         CalibratedCost(job, {.exchange = exchange}).with_recompute(again).with_context_parallel(group);
-    const auto cost =
-        CpuCost(job.model, device, layers, 2, 2, exchange).with_recompute(again).with_context_parallel(group);
+    const auto cost = CpuCost(job.model, job.device, layers, 2, 2, exchange)
+                          .with_recompute(again)
+                          .with_context_parallel(group);
     REQUIRE(cost.stages() == layers.size());
     const Tokens begin = random() % 1000, end = begin + 1 + Tokens(random() % 1000);
     for (const Pass pass : {Pass::forward, Pass::backward}) {

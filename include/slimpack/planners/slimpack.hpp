@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -153,21 +154,35 @@ template <CostModel C, MemoryModel M>
   return best.seconds == unlimited && options.merge ? spread(tight_token_limits, true) : std::move(best);
 }
 
-/// Feeds the simulated overhead of a candidate's pipelines back to Phase 1. Returns whether that made the step
-/// shorter.
+/// Feeds the simulated overhead of a candidate's pipelines back to Phase 1, as long as that makes the step shorter.
 template <CostModel C, MemoryModel M>
-bool rebalance(Distributor<C, M>& distribute, ScheduleSearch<C, M>& search, int rounds, Candidate& best) {
-  bool changed = false;
-  for (int round = 0; round < rounds && is_unbalanced(best); ++round) {
+[[nodiscard]] std::optional<Candidate> rebalanced(Distributor<C, M>& distribute, ScheduleSearch<C, M>& search,
+                                                  int rounds, const Candidate& given) {
+  std::optional<Candidate> best;
+  for (int round = 0; round < rounds; ++round) {
+    const Candidate& last = best ? *best : given;
+    if (!is_unbalanced(last)) break;
     Candidate other{
-        .most_tokens = best.most_tokens,
-        .groups = distribute(best.most_tokens, pipeline_overheads(best, distribute.loads(best.groups)))};
-    search.begin_like(best, other);
-    if (!search.look(other, {.seconds = best.seconds}) || other.seconds >= best.seconds) break;
+        .most_tokens = last.most_tokens,
+        .groups = distribute(last.most_tokens, pipeline_overheads(last, distribute.loads(last.groups)))};
+    search.begin_like(last, other);
+    if (!search.look(other, {.seconds = last.seconds}) || other.seconds >= last.seconds) break;
     best = std::move(other);
-    changed = true;
   }
-  return changed;
+  return best;
+}
+
+/// Schedules all members of a candidate's groups, and of what becomes of it when pipelines' overheads are balanced; the
+/// faster one counts. Returns whether that is the balanced one.
+template <CostModel C, MemoryModel M>
+bool finish(Distributor<C, M>& distribute, ScheduleSearch<C, M>& search, int rounds, Candidate& best) {
+  std::optional<Candidate> balanced = rebalanced(distribute, search, rounds, best);
+  search.finish(best);
+  if (!balanced) return false;
+  search.finish(*balanced);
+  if (balanced->seconds >= best.seconds) return false;
+  best = std::move(*balanced);
+  return true;
 }
 
 /// Says why replicas or packs are unequal, where they are: step time comes first.
@@ -214,12 +229,9 @@ template <CostModel C, MemoryModel M>
   ScheduleSearch<C, M> search(lengths, cost, memory, split_layers(job.model.layers, job.layout.pp),
                               detail::search_options(distribute, cost, pipelines, options));
   Candidate best = detail::search_distributions(distribute, search, memory, options);
-  bool rebalanced = false;
-  if (best.seconds < std::numeric_limits<double>::infinity()) {
-    rebalanced = detail::rebalance(distribute, search, options.rebalance_rounds, best);
-    search.finish(best);
-  }
-  const bool fits = best.seconds < std::numeric_limits<double>::infinity();
+  bool rebalanced = false, fits = best.seconds < std::numeric_limits<double>::infinity();
+  if (fits) rebalanced = detail::finish(distribute, search, options.rebalance_rounds, best);
+  fits = best.seconds < std::numeric_limits<double>::infinity();
   require(fits, "no number of packs that was tried fits into the memory of ", memory.capacity_bytes() / 1e9,
           " GB per device, with all layers recomputed",
           options.packs > 0 ? ", or merged and local samples need more than the packs asked for" : "",
