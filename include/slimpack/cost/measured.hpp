@@ -137,7 +137,7 @@ class MeasuredCost {
     const double replicas = options_.replicas;
     const double own = options_.shard_optimiser ? most / replicas : most;
     const double rounds = 2.0 * (replicas - 1.0);
-    return rounds * profile_->transfer.seconds(most / replicas * profile_->real_bytes) +
+    return rounds * profile_->transfer.seconds(most / replicas * profile_->weight_bytes()) +
            own * profile_->optimiser_seconds_per_parameter;
   }
 
@@ -182,9 +182,10 @@ class MeasuredCost {
   [[nodiscard]] PackRates all_to_all(Exchange what) const {
     const Transformer& m = profile_->model;
     const double query = double(m.heads) * m.head_dim, keys = 2.0 * m.kv_heads * m.head_dim;
-    const double numbers = what == Exchange::forward    ? 2.0 * query + keys + m.heads
-                           : what == Exchange::backward ? 4.0 * query + keys + m.heads
-                                                        : 2.0 * query + m.heads;
+    const double sums = double(m.heads) * profile_->weight_bytes() / profile_->real_bytes;  // floats at least
+    const double numbers = what == Exchange::forward    ? 2.0 * query + keys + sums
+                           : what == Exchange::backward ? 4.0 * query + keys + sums
+                                                        : 2.0 * query + sums;
     const double exchanges = what == Exchange::forward ? 5.0 : what == Exchange::backward ? 7.0 : 3.0;
     const double others = group_ - 1.0;
     return {.per_pack = exchanges * others * profile_->transfer.latency,
