@@ -7,6 +7,7 @@
 #include <optional>
 #include <random>
 #include <span>
+#include <string>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -30,6 +31,9 @@ enum class ProfileClock : std::uint8_t {
 
 /// Seconds by a clock, from some time on. @throws InvalidInput if the system has no such clock.
 [[nodiscard]] double seconds_now(ProfileClock clock);
+
+/// Today's, as a profile has it.
+[[nodiscard]] std::string utc_date();
 
 struct ProfileOptions {
   double seconds = 30.0;  ///< that measuring may take; at least three rounds are measured whatever they take
