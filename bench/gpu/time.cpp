@@ -165,15 +165,16 @@ void time_memory_bound(const cuda::OwnedStream& stream, std::mt19937& random, do
 
 }  // namespace
 
-double time_kernels(unsigned seed) {
+cuda::Ceilings time_kernels(unsigned seed) {
   std::mt19937 random(seed);
   const cuda::OwnedStream stream;
-  const auto [peak, bandwidth] = cuda::measure_ceilings();
+  const cuda::Ceilings ceilings = cuda::measure_ceilings();
+  const double peak = ceilings.flops, bandwidth = ceilings.bandwidth;
   std::printf("\ncuBLASLt, 8192 x 8192: %.0f TFLOP/s; copy: %.2f TB/s\n", peak * 1e-12, bandwidth * 1e-12);
   for (const AttentionBy by : ways_of_attention()) time_all_attention(stream, random, peak, by);
   time_slicing(stream, random, peak);
   time_memory_bound(stream, random, bandwidth);
-  return peak;
+  return ceilings;
 }
 
 }  // namespace slimpack::bench
