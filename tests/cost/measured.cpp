@@ -168,6 +168,10 @@ TEST_CASE("on GPUs rows are of 2 bytes a number, weights and log-sum-exps of 4")
   const double q = 4 * 16, kv = 2 * 2 * 16, lse = 4;
   CHECK(merged.rates(0, Pass::forward).per_token ==
         Approx(cost.rates(0, Pass::forward).per_token / 2 + 5 * (2 * (2 * q + kv) + 4 * lse) / 1e9 / 2 / 2));
+  CHECK(merged.rates(0, Pass::backward).per_token ==
+        Approx(cost.rates(0, Pass::backward).per_token / 2 + 5 * (2 * (3 * q + kv) + 8 * lse) / 1e9 / 2 / 2));
+  for (const Pass pass : {Pass::forward, Pass::backward})
+    CHECK(merged.pack_seconds(0, pass) == Approx(cost.pack_seconds(0, pass) + 5 * 2 * 2e-6));
 }
 
 TEST_CASE("attention's share of a peak is what a layer's pairs take") {
