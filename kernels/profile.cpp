@@ -3,6 +3,7 @@
 #include <time.h>
 
 #include <chrono>
+#include <ctime>
 #include <functional>
 #include <string>
 
@@ -53,6 +54,14 @@ double seconds_now(ProfileClock clock) {
   }
 #endif
   throw InvalidInput("this system has no clock of a thread's processor time; expected the wall's clock");
+}
+
+std::string utc_date() {
+  const std::time_t now = std::time(nullptr);
+  std::tm day{};
+  char text[16];
+  if (gmtime_r(&now, &day) == nullptr || std::strftime(text, sizeof text, "%Y-%m-%d", &day) == 0) return {};
+  return text;
 }
 
 template <class Real>

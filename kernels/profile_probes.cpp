@@ -202,6 +202,15 @@ std::vector<Probe> make_probes(const Transformer& model, std::span<const std::in
   return probes;
 }
 
+MeasuredTask measured_task(const StageProgram& program, const StageTask& task) {
+  return {.pass = task.pass,
+          .layers = program.layers(),
+          .recompute_layers = task.recompute_layers,
+          .first = program.first(),
+          .last = program.last(),
+          .slices = {task.slices.begin(), task.slices.end()}};
+}
+
 ProbeTimes::ProbeTimes(std::span<const Probe> probes) {
   for (const Probe& probe : probes) {
     auto& stages = seconds_.emplace_back();
@@ -215,14 +224,8 @@ void ProbeTimes::medians(std::span<const Probe> probes, std::vector<MeasuredTask
     for (std::size_t s = 0; s < probe.stages(); ++s) {
       const StageProgram& program = probe.program(s);
       for (std::size_t i = 0; i < program.tasks().size(); ++i) {
-        const StageTask& task = program.tasks()[i];
-        MeasuredTask& measured = (probe.held_out() ? held_out : fitted).emplace_back();
-        measured.pass = task.pass;
-        measured.layers = program.layers();
-        measured.recompute_layers = task.recompute_layers;
-        measured.first = program.first();
-        measured.last = program.last();
-        measured.slices.assign(task.slices.begin(), task.slices.end());
+        MeasuredTask& measured =
+            (probe.held_out() ? held_out : fitted).emplace_back(measured_task(program, program.tasks()[i]));
         measured.seconds = median(seconds_[probe.number()][s][i]);
       }
     }

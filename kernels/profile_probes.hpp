@@ -51,6 +51,9 @@ class Probe {
 [[nodiscard]] std::vector<Probe> make_probes(const Transformer& model, std::span<const std::int32_t> layers,
                                              Tokens tokens, std::uint64_t seed);
 
+/// What a stage's task consists of, without its seconds.
+[[nodiscard]] MeasuredTask measured_task(const StageProgram& program, const StageTask& task);
+
 /// What the tasks of some probes took, again and again.
 class ProbeTimes {
  public:

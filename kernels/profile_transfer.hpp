@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <cstddef>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "kernels/profile.hpp"
+#include "kernels/transport/in_process.hpp"
 #include "kernels/transport/transport.hpp"
 #include "slimpack/core/error.hpp"
 #include "slimpack/model/device.hpp"
@@ -18,12 +20,27 @@ struct TransferTime {
   double seconds = 0.0;
 };
 
-/// Sends messages between the ranks 0 and 1 to and fro, as an executor does: copied into a buffer, then sent. Call it
-/// on both; others have nothing to do.
+/// Rows of the host's memory, which an executor copies into a buffer to send them, and reads where they arrive.
+class HostRows {
+ public:
+  explicit HostRows(std::size_t bytes) : rows_(bytes, std::byte{1}), buffer_(bytes) {}
+
+  [[nodiscard]] std::span<std::byte> buffer() { return buffer_; }
+  void leave() { std::copy(rows_.begin(), rows_.end(), buffer_.begin()); }
+  void arrive() {}
+
+ private:
+  std::vector<std::byte> rows_, buffer_;
+};
+
+/// Sends messages between the ranks 0 and 1 to and fro, as an executor does: from where the back end's rows lie into a
+/// buffer, then sent, then to where the next task reads them. Call it on both; others have nothing to do.
+/// @tparam Rows made of a number of bytes: `buffer()` is the host's memory of as many, `leave()` fills it from the back
+/// end's, `arrive()` goes the other way, and both return when that is done.
 /// @param bytes of each size of message. @param trips of each, whose median counts.
 /// @returns half of a round trip for each size; on rank 0 only.
 /// @throws TransportError if a rank has failed. @throws InvalidInput if there is one rank only, or no trip.
-template <Transport T>
+template <class Rows = HostRows, Transport T>
 std::vector<TransferTime> measure_transfers(T& transport, std::span<const std::size_t> bytes,
                                             std::size_t trips = 30) {
   require(transport.size() > 1, "there is ", transport.size(), " rank; expected at least two for transfers");
@@ -31,26 +48,27 @@ std::vector<TransferTime> measure_transfers(T& transport, std::span<const std::s
   std::vector<TransferTime> times;
   if (transport.rank() > 1) return times;
   const std::size_t other = 1 - transport.rank();
-  const auto send = [&](std::span<const std::byte> rows, std::vector<std::byte>& buffer) {
-    std::copy(rows.begin(), rows.end(), buffer.begin());
-    Request request = transport.isend(other, 0, buffer);
+  const auto send = [&](Rows& rows) {
+    rows.leave();
+    Request request = transport.isend(other, 0, rows.buffer());
     transport.wait(request);
   };
-  const auto receive = [&](std::span<std::byte> rows) {
-    Request request = transport.irecv(other, 0, rows);
+  const auto receive = [&](Rows& rows) {
+    Request request = transport.irecv(other, 0, rows.buffer());
     transport.wait(request);
+    rows.arrive();
   };
   for (const std::size_t size : bytes) {
-    std::vector<std::byte> rows(size, std::byte{1}), buffer(size);
+    Rows rows(size);
     std::vector<double> seconds;
     for (std::size_t trip = 0; trip <= trips; ++trip) {
       const double begin = seconds_now(ProfileClock::wall);
       if (transport.rank() == 0) {
-        send(rows, buffer);
+        send(rows);
         receive(rows);
       } else {
         receive(rows);
-        send(rows, buffer);
+        send(rows);
       }
       // The first trip warms up.
       if (trip > 0) seconds.push_back((seconds_now(ProfileClock::wall) - begin) / 2.0);
@@ -65,5 +83,20 @@ std::vector<TransferTime> measure_transfers(T& transport, std::span<const std::s
 /// Latency and bandwidth that describe transfers best, by least squares of relative errors, neither negative.
 /// @throws InvalidInput unless there are two sizes, of which the larger take time.
 [[nodiscard]] Link fit_link(std::span<const TransferTime> times);
+
+/// The link between two ranks that are threads of this process, from messages of a token's hidden state to those of a
+/// large pack. @tparam Rows as of `measure_transfers`. @param row_bytes of a token's.
+/// @throws as these and `fit_link`.
+template <class Rows = HostRows>
+[[nodiscard]] Link measure_link(std::size_t row_bytes) {
+  std::vector<std::size_t> bytes;
+  for (const std::size_t tokens : {1U, 8U, 64U, 512U, 4096U}) bytes.push_back(tokens * row_bytes);
+  std::vector<TransferTime> times;
+  run_in_process(2, [&](InProcessTransport& t) {
+    auto own = measure_transfers<Rows>(t, bytes);
+    if (t.rank() == 0) times = std::move(own);
+  });
+  return fit_link(times);
+}
 
 }  // namespace slimpack::kernels

@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "kernels/cuda/ceilings.hpp"
+
 // What the program that checks and times the CUDA back end does, part by part.
 namespace slimpack::bench {
 
@@ -34,12 +36,14 @@ void check_stage(Checks& checks, unsigned seed);
 
 /// Prints rates of attention and memory-bound operators beside the ceilings of the same run: cuBLASLt's product
 /// of two 8192 x 8192 matrices, and a copy within the GPU's memory. And what it costs to cut a long sample.
-/// @returns cuBLASLt's rate, in FLOP/s.
-double time_kernels(unsigned seed);
+/// @returns these ceilings.
+kernels::cuda::Ceilings time_kernels(unsigned seed);
 
-/// Prints task times, memory, and model-FLOPs utilisation of a stage of llama-13b, on plans that pack whole samples and on
+/// Measures a profile of stages of llama-13b, as `slimpack profile --device cuda` does. Then prints task times, the error of
+/// what the profile predicts of them, memory, and model-FLOPs utilisation of a stage, on plans that pack whole samples and on
 /// plans that slice them. Lengths are those of the file that SLIMPACK_LENGTHS names, or of examples/data.
-/// @param peak_flops what utilisation is a share of.
-void time_stage(double peak_flops);
+/// @param ceilings utilisation is a share of their FLOP/s. @param profile_file for the profile; empty: it is not kept.
+/// @throws InvalidInput if it is to be kept by a program without nlohmann_json.
+void time_stage(const kernels::cuda::Ceilings& ceilings, const std::string& profile_file);
 
 }  // namespace slimpack::bench

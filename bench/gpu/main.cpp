@@ -1,5 +1,5 @@
 // Checks the CUDA back end's kernels, and whole steps, against the CPU's in double, and times kernels and a
-// stage. Usage: bench_gpu [--check | --check-kernels | --time] [SEED]
+// stage. Usage: bench_gpu [--check | --check-kernels | --time] [--profile FILE] [SEED]
 // Exit codes: 0, 1 if a result is wrong, 2 if there is no GPU or the arguments are wrong.
 #include <charconv>
 #include <cstdio>
@@ -41,6 +41,7 @@ namespace {
 int run(int argc, char** argv) {
   bool checks = true, times = true, steps = true;
   unsigned seed = std::random_device{}();
+  std::string profile_file;
   for (int i = 1; i < argc; ++i) {
     const std::string_view argument = argv[i];
     if (argument == "--check") {
@@ -49,10 +50,12 @@ int run(int argc, char** argv) {
       times = steps = false;
     } else if (argument == "--time") {
       checks = false;
+    } else if (argument == "--profile" && i + 1 < argc) {
+      profile_file = argv[++i];
     } else {
       const auto [end, error] = std::from_chars(argument.data(), argument.data() + argument.size(), seed);
       require(error == std::errc{} && end == argument.data() + argument.size(), "the argument is ", argument,
-              "; expected --check, --check-kernels, --time or a seed");
+              "; expected --check, --check-kernels, --time, --profile FILE or a seed");
     }
   }
   const auto device = kernels::cuda::use_device({.memory = std::size_t{24} << 30U, .what = "this program"});
@@ -66,7 +69,7 @@ int run(int argc, char** argv) {
     if (steps) check_stage(all, seed);
     good = all.report();
   }
-  if (good && times) time_stage(time_kernels(seed));
+  if (good && times) time_stage(time_kernels(seed), profile_file);
   return good ? 0 : 1;
 }
 

@@ -1,8 +1,6 @@
-#include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <deque>
-#include <functional>
 #include <random>
 #include <vector>
 
@@ -10,7 +8,7 @@
 #include "bench/gpu/gpu.hpp"
 #include "bench/gpu/pack_attention.hpp"
 #include "kernels/cuda/attention.hpp"
-#include "kernels/cuda/gemm.hpp"
+#include "kernels/cuda/ceilings.hpp"
 #include "kernels/cuda/operators.hpp"
 #include "kernels/cuda/runtime.hpp"
 
@@ -20,46 +18,6 @@ namespace {
 
 using cuda::Bf16, cuda::AttentionSlice;
 using kernels::HeadShape;
-
-/// Median seconds of repeated runs, by events; a fifth as many before them warm up.
-double seconds(const cuda::OwnedStream& stream, const std::function<void()>& run, int repeats = 15) {
-  const int warm_up = repeats / 5;
-  std::vector<double> times;
-  const cuda::Event begin, end;
-  for (int i = 0; i < warm_up + repeats; ++i) {
-    begin.record(stream.get());
-    run();
-    end.record(stream.get());
-    const double time = end.seconds_since(begin);
-    if (i >= warm_up) times.push_back(time);
-  }
-  std::nth_element(times.begin(), times.begin() + repeats / 2, times.end());
-  return times[repeats / 2];
-}
-
-/// Operations per second of a large product.
-double peak_flops(const cuda::OwnedStream& stream, std::mt19937& random) {
-  constexpr std::size_t n = 8192;
-  const auto a = random_rows(random, n, n), b = random_rows(random, n, n);
-  const Rows<Bf16> c(n, n);
-  const cuda::DeviceMemory workspace(std::size_t{32} << 20U);
-  cuda::Gemm gemm(workspace.bytes());
-  const double time = seconds(stream, [&] {
-    gemm.run(cuda::Product::multiply_transposed, a.in(), b.in(), c.view(), kernels::Update::set,
-             stream.get());
-  });
-  return 2.0 * n * n * n / time;
-}
-
-/// Bytes read and written per second by a large copy.
-double peak_bandwidth(const cuda::OwnedStream& stream) {
-  const std::size_t bytes = std::size_t{2} << 30U;
-  const cuda::DeviceMemory from(bytes), to(bytes);
-  cuda::fill_bytes(from.bytes(), 0x5a, stream.get());
-  const double time =
-      seconds(stream, [&] { cuda::copy_bytes(to.bytes().data(), from.bytes().data(), bytes, stream.get()); });
-  return 2.0 * static_cast<double>(bytes) / time;
-}
 
 /// A pack, with what its attention reads and writes beside keys and values.
 struct Pack {
@@ -108,8 +66,8 @@ AttentionTimes time_attention(const cuda::OwnedStream& stream, std::mt19937& ran
     for (auto p = prepared.rbegin(); p != prepared.rend(); ++p)
       p->attention.backward({p->out, p->lse, p->dout, p->delta, p->dq, dk, dv}, stream.get());
   };
-  times.forward = seconds(stream, forward, repeats);
-  times.backward = seconds(stream, backward, repeats);
+  times.forward = cuda::median_seconds(stream, forward, repeats);
+  times.backward = cuda::median_seconds(stream, backward, repeats);
   return times;
 }
 
@@ -183,7 +141,7 @@ void time_memory_bound(const cuda::OwnedStream& stream, std::mt19937& random, do
   {
     const auto x = random_rows(random, tokens, hidden);
     const Rows<Bf16> y(tokens, hidden), weight(random_bf16(random, hidden), 1, hidden);
-    print("rms_norm", 4.0 * tokens * hidden, seconds(stream, [&] {
+    print("rms_norm", 4.0 * tokens * hidden, cuda::median_seconds(stream, [&] {
             cuda::rms_norm(x.in(), {}, {}, weight.span(), 1e-5, y.view(), stream.get());
           }));
   }
@@ -191,14 +149,14 @@ void time_memory_bound(const cuda::OwnedStream& stream, std::mt19937& random, do
     const auto gate_up = random_rows(random, tokens, 2 * ffn);
     const Rows<Bf16> out(tokens, ffn);
     print("swiglu", 6.0 * tokens * ffn,
-          seconds(stream, [&] { cuda::swiglu(gate_up.in(), out.view(), stream.get()); }));
+          cuda::median_seconds(stream, [&] { cuda::swiglu(gate_up.in(), out.view(), stream.get()); }));
   }
   {
     const std::size_t n = std::size_t{1} << 28U;
     Numbers<float> weights(n), gradients(n), first(n), second(n);
     for (auto* numbers : {&weights, &gradients, &first, &second}) numbers->fill(0x3c);
     const Numbers<Bf16> copies(n);
-    print("adamw", 30.0 * static_cast<double>(n), seconds(stream, [&] {
+    print("adamw", 30.0 * static_cast<double>(n), cuda::median_seconds(stream, [&] {
             cuda::adamw(weights.span(), copies.span(), gradients.span(), first.span(), second.span(), 1, {},
                         stream.get());
           }));
@@ -207,15 +165,16 @@ void time_memory_bound(const cuda::OwnedStream& stream, std::mt19937& random, do
 
 }  // namespace
 
-double time_kernels(unsigned seed) {
+cuda::Ceilings time_kernels(unsigned seed) {
   std::mt19937 random(seed);
   const cuda::OwnedStream stream;
-  const double peak = peak_flops(stream, random), bandwidth = peak_bandwidth(stream);
+  const cuda::Ceilings ceilings = cuda::measure_ceilings();
+  const double peak = ceilings.flops, bandwidth = ceilings.bandwidth;
   std::printf("\ncuBLASLt, 8192 x 8192: %.0f TFLOP/s; copy: %.2f TB/s\n", peak * 1e-12, bandwidth * 1e-12);
   for (const AttentionBy by : ways_of_attention()) time_all_attention(stream, random, peak, by);
   time_slicing(stream, random, peak);
   time_memory_bound(stream, random, bandwidth);
-  return peak;
+  return ceilings;
 }
 
 }  // namespace slimpack::bench

@@ -9,11 +9,20 @@
 #include "bench/gpu/gpu.hpp"
 #include "bench/lengths.hpp"
 #include "kernels/cuda/cuda_stage.hpp"
+#include "kernels/cuda/device.hpp"
+#include "kernels/cuda/device_rows.hpp"
+#include "kernels/cuda/profile_device.hpp"
+#include "slimpack/core/error.hpp"
 #include "slimpack/cost/flops.hpp"
 #include "slimpack/model/presets.hpp"
 #include "slimpack/plan/timeline.hpp"
 #include "slimpack/planners/megatron.hpp"
 #include "slimpack/planners/slimpack.hpp"
+#ifdef SLIMPACK_BENCH_JSON
+#include <fstream>
+
+#include "slimpack/cost/profile_json.hpp"
+#endif
 
 namespace slimpack::bench {
 
@@ -81,7 +90,28 @@ void report(const char* name, const Plan& plan, const StageProgram& program,
       name, flops / busy / peak_flops, flops / whole / peak_flops);
 }
 
-void time_plan_of(const char* name, const Plan& plan, const CudaStage::Memory& memory, double peak_flops) {
+/// How far a profile's seconds are from measured ones. @param runs of the same tasks, whose median counts.
+void report_prediction(const char* name, const Profile& profile, const StageProgram& program,
+                       const std::vector<std::vector<TaskRecord>>& runs) {
+  std::vector<MeasuredTask> tasks;
+  double predicted = 0.0, all = 0.0;
+  for (std::size_t i = 0; i < program.tasks().size(); ++i) {
+    std::vector<double> seconds;
+    for (const auto& run : runs) seconds.push_back(run[i].seconds);
+    MeasuredTask& task = tasks.emplace_back(kernels::measured_task(program, program.tasks()[i]));
+    task.seconds = quantile(seconds, 0.5);
+    predicted += predicted_seconds(profile, task);
+    all += task.seconds;
+  }
+  const PredictionError error = prediction_error(profile, tasks);
+  std::printf(
+      "| %s, error of predicted times | %zu | median %.1f %% | worst %.1f %% | of the sum %+.1f %% | |\n",
+      name, tasks.size(), 100 * error.median, 100 * error.worst, 100 * (predicted / all - 1));
+}
+
+void time_plan_of(const char* name, const Plan& plan, const CudaStage::Memory& memory, double peak_flops,
+                  const Profile& profile) {
+  constexpr std::size_t repeats = 3;
   const kernels::StagePart part = kernels::stage_part(plan.model, plan, 0, measured);
   const StageProgram program(plan, 0, measured);
   CudaStage stage(part);
@@ -93,16 +123,60 @@ void time_plan_of(const char* name, const Plan& plan, const CudaStage::Memory& m
     ids.close();
   }
   static_cast<void>(run_tasks(stage, program, ids));  // cuBLASLt chooses, host memory is taken
-  report(name, plan, program, run_tasks(stage, program, ids), peak_flops);
+  std::vector<std::vector<TaskRecord>> runs;
+  while (runs.size() < repeats) runs.push_back(run_tasks(stage, program, ids));
+  report(name, plan, program, runs.back(), peak_flops);
+  report_prediction(name, profile, program, runs);
   const double simulated = memory_over_time(plan, time_plan(plan), memory).peak_bytes[0][measured];
   std::printf("| %s, memory in GB | | %.3f | simulated %.3f | %+.2f %% | |\n", name,
               stage.memory().peak() * 1e-9, simulated * 1e-9, 100 * (stage.memory().peak() / simulated - 1));
 }
 
+Profile profile_of(const Transformer& model, const kernels::cuda::Ceilings& ceilings) {
+  const kernels::cuda::Device device = kernels::cuda::use_device();
+  Profile profile;
+  profile.model = model;
+  profile.machine = device.name;
+  profile.date = kernels::utc_date();
+  kernels::ProfileOptions options{.seconds = 90.0};
+  options.stage.head_chunk_tokens = 2048;
+  options.stage.limit_bytes = kernels::cuda::usable_bytes(device);
+  using Rows = kernels::cuda::DeviceRows<kernels::cuda::CudaDevice>;
+  const auto times = kernels::cuda::profile_device<CudaStage, Rows>(
+      kernels::cuda::measured_device(device, ceilings), options, profile);
+  std::printf(
+      "\nProfile of %s, %d rounds of packs of up to %lld tokens. Error of predicted times: fitted tasks "
+      "median %.1f %%, "
+      "worst %.1f %%; held out median %.1f %%, worst %.1f %%. Attention's share of cuBLASLt's rate in "
+      "stages: %.2f "
+      "forward, %.2f backward\n",
+      model.name.c_str(), times.rounds, static_cast<long long>(times.tokens), 100 * profile.fit.median,
+      100 * profile.fit.worst, 100 * profile.held_out.median, 100 * profile.held_out.worst,
+      profile.device->attention_forward, profile.device->attention_backward);
+  return profile;
+}
+
+#ifdef SLIMPACK_BENCH_JSON
+void keep(const Profile& profile, const std::string& file) {
+  std::ofstream out(file);
+  out << to_json(profile);
+  out.close();
+  require(!out.fail(), "can't write '", file, "'; expected a file that can be written");
+}
+#else
+void keep(const Profile&, const std::string& file) {
+  throw InvalidInput(
+      concat("--profile is ", file, ", but this program was built without nlohmann_json; expected none"));
+}
+#endif
+
 }  // namespace
 
-void time_stage(double peak_flops) {
+void time_stage(const kernels::cuda::Ceilings& ceilings, const std::string& profile_file) {
   const Transformer model = transformer_preset("llama-13b");
+  const double peak_flops = ceilings.flops;
+  const Profile profile = profile_of(model, ceilings);
+  if (!profile_file.empty()) keep(profile, profile_file);
   const Job job = job_of(model);
   const auto layers = split_layers(model.layers, stages);
   const CudaStage::Memory memory(model, layers, sizeof(float), {.limit_bytes = job.device.memory_bytes});
@@ -113,10 +187,10 @@ void time_stage(double peak_flops) {
   std::printf("| tasks | number | least | median | 90 %% | most |\n| --- | --- | --- | --- | --- | --- |\n");
   time_plan_of("whole samples",
                plan_megatron(lengths, job, CalibratedCost(job), memory, {.context = context}), memory,
-               peak_flops);
+               peak_flops, profile);
   time_plan_of("slices",
                plan_slimpack(lengths, job, CalibratedCost(job), memory, {.tile = 128, .merge = false}),
-               memory, peak_flops);
+               memory, peak_flops, profile);
 }
 
 }  // namespace slimpack::bench

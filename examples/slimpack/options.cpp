@@ -113,9 +113,27 @@ std::shared_ptr<const Profile> profile_from(const po::variables_map& values) {
   return std::make_shared<const Profile>(read_profile_file(values["profile"].as<std::string>()));
 }
 
-Device device_from(const po::variables_map& values) {
-  const bool measured = values.count("profile") != 0 && values["device"].defaulted();
-  Device d = device_preset(measured ? "cpu" : values["device"].as<std::string>());
+namespace {
+
+/// A preset with what a GPU's profile knows of its constants.
+Device measured_device(const Profile& profile) {
+  if (!profile.device) return device_preset("cpu");
+  const MeasuredDevice& measured = *profile.device;
+  Device d = device_preset("h100");
+  d.name = profile.machine;
+  d.memory_bytes = measured.memory_bytes;
+  d.peak_flops = measured.peak_flops;
+  if (measured.memory_bandwidth > 0.0) d.memory_bandwidth = measured.memory_bandwidth;
+  if (measured.attention_forward > 0.0) d.attention_forward = std::min(1.0, measured.attention_forward);
+  if (measured.attention_backward > 0.0) d.attention_backward = std::min(1.0, measured.attention_backward);
+  return d;
+}
+
+}  // namespace
+
+Device device_from(const po::variables_map& values, const Profile* profile) {
+  const bool measured = profile != nullptr && values["device"].defaulted();
+  Device d = measured ? measured_device(*profile) : device_preset(values["device"].as<std::string>());
   const Device preset = d;
   override_with(values, "peak-flops", d.peak_flops);
   override_with(values, "gemm-efficiency", d.gemm_efficiency);
@@ -231,7 +249,7 @@ JobOptions job_options(const po::variables_map& values) {
   const bool of_profile = o.profile && values["model"].defaulted();
   o.job.model = model_from(
       values, of_profile ? o.profile->model : transformer_preset(values["model"].as<std::string>()));
-  o.job.device = device_from(values);
+  o.job.device = device_from(values, o.profile.get());
   o.job.layout = {.dp = values["dp"].as<std::int32_t>(),
                   .tp = values["tp"].as<std::int32_t>(),
                   .cp = values["cp"].as<std::int32_t>(),
@@ -252,6 +270,8 @@ JobOptions job_options(const po::variables_map& values) {
   if (values.count("packs") != 0) o.slimpack.packs = at_least(values, "packs", 1);
   o.slimpack.equal_packs = values.count("equal-packs") != 0;
   o.slimpack.merge = values.count("no-merge") == 0;
+  if (o.profile && o.profile->device && o.cost.exchange != ContextExchange::ulysses)
+    o.slimpack.merge = false;  // GPUs know no rings
   o.slimpack.asymmetric = values.count("symmetric") == 0;
   if (values.count("power-of-two-groups") != 0) o.slimpack.group_sizes = GroupSizes::powers_of_two;
   o.quiet = values.count("quiet") != 0;

@@ -62,8 +62,9 @@ boost::program_options::options_description job_description(const JobDefaults& d
 /// A model with the sizes that were asked for. @param base has all others.
 Transformer model_from(const boost::program_options::variables_map& values, const Transformer& base);
 
-/// The device that was named, with the constants that were asked for.
-Device device_from(const boost::program_options::variables_map& values);
+/// The device that was named, or else measured, with the constants that were asked for. @param profile none, or what
+/// `profile_from` gives.
+Device device_from(const boost::program_options::variables_map& values, const Profile* profile);
 
 /// How context-parallel ranks exchange keys and values.
 ContextExchange exchange_from(const boost::program_options::variables_map& values);

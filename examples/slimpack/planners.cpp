@@ -64,12 +64,12 @@ Planner planner(const char* name) {
 
 RankMemory profiled_memory(const JobOptions& o) {
   const Job& job = o.job;
-  return kernels::CpuMemory(job.model, split_layers(job.model.layers, job.layout.pp),
-                            double(o.profile->real_bytes),
-                            kernels::StageOptions{.merged = by_heads(o) ? kernels::MergedAttention::heads
-                                                                        : kernels::MergedAttention::ring,
-                                                  .limit_bytes = job.device.memory_bytes},
-                            2.0 / job.layout.dp);
+  const auto layers = split_layers(job.model.layers, job.layout.pp);
+  const bool gpu = o.profile->device.has_value();
+  const auto stage = stage_options(gpu, by_heads(o), job.device.memory_bytes);
+  const double weight_bytes = o.profile->weight_bytes(), moments = 2.0 / job.layout.dp;
+  if (gpu) return CudaMemory(job.model, layers, weight_bytes, stage, moments);
+  return kernels::CpuMemory(job.model, layers, weight_bytes, stage, moments);
 }
 
 std::span<const Planner> planners() {

@@ -3,19 +3,19 @@
 
 #ifdef SLIMPACK_COMMAND_TRAINS
 
-#include <ctime>
 #include <fstream>
 #include <iostream>
 #include <sstream>
 
 #include "arguments.hpp"
+#include "gpu.hpp"
 #include "kernels/keep_memory.hpp"
 #include "kernels/model/stage.hpp"
 #include "kernels/profile.hpp"
 #include "kernels/profile_transfer.hpp"
-#include "kernels/transport/in_process.hpp"
 #include "options.hpp"
 #include "output.hpp"
+#include "profile_gpu.hpp"
 #include "slimpack/cost/profile_json.hpp"
 #include "slimpack/model/presets.hpp"
 
@@ -29,15 +29,20 @@ po::options_description description() {
   const auto size = [] { return po::value<std::int32_t>()->value_name("N"); };
   po::options_description options("Profile");
   options.add_options()("model", po::value<std::string>()->value_name("NAME")->default_value("tiny"),
-                        "see `slimpack presets`")("real", po::value<std::string>()->default_value("float"),
-                                                  "numbers: float or double")(
+                        "see `slimpack presets`")("device", po::value<std::string>()->default_value("cpu"),
+                                                  "cpu, or cuda: this machine's GPU")(
+      "real", po::value<std::string>()->default_value("float"), "numbers: float or double")(
       "seconds", po::value<double>()->value_name("X")->default_value(30.0), "that measuring may take, about")(
       "tokens", po::value<std::int64_t>()->value_name("N")->default_value(0),
-      "of the largest packs measured; 0 = as many as the time allows, up to 2048")(
-      "stage-layers", size()->default_value(0), "of a measured stage; 0 = half of the model's, 2 to 4")(
+      "of the largest packs measured; 0 = as many as time and memory allow, up to 2048, on a GPU 16384")(
+      "stage-layers", size()->default_value(0),
+      "of a measured stage; 0 = half of the model's, 2 to 4, on a GPU 2")(
+      "memory", po::value<double>()->value_name("BYTES"),
+      "that the measured stages may use; default: all, on a GPU what is free")(
       "clock", po::value<std::string>()->default_value("cpu"),
-      "cpu: the processor's time, so that others' work on this machine does not count; or wall")(
-      "machine", po::value<std::string>()->value_name("NAME"), "its name; default: the processor's")(
+      "cpu: the processor's time, so that others' work on this machine does not count; or wall; a GPU has "
+      "its own")("machine", po::value<std::string>()->value_name("NAME"),
+                 "its name; default: the processor's or the GPU's")(
       "output,o", po::value<std::string>()->value_name("FILE")->default_value("-"),
       "the profile; - for standard output");
   po::options_description model("Model, instead of the preset's");
@@ -56,35 +61,17 @@ std::string processor() {
   return "unknown";
 }
 
-std::string today() {
-  const std::time_t now = std::time(nullptr);
-  std::tm day{};
-  char text[16];
-  if (gmtime_r(&now, &day) == nullptr || std::strftime(text, sizeof text, "%Y-%m-%d", &day) == 0) return {};
-  return text;
-}
-
-/// Two ranks of this process, from a token's hidden state to those of a large pack.
-Link measure_link(const Profile& profile) {
-  std::vector<std::size_t> bytes;
-  for (const std::size_t tokens :
-       {std::size_t{1}, std::size_t{8}, std::size_t{64}, std::size_t{512}, std::size_t{4096}})
-    bytes.push_back(tokens * static_cast<std::size_t>(profile.model.hidden) *
-                    static_cast<std::size_t>(profile.real_bytes));
-  std::vector<kernels::TransferTime> times;
-  kernels::run_in_process(2, [&](kernels::InProcessTransport& t) {
-    auto own = kernels::measure_transfers(t, bytes);
-    if (t.rank() == 0) times = std::move(own);
-  });
-  return kernels::fit_link(times);
-}
-
 template <class Real>
 kernels::BackEndTimes measure(const kernels::ProfileOptions& options, Profile& profile) {
   kernels::BackEndTimes times = kernels::measure_back_end<kernels::CpuStage<Real>>(profile.model, options);
   kernels::measure_operators<Real>(profile.model, times.tokens, options.clock, profile);
   kernels::fit_back_end(times, profile);
+  profile.transfer = kernels::measure_link(static_cast<std::size_t>(profile.model.hidden) * sizeof(Real));
   return times;
+}
+
+const char* number_name(const Profile& p) {
+  return p.real_bytes == 2 ? "bf16" : p.real_bytes == 4 ? "float" : "double";
 }
 
 void print_rates(const char* name, const PackRates& r, std::ostream& out) {
@@ -100,8 +87,8 @@ std::string summary(const Profile& p, const kernels::BackEndTimes& times) {
     out << name << ": median error " << 100 * e.median << " %, worst " << 100 * e.worst << " %, of "
         << e.tasks << " tasks\n";
   };
-  out << p.machine << ", " << (p.real_bytes == 4 ? "float" : "double") << ": " << times.rounds
-      << " rounds of packs of up to " << times.tokens << " tokens\n";
+  out << p.machine << ", " << number_name(p) << ": " << times.rounds << " rounds of packs of up to "
+      << times.tokens << " tokens\n";
   error("fitted  ", p.fit);
   error("held out", p.held_out);
   for (const Pass pass : {Pass::forward, Pass::backward}) {
@@ -111,6 +98,12 @@ std::string summary(const Profile& p, const kernels::BackEndTimes& times) {
   print_rates("recomputed layer", p.recompute, out);
   out << "transfer: " << 1e6 * p.transfer.latency << " us + bytes / " << p.transfer.bandwidth / 1e9
       << " GB/s; optimiser: " << 1e9 * p.optimiser_seconds_per_parameter << " ns a parameter\n";
+  if (p.device) {
+    out << "device: " << p.device->memory_bytes * 1e-9 << " GB; peak " << p.device->peak_flops * 1e-12
+        << " TFLOP/s, copies " << p.device->memory_bandwidth * 1e-12
+        << " TB/s; attention's share of the peak " << p.device->attention_forward << " forward, "
+        << p.device->attention_backward << " backward\n";
+  }
   for (const OperatorRate& o : p.operators)
     out << o.name << ": " << 1e9 * o.seconds_per_number << " ns a number\n";
   return out.str();
@@ -127,7 +120,30 @@ kernels::ProfileOptions profile_options(const po::variables_map& values) {
   require(o.tokens <= 1'000'000, "--tokens is ", o.tokens, "; expected at most 1000000");
   o.stage_layers = values["stage-layers"].as<std::int32_t>();
   o.clock = clock == "cpu" ? kernels::ProfileClock::thread : kernels::ProfileClock::wall;
+  if (values.count("memory") == 0) return o;
+  o.stage.limit_bytes = values["memory"].as<double>();
+  require(o.stage.limit_bytes > 0.0 && o.stage.limit_bytes <= 1e18, "--memory is ", o.stage.limit_bytes,
+          "; expected a positive number up to 1e18");
   return o;
+}
+
+/// Whether the GPU is to be measured. @throws InvalidInput if there is none, or for an option that only the CPU has.
+bool on_gpu(const po::variables_map& values) {
+  const auto device = values["device"].as<std::string>();
+  require(device == "cpu" || device == "cuda", "--device is '", device, "'; expected cpu or cuda");
+  if (device == "cpu") return false;
+  for (const char* name : {"real", "clock"})
+    require(values[name].defaulted(), "--", name, " is ", values[name].as<std::string>(),
+            "; expected no such option beside --device cuda: GPUs compute in bf16, and have a clock");
+  require_gpu();
+  return true;
+}
+
+kernels::BackEndTimes measure(const kernels::ProfileOptions& options, bool gpu, Profile& profile) {
+  if (gpu) return measure_gpu(options, profile);
+  profile.machine = processor();
+  return profile.real_bytes == sizeof(float) ? measure<float>(options, profile)
+                                             : measure<double>(options, profile);
 }
 
 }  // namespace
@@ -136,6 +152,7 @@ int profile(const std::vector<std::string>& arguments) {
   const auto values =
       parse({"profile", "[--model NAME] [options] -o profile.json", ""}, description(), arguments);
   if (!values) return 0;
+  const bool gpu = on_gpu(*values);
   const auto real = (*values)["real"].as<std::string>();
   require(real == "float" || real == "double", "--real is '", real, "'; expected float or double");
   const kernels::ProfileOptions options = profile_options(*values);
@@ -143,13 +160,11 @@ int profile(const std::vector<std::string>& arguments) {
   profile.model = model_from(*values, transformer_preset((*values)["model"].as<std::string>()));
   validate(profile.model);
   profile.real_bytes = real == "float" ? 4 : 8;
-  profile.machine = values->count("machine") != 0 ? (*values)["machine"].as<std::string>() : processor();
-  profile.date = today();
+  profile.date = kernels::utc_date();
 
   kernels::keep_memory();
-  const kernels::BackEndTimes times =
-      real == "float" ? measure<float>(options, profile) : measure<double>(options, profile);
-  profile.transfer = measure_link(profile);
+  const kernels::BackEndTimes times = measure(options, gpu, profile);
+  if (values->count("machine") != 0) profile.machine = (*values)["machine"].as<std::string>();
   const std::string path = (*values)["output"].as<std::string>();
   write_output(path, to_json(profile));
   (path == "-" ? std::cerr : std::cout) << summary(profile, times);

@@ -11,7 +11,7 @@
 
 namespace slimpack::command {
 
-/// Time on ranks of the CPU back end: by the device's constants, or by a profile of this machine. A CostModel that
+/// Time on ranks of a back end: by the device's constants, or by a profile of the machine. A CostModel that
 /// knows recomputation and merging.
 class RankCost {
  public:

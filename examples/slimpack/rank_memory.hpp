@@ -13,6 +13,16 @@ namespace slimpack::command {
 /// What stages on GPUs hold. Known without a CUDA toolkit, too.
 using CudaMemory = kernels::BackEndMemory<kernels::cuda::DeviceSizes<kernels::cuda::CudaDevice>>;
 
+/// What stages are asked to do. @param by_heads whether members of merged packs share heads, not a ring.
+/// @param limit_bytes that a stage may use.
+[[nodiscard]] inline kernels::StageOptions stage_options(bool gpu, bool by_heads, double limit_bytes) {
+  kernels::StageOptions stage{
+      .merged = by_heads ? kernels::MergedAttention::heads : kernels::MergedAttention::ring,
+      .limit_bytes = limit_bytes};
+  if (gpu) stage.head_chunk_tokens = 2048;  // a GPU wants large products
+  return stage;
+}
+
 /// Memory of ranks of the CPU's or the GPU's back end. A MemoryModel that knows what members of merged packs exchange.
 class RankMemory {
  public:

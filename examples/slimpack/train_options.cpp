@@ -157,20 +157,11 @@ ContextExchange exchange_of(const TrainOptions& o) {
   return by_heads(o) ? ContextExchange::ulysses : ContextExchange::ring;
 }
 
-/// @param bytes that a stage may use.
-kernels::StageOptions stage_options(const TrainOptions& o, double bytes) {
-  kernels::StageOptions stage{
-      .merged = by_heads(o) ? kernels::MergedAttention::heads : kernels::MergedAttention::ring,
-      .limit_bytes = bytes};
-  if (o.cuda) stage.head_chunk_tokens = 2048;  // a GPU wants large products
-  return stage;
-}
-
 /// What a stage holds. The optimiser is sharded.
 RankMemory memory_of(const TrainOptions& o, std::span<const std::int32_t> layers) {
   const Job& job = o.job.job;
   const double moments = 2.0 / job.layout.dp;
-  const auto stage = stage_options(o, o.memory_bytes);
+  const auto stage = stage_options(o.cuda, by_heads(o), o.memory_bytes);
   if (o.cuda) return CudaMemory(job.model, layers, o.number_bytes, stage, moments);
   return kernels::CpuMemory(job.model, layers, o.number_bytes, stage, moments);
 }
@@ -224,6 +215,16 @@ Course course_of_file(const TrainOptions& o) {
   return course;
 }
 
+/// @throws InvalidInput if the profile is of a CPU and ranks run on GPUs, or the other way round.
+void require_profile_of_back_end(const po::variables_map& values, bool cuda) {
+  const auto profile = profile_from(values);
+  if (!profile) return;
+  const bool of_gpu = profile->device.has_value();
+  require(of_gpu || !cuda,
+          "the profile is of a CPU; expected one of `slimpack profile --device cuda` beside --device cuda");
+  require(!of_gpu || cuda, "the profile is of a GPU; expected --device cuda beside it");
+}
+
 }  // namespace
 
 std::optional<TrainOptions> train_options(const std::vector<std::string>& arguments) {
@@ -232,9 +233,8 @@ std::optional<TrainOptions> train_options(const std::vector<std::string>& argume
   if (!values) return std::nullopt;
   TrainOptions o;
   o.cuda = (*values)["device"].as<std::string>() == "cuda";
+  require_profile_of_back_end(*values, o.cuda);
   if (o.cuda) {
-    require(values->count("profile") == 0,
-            "--profile is of a CPU; expected no such option beside --device cuda");
     require((*values)["real"].as<std::string>() == "float", "--real is ", (*values)["real"].as<std::string>(),
             "; expected float, which master weights are on GPUs");
     (*values).at("device").value() = std::string(gpu_preset);
@@ -246,7 +246,7 @@ std::optional<TrainOptions> train_options(const std::vector<std::string>& argume
     check_plan_file_options(*values);
     o.plan_file = (*values)["plan"].as<std::string>();
     o.job.profile = profile_from(*values);
-    o.job.job.device = device_from(*values);
+    o.job.job.device = device_from(*values, o.job.profile.get());
     o.job.cost.exchange = exchange_from(*values);
     validate(o.job.job.device);
   } else {
@@ -256,7 +256,7 @@ std::optional<TrainOptions> train_options(const std::vector<std::string>& argume
   const auto real = (*values)["real"].as<std::string>();
   require(real == "float" || real == "double", "--real is '", real, "'; expected float or double");
   o.number_bytes = real == "float" ? 4 : 8;
-  require(!o.job.profile || o.job.profile->real_bytes == o.number_bytes, "--real is ", real,
+  require(!o.job.profile || o.job.profile->weight_bytes() == o.number_bytes, "--real is ", real,
           ", but the profile is of ", o.number_bytes == 4 ? "double" : "float", "; expected the same");
   o.steps = static_cast<std::size_t>(at_least(*values, "steps", 1));
   o.learning_rate = positive(*values, "learning-rate", std::numeric_limits<double>::max());
@@ -275,7 +275,8 @@ Course make_course(const TrainOptions& options) {
   const bool limited = std::isfinite(options.memory_bytes);
   // Processes have a GPU each; or they had better say how much of it they may use.
   const double sharing = options.cuda && options.ranks != RankKind::threads ? 1.0 : ranks;
-  course.stage = stage_options(options, limited ? options.memory_bytes : machine_bytes(options) / sharing);
+  course.stage = stage_options(options.cuda, by_heads(options),
+                               limited ? options.memory_bytes : machine_bytes(options) / sharing);
   return course;
 }
 

@@ -66,6 +66,9 @@ template <class To, class From>
 #endif
 }
 
+/// For code that also knows numbers of the language.
+inline void set_number(Bf16& to, float from) { to = to_bf16(from); }
+
 /// Two bf16 in a register, the first in the lower half, as matrix instructions take them.
 [[nodiscard]] SLIMPACK_HOST_DEVICE inline std::uint32_t to_bf16_pair(float low, float high) {
 #ifdef __CUDA_ARCH__

@@ -46,6 +46,34 @@ seconds() { grep -oE '"step":\{"seconds":[0-9.e+-]+' "$1" | grep -oE '[0-9.e+-]+
 awk -v one="$(seconds "$folder/one.json")" -v two="$(seconds "$folder/two.json")" \
   'BEGIN { exit !(one > 0 && (two - 2 * one) ^ 2 < (1e-3 * one) ^ 2) }' || fail "seconds are not the profile's"
 
+# A GPU's profile, made of the CPU's: rows of 2 bytes a number, no rings, the GPU's memory.
+device='"device": {"memory_bytes": 2e9, "peak_flops": 7e14, "memory_bandwidth": 3e12, "attention_forward": 0.5,
+  "attention_backward": 0}'
+sed "s/\"real_bytes\": 4,/\"real_bytes\": 2, ${device//$'\n'/},/" "$folder/profile.json" >"$folder/gpu.json"
+by_gpu=("${batch[@]}" --profile "$folder/gpu.json" --dp 2 --pp 2)
+works "$slimpack" plan "${by_gpu[@]}" -o "$folder/gpu_plan.json"
+works "$slimpack" check "$folder/gpu_plan.json"
+grep -qF '"memory_bytes":2e+09' "$folder/gpu_plan.json" || fail "the plan's device is not the measured one"
+grep -qF '"pipelines":[0,1]' "$folder/gpu_plan.json" && fail "packs are merged in a ring, which GPUs do not know"
+works "$slimpack" plan "${by_gpu[@]}" --exchange ulysses -o "$folder/gpu_plan.json"
+works "$slimpack" compare "${by_gpu[@]}" --json --html "$folder/c.html"
+refuses "the profile is of a GPU; expected --device cuda" "$slimpack" train "${by_gpu[@]}"
+refuses "the profile is of a CPU; expected one of" "$slimpack" train "${by_profile[@]}" --device cuda
+sed 's/2e9/2e4/' "$folder/gpu.json" >"$folder/small_gpu.json"
+refuses "less than the 2e-05 GB of a device" "$slimpack" plan "${batch[@]}" --profile "$folder/small_gpu.json"
+sed 's/"peak_flops": 7e14/"peak_flops": -1/' "$folder/gpu.json" >"$folder/slow.json"
+refuses "device.peak_flops is -1" "$slimpack" plan "${batch[@]}" --profile "$folder/slow.json"
+
+# On a GPU: where none can be seen, it says what is missing.
+CUDA_VISIBLE_DEVICES='' refuses "; expected " "$slimpack" profile --device cuda --head-dim 64
+grep -qE 'CUDA|GPU|driver' "$folder/err" || fail "it does not say that a GPU is missing: $(cat "$folder/err")"
+refuses "--real is double; expected no such option beside --device cuda" "${profile[@]}" --device cuda --real double
+refuses "--clock is wall; expected no such option beside --device cuda" "${profile[@]}" --device cuda --clock wall
+refuses "--device is 'tpu'; expected cpu or cuda" "${profile[@]}" --device tpu
+refuses "--memory is 0; expected a positive number" "${profile[@]}" --memory 0
+refuses "stages for packs of 64 tokens take " "${profile[@]}" "${small[@]}" --memory 1000
+grep -qE 'there are 1000; expected [0-9.e+]+ bytes more' "$folder/err" || fail "it does not say how much is missing"
+
 refuses "can't read the profile '$folder/none.json'" "$slimpack" plan "${batch[@]}" --profile "$folder/none.json"
 refuses "can't read the profile '$folder'" "$slimpack" plan "${batch[@]}" --profile "$folder"
 head -c 500 "$folder/profile.json" >"$folder/cut.json"

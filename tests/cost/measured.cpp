@@ -13,7 +13,7 @@
 #endif
 
 using namespace slimpack;
-using slimpack::testing::machine, slimpack::testing::profiled_model;
+using slimpack::testing::gpu_machine, slimpack::testing::machine, slimpack::testing::profiled_model;
 
 static_assert(CostModel<MeasuredCost>);
 static_assert(QuadraticCostModel<MeasuredCost>);
@@ -155,6 +155,33 @@ TEST_CASE("members that share heads exchange their tokens' numbers") {
   CHECK_THROWS_WITH(one.with_context_parallel(4), Catch::Contains("is 4; expected a divisor of the 2"));
   CHECK_THROWS_WITH(MeasuredCost(p, profiled_model(), layers, {.exchange = ContextExchange::cheapest}),
                     Catch::Contains("expected ring or ulysses"));
+}
+
+TEST_CASE("on GPUs rows are of 2 bytes a number, weights and log-sum-exps of 4") {
+  const Profile p = gpu_machine(3);
+  const std::vector<std::int32_t> layers{5};
+  const MeasuredCost cost(p, profiled_model(), layers, {.replicas = 2, .exchange = ContextExchange::ulysses});
+  CHECK(cost.transfer_seconds(100, Pass::forward) == Approx(2e-6 + 100 * 64 * 2 / 1e9));
+  const double weights = parameters(profiled_model());
+  CHECK(cost.sync_seconds() == Approx(2 * (2e-6 + weights / 2 * 4 / 1e9) + weights / 2 * 1e-9));
+  const MeasuredCost merged = cost.with_context_parallel(2);
+  const double q = 4 * 16, kv = 2 * 2 * 16, lse = 4;
+  CHECK(merged.rates(0, Pass::forward).per_token ==
+        Approx(cost.rates(0, Pass::forward).per_token / 2 + 5 * (2 * (2 * q + kv) + 4 * lse) / 1e9 / 2 / 2));
+  CHECK(merged.rates(0, Pass::backward).per_token ==
+        Approx(cost.rates(0, Pass::backward).per_token / 2 + 5 * (2 * (3 * q + kv) + 8 * lse) / 1e9 / 2 / 2));
+  for (const Pass pass : {Pass::forward, Pass::backward})
+    CHECK(merged.pack_seconds(0, pass) == Approx(cost.pack_seconds(0, pass) + 5 * 2 * 2e-6));
+}
+
+TEST_CASE("attention's share of a peak is what a layer's pairs take") {
+  Profile p = gpu_machine(1);
+  p.forward.layer.per_twice_pair = 2.0 * 4 * 16 / 6e14;
+  p.backward.layer.per_twice_pair = 5.0 * 4 * 16 / 5e14;
+  CHECK(attention_share(p, Pass::forward, 8e14) == Approx(0.75));
+  CHECK(attention_share(p, Pass::backward, 8e14) == Approx(0.625));
+  p.backward.layer.per_twice_pair = 0.0;
+  CHECK(attention_share(p, Pass::backward, 8e14) == 0.0);
 }
 
 TEST_CASE("profiles that do not fit are refused") {

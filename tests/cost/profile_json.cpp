@@ -7,7 +7,7 @@
 #include "tests/cost/random_profile.hpp"
 
 using namespace slimpack;
-using slimpack::testing::machine;
+using slimpack::testing::gpu_machine, slimpack::testing::machine;
 
 namespace {
 
@@ -30,6 +30,28 @@ TEST_CASE("profiles are read back as they were written") {
     if (seed % 5 == 0) p.operators.clear();
     CHECK(profile_from_json(to_json(p)) == p);
   }
+}
+
+TEST_CASE("profiles of GPUs are read back, and refused with the place if anything is wrong") {
+  for (unsigned seed = 1; seed <= 20; ++seed) {
+    INFO("seed " << seed);
+    const Profile p = gpu_machine(seed);
+    CHECK(profile_from_json(to_json(p)) == p);
+  }
+  Profile p = gpu_machine(1);
+  p.real_bytes = 4;
+  CHECK_THROWS_WITH(to_json(p), Catch::Contains("real_bytes is 4 beside a device; expected 2 (bf16)"));
+  p = gpu_machine(1);
+  p.device->attention_backward = -0.5;
+  CHECK_THROWS_WITH(to_json(p), Catch::Contains("device.attention_backward is -0.5"));
+  p.device->attention_backward = p.device->peak_flops = 0.0;
+  CHECK_THROWS_WITH(to_json(p), Catch::Contains("device.peak_flops is 0"));
+  p = gpu_machine(1);
+  p.device->memory_bytes = 0.0;
+  CHECK_THROWS_WITH(to_json(p), Catch::Contains("device.memory_bytes is 0"));
+  std::string text = to_json(gpu_machine(1));
+  text.replace(text.find("\"peak_flops\""), 12, "\"peak_rate\"");
+  CHECK_THROWS_WITH(profile_from_json(text), Catch::Contains("profile.device lacks the field 'peak_flops'"));
 }
 
 TEST_CASE("a profile cut off anywhere is refused") {
@@ -58,8 +80,10 @@ TEST_CASE("profiles with anything wrong are refused with the place") {
                     Catch::Contains("hidden is 0"));
   CHECK_THROWS_WITH(profile_from_json(changed("\"kv_heads\": 2", "\"kv_heads\": 3")),
                     Catch::Contains("kv_heads is 3"));
+  CHECK_THROWS_WITH(profile_from_json(changed("\"real_bytes\": 4", "\"real_bytes\": 3")),
+                    Catch::Contains("real_bytes is 3; expected 2 (bf16), 4 (float) or 8 (double)"));
   CHECK_THROWS_WITH(profile_from_json(changed("\"real_bytes\": 4", "\"real_bytes\": 2")),
-                    Catch::Contains("real_bytes is 2; expected 4 (float) or 8 (double)"));
+                    Catch::Contains("real_bytes is 2 without a device; expected the GPU's constants"));
   CHECK_THROWS_WITH(profile_from_json(changed("\"per_slice\"", "\"per_piece\"")),
                     Catch::Contains("profile.forward.layer lacks the field 'per_slice'"));
   CHECK_THROWS_WITH(profile_from_json(changed("\"bandwidth\": 1000000000.0", "\"bandwidth\": \"fast\"")),

@@ -43,4 +43,14 @@ namespace slimpack::testing {
           .held_out = {5, 0.02, 0.04}};
 }
 
+/// The same of a GPU.
+[[nodiscard]] inline Profile gpu_machine(unsigned seed) {
+  Profile p = machine(seed, seed % 2 == 0);
+  p.real_bytes = 2;
+  p.device = {.memory_bytes = 8e10, .peak_flops = 7e14 + seed, .memory_bandwidth = 3e12};
+  p.device->attention_forward = attention_share(p, Pass::forward, p.device->peak_flops);
+  p.device->attention_backward = attention_share(p, Pass::backward, p.device->peak_flops);
+  return p;
+}
+
 }  // namespace slimpack::testing

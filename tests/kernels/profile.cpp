@@ -9,6 +9,7 @@
 #include "kernels/profile_transfer.hpp"
 #include "kernels/transport/in_process.hpp"
 #include "slimpack/cost/measured.hpp"
+#include "tests/kernels/clocked_stage.hpp"
 
 using namespace slimpack;
 using namespace slimpack::kernels;
@@ -66,12 +67,7 @@ TEST_CASE("probes hold each token once, go through samples in order, and are the
 TEST_CASE("medians of probes recover the rates that the times were made of") {
   const std::vector<std::int32_t> layers = probe_layers(tiny(), 0);
   const std::vector<Probe> probes = make_probes(tiny(), layers, 256, 3);
-  Profile truth;
-  truth.model = tiny();
-  truth.forward = {
-      .layer = {1e-4, 1e-6, 2e-8, 1e-6, 1e-9}, .first = {.per_token = 1e-8}, .last = {1e-4, 0, 0, 1e-6, 0}};
-  truth.backward = {.layer = {2e-4, 2e-6, 3e-8, 2e-6, 3e-9}, .first = {1e-6}, .last = {3e-4, 0, 0, 2e-6, 0}};
-  truth.recompute = {1e-4, 1e-6, 1e-8, 5e-7, 1e-9};
+  const Profile truth = slimpack::testing::clocked_truth();
   BackEndTimes ideal;
   ProbeTimes(probes).medians(probes, ideal.fitted, ideal.held_out);
   ProbeTimes times(probes);
@@ -96,6 +92,50 @@ TEST_CASE("medians of probes recover the rates that the times were made of") {
   CHECK(found.recompute.per_twice_pair == Approx(1e-9).epsilon(1e-4));
   CHECK(found.backward.layer.per_key == Approx(3e-8).epsilon(1e-4));
   CHECK(found.forward.last.per_token == Approx(1e-6).epsilon(1e-4));
+}
+
+TEST_CASE("a back end's own clock is read, behind its step, and its rates are found") {
+  using Stage = slimpack::testing::ClockedStage<CpuStage<float>>;
+  Stage::truth() = slimpack::testing::clocked_truth();
+  const BackEndTimes times = measure_back_end<Stage>(tiny(), {.seconds = 0.3, .tokens = 64});
+  Profile found;
+  fit_back_end(times, found);
+  CHECK(found.fit.worst < 1e-6);
+  CHECK(found.held_out.worst < 1e-4);
+  CHECK(found.forward.layer.per_twice_pair == Approx(1e-9).epsilon(1e-3));
+  CHECK(found.backward.layer.per_token == Approx(2e-6).epsilon(1e-3));
+  CHECK(found.recompute.per_slice == Approx(1e-6).epsilon(1e-3));
+}
+
+TEST_CASE("probes are as large as the memory of their stages allows") {
+  using Stage = CpuStage<float>;
+  ProfileOptions options{.seconds = 0.5, .most_tokens = 256};
+  const std::vector<std::int32_t> layers = probe_layers(tiny(), 0);
+  const auto bytes = [&](Tokens tokens) {
+    return probe_bytes<Stage>(tiny(), layers, options.stage,
+                              make_probes(tiny(), layers, tokens, options.seed));
+  };
+  CHECK(bytes(64) < bytes(128));
+  CHECK(bytes(128) < bytes(256));
+  options.stage.limit_bytes = 0.5 * (bytes(64) + bytes(128));
+  CHECK(measure_back_end<Stage>(tiny(), options).tokens == 64);
+  options.tokens = 128;
+  CHECK_THROWS_WITH(
+      measure_back_end<Stage>(tiny(), options),
+      Catch::Contains("stages for packs of 128 tokens take ") &&
+          Catch::Contains(concat("expected ", bytes(128) - options.stage.limit_bytes, " bytes more")));
+  options.tokens = 0;
+  options.stage.limit_bytes = 1000.0;
+  CHECK_THROWS_WITH(measure_back_end<Stage>(tiny(), options), Catch::Contains("packs of 64 tokens"));
+}
+
+TEST_CASE("an update's seconds are those of all parameters") {
+  using Stage = CpuStage<float>;
+  const double seconds = measure_update<Stage>(tiny());
+  CHECK(seconds > 0.0);
+  ProfileOptions options;
+  options.stage.limit_bytes = 1000.0;
+  CHECK_THROWS_WITH(measure_update<Stage>(tiny(), options), Catch::Contains("expected at most 1000"));
 }
 
 TEMPLATE_TEST_CASE("a tiny model's profile prices plans", "", float, double) {

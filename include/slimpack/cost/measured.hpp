@@ -137,7 +137,7 @@ class MeasuredCost {
     const double replicas = options_.replicas;
     const double own = options_.shard_optimiser ? most / replicas : most;
     const double rounds = 2.0 * (replicas - 1.0);
-    return rounds * profile_->transfer.seconds(most / replicas * profile_->real_bytes) +
+    return rounds * profile_->transfer.seconds(most / replicas * profile_->weight_bytes()) +
            own * profile_->optimiser_seconds_per_parameter;
   }
 
@@ -179,13 +179,20 @@ class MeasuredCost {
 
   /// Keys, values, queries, and back the output and its log-sum-exp. Backward: queries, output, its gradient and
   /// log-sum-exp, and back the gradients of queries, keys and values. One by one. What is computed again has its keys.
+  /// On GPUs, all that goes one way at once, and a number per head and token instead of the output backward.
   [[nodiscard]] PackRates all_to_all(Exchange what) const {
     const Transformer& m = profile_->model;
+    const bool gpu = profile_->device.has_value();
     const double query = double(m.heads) * m.head_dim, keys = 2.0 * m.kv_heads * m.head_dim;
-    const double numbers = what == Exchange::forward    ? 2.0 * query + keys + m.heads
-                           : what == Exchange::backward ? 4.0 * query + keys + m.heads
-                                                        : 2.0 * query + m.heads;
-    const double exchanges = what == Exchange::forward ? 5.0 : what == Exchange::backward ? 7.0 : 3.0;
+    const double sums = double(m.heads) * profile_->weight_bytes() / profile_->real_bytes;  // floats at least
+    const double backward = gpu ? 3.0 * query + keys + 2.0 * sums : 4.0 * query + keys + sums;
+    const double numbers = what == Exchange::forward    ? 2.0 * query + keys + sums
+                           : what == Exchange::backward ? backward
+                                                        : 2.0 * query + sums;
+    const double exchanges = gpu                          ? 2.0
+                             : what == Exchange::forward  ? 5.0
+                             : what == Exchange::backward ? 7.0
+                                                          : 3.0;
     const double others = group_ - 1.0;
     return {.per_pack = exchanges * others * profile_->transfer.latency,
             .per_token =

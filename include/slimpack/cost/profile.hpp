@@ -1,7 +1,9 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -10,6 +12,7 @@
 #include "slimpack/core/error.hpp"
 #include "slimpack/core/flops.hpp"
 #include "slimpack/core/packs.hpp"
+#include "slimpack/cost/flops.hpp"
 #include "slimpack/model/device.hpp"
 #include "slimpack/model/transformer.hpp"
 
@@ -80,10 +83,21 @@ struct PredictionError {
   friend bool operator==(const PredictionError&, const PredictionError&) = default;
 };
 
+/// What a GPU does at its best, measured, and what of it attention achieves: constants of a `Device`.
+struct MeasuredDevice {
+  double memory_bytes = 0.0;
+  double peak_flops = 0.0;        ///< FLOP/s of a large product of bf16 numbers
+  double memory_bandwidth = 0.0;  ///< bytes read and written per second by a large copy
+  /// Share of `peak_flops` in a stage's tasks, as `attention_share` says; 0 if pairs had no price.
+  double attention_forward = 0.0, attention_backward = 0.0;
+
+  friend bool operator==(const MeasuredDevice&, const MeasuredDevice&) = default;
+};
+
 /// What tasks of a model take on a machine, measured: what `MeasuredCost` knows instead of FLOPs and peak rates.
 struct Profile {
   Transformer model;            ///< that was measured; its number of layers and its name do not matter
-  std::int32_t real_bytes = 4;  ///< of a number: 4 for float, 8 for double
+  std::int32_t real_bytes = 4;  ///< of a number in rows: 2 for bf16 (on GPUs), 4 for float, 8 for double
   std::string machine;
   std::string date;  ///< as `2025-01-31`
 
@@ -96,7 +110,11 @@ struct Profile {
   PredictionError fit;       ///< on the tasks that the rates come from
   PredictionError held_out;  ///< on others
 
+  std::optional<MeasuredDevice> device = std::nullopt;  ///< of a GPU, with bf16 numbers
+
   [[nodiscard]] const PassRates& of(Pass pass) const { return pass == Pass::forward ? forward : backward; }
+  /// Of a weight or a gradient, and of what else is no 16-bit number where rows are.
+  [[nodiscard]] std::int32_t weight_bytes() const { return std::max(real_bytes, 4); }
   friend bool operator==(const Profile&, const Profile&) = default;
 };
 
@@ -117,6 +135,24 @@ constexpr void visit_parts(AnyPass& pass, Visit&& visit) {
   visit("stage", pass.stage);
   visit("first", pass.first);
   visit("last", pass.last);
+}
+
+/// Calls `visit(name, value)` for each constant of a measured device.
+template <class AnyDevice, class Visit>
+constexpr void visit_measured(AnyDevice& device, Visit&& visit) {
+  visit("memory_bytes", device.memory_bytes);
+  visit("peak_flops", device.peak_flops);
+  visit("memory_bandwidth", device.memory_bandwidth);
+  visit("attention_forward", device.attention_forward);
+  visit("attention_backward", device.attention_backward);
+}
+
+/// What attention achieves of a peak rate, by FLOPs as plans count them (docs/plan-format.md) over the seconds that a
+/// profile's layer takes for its pairs: `Device::attention_forward` and `attention_backward`. 0 if they take none.
+[[nodiscard]] inline double attention_share(const Profile& p, Pass pass, double peak_flops) {
+  const double seconds = p.of(pass).layer.per_twice_pair;
+  const double flops = slice_flops(p.model, 0, 1, pass).attention / twice_causal_pairs(0, 1);
+  return seconds > 0.0 ? flops / seconds / peak_flops : 0.0;
 }
 
 /// @throws InvalidInput naming the first value that no measurement can have.
@@ -141,8 +177,15 @@ inline void validate(const Profile& p) {
   require(p.transfer.bandwidth > 0.0 && p.transfer.bandwidth < 1e30, "profile: transfer.bandwidth is ",
           p.transfer.bandwidth, "; expected a positive number");
   not_negative("", "optimiser_seconds_per_parameter", p.optimiser_seconds_per_parameter);
-  require(p.real_bytes == 4 || p.real_bytes == 8, "profile: real_bytes is ", p.real_bytes,
-          "; expected 4 (float) or 8 (double)");
+  require(p.real_bytes == 2 || p.real_bytes == 4 || p.real_bytes == 8, "profile: real_bytes is ",
+          p.real_bytes, "; expected 2 (bf16), 4 (float) or 8 (double)");
+  require(
+      p.device.has_value() == (p.real_bytes == 2), "profile: real_bytes is ", p.real_bytes,
+      p.device ? " beside a device; expected 2 (bf16)" : " without a device; expected the GPU's constants");
+  if (!p.device) return;
+  visit_measured(*p.device, [&](const char* name, double value) { not_negative("device.", name, value); });
+  require(p.device->memory_bytes > 0.0, "profile: device.memory_bytes is 0; expected a positive number");
+  require(p.device->peak_flops > 0.0, "profile: device.peak_flops is 0; expected a positive number");
 }
 
 /// @throws InvalidInput naming the first size in which a profile's layers differ from a model's.

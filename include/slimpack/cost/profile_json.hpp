@@ -83,6 +83,11 @@ inline Profile read_profile(const JsonPlace& file) {
   }
   p.fit = read_error(file["fit"]);
   p.held_out = read_error(file["held_out"]);
+  if (file.has("device")) {
+    const JsonPlace device = file["device"];
+    visit_measured(p.device.emplace(),
+                   [&](const char* name, double& value) { value = device[name].number(); });
+  }
   return p;
 }
 
@@ -97,7 +102,7 @@ inline Profile read_profile(const JsonPlace& file) {
   auto operators = nlohmann::ordered_json::array();
   for (const OperatorRate& o : p.operators)
     operators.push_back({{"name", o.name}, {"seconds_per_number", o.seconds_per_number}});
-  const nlohmann::ordered_json json{
+  nlohmann::ordered_json json{
       {"format", "slimpack-profile"},
       {"version", 1},
       {"model", std::move(model)},
@@ -112,6 +117,10 @@ inline Profile read_profile(const JsonPlace& file) {
       {"operators", std::move(operators)},
       {"fit", detail::error_to_json(p.fit)},
       {"held_out", detail::error_to_json(p.held_out)}};
+  if (p.device) {
+    auto& device = json["device"];
+    visit_measured(*p.device, [&](const char* name, double value) { device[name] = value; });
+  }
   return json.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 

@@ -1,0 +1,116 @@
+#include "kernels/profile.hpp"
+
+#include <catch2/catch.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "kernels/cuda/device_rows.hpp"
+#include "kernels/cuda/profile_device.hpp"
+#include "kernels/cuda/stage.hpp"
+#include "kernels/cuda/stage_attention.hpp"
+#include "kernels/cuda/stage_state.hpp"
+#include "kernels/cuda/stage_tasks.hpp"
+#include "kernels/cuda/stage_tell.hpp"
+#include "kernels/task_record.hpp"
+#include "slimpack/cost/measured.hpp"
+#include "slimpack/model/presets.hpp"
+#include "slimpack/plan/validate.hpp"
+#include "slimpack/planners/slimpack.hpp"
+#include "tests/kernels/clocked_stage.hpp"
+#include "tests/kernels_cuda/host_device.hpp"
+
+#ifdef SLIMPACK_TEST_JSON
+#include "slimpack/cost/profile_json.hpp"
+#endif
+
+// Profiles of a GPU's stage that runs on the host.
+using namespace slimpack;
+using namespace slimpack::kernels;
+using slimpack::kernels::cuda::DeviceStage;
+using slimpack::testing::ClockedStage, slimpack::testing::HostDevice;
+
+namespace {
+
+using Stage = DeviceStage<HostDevice>;
+
+Transformer small() { return {"small", 4, 64, 1, 1, 64, 64, 50}; }
+
+/// The least that is measured.
+ProfileOptions least() {
+  ProfileOptions options{.seconds = 1e-3, .tokens = 64, .stage_layers = 2};
+  options.stage.head_chunk_tokens = 40;
+  return options;
+}
+
+}  // namespace
+
+TEST_CASE("CUDA: a profile of the device's clock is found, written, read, and planned by") {
+  using Clocked = ClockedStage<Stage>;
+  Clocked::truth() = slimpack::testing::clocked_truth();
+  Clocked::truth().model = small();
+  constexpr double peak = 1e15;
+  Profile found;
+  found.model = small();
+  const BackEndTimes times = cuda::profile_device<Clocked, cuda::DeviceRows<HostDevice>>(
+      {.memory_bytes = 1e9, .peak_flops = peak, .memory_bandwidth = 1e12}, least(), found);
+  CHECK(times.rounds == 3);
+  CHECK(found.real_bytes == 2);
+  CHECK(found.fit.worst < 1e-6);
+  CHECK(found.held_out.worst < 1e-4);
+  CHECK(found.optimiser_seconds_per_parameter > 0.0);
+  CHECK(found.device->attention_forward == Approx(2.0 * 64 / 1e-9 / peak).epsilon(1e-3));
+  CHECK(found.device->attention_backward == Approx(5.0 * 64 / 3e-9 / peak).epsilon(1e-3));
+#ifdef SLIMPACK_TEST_JSON
+  found = profile_from_json(to_json(found));
+#endif
+  const std::vector<Tokens> lengths{300, 40, 500, 20, 90};
+  const std::vector<std::int32_t> layers{2, 2};
+  const Job job{small(), device_preset("h100"), {.dp = 1, .pp = 2}};
+  const MeasuredCost cost(found, small(), layers, {.exchange = ContextExchange::ulysses});
+  const Stage::Memory memory(small(), layers, sizeof(Stage::Weight), {.limit_bytes = 1e9});
+  const Plan plan = plan_slimpack(lengths, job, cost, memory, {.tile = 16});
+  CHECK_NOTHROW(validate(plan));
+  const StageProgram program(plan, 0, 1);
+  for (const StageTask& task : program.tasks()) {
+    CHECK(plan.of(task.pass).seconds[task.pack][1] ==
+          Approx(predicted_seconds(Clocked::truth(), measured_task(program, task))).epsilon(1e-3));
+  }
+}
+
+TEST_CASE("CUDA: tasks of probes have the seconds of the stage's clock, and fit what is reckoned for them") {
+  const std::vector<std::int32_t> layers = probe_layers(small(), 1);
+  std::vector<Probe> probes = make_probes(small(), layers, 64, 1);
+  ProfileOptions options = least();
+  options.stage_layers = 1;
+  options.stage.limit_bytes = probe_bytes<Stage>(small(), layers, options.stage, probes);
+  kernels::detail::ProbeStages<Stage> stages(small(), options);
+  ProbeTimes times(probes);
+  for (const Probe& probe : probes) {
+    for (std::size_t s = 0; s < stages.size(); ++s) stages.run(probe, s, times);
+  }
+  std::vector<MeasuredTask> fitted, held_out;
+  times.medians(probes, fitted, held_out);
+  CHECK(fitted.size() > 100);
+  CHECK(held_out.size() > 20);
+  for (const MeasuredTask& task : fitted) CHECK(task.seconds > 0.0);
+  CHECK(stages.bytes() <= options.stage.limit_bytes);
+  CHECK(stages.bytes() > 0.9 * options.stage.limit_bytes);
+}
+
+TEST_CASE("CUDA: rows leave a device and arrive on it") {
+  cuda::DeviceRows<HostDevice> rows(1000);
+  for (std::byte& b : rows.buffer()) b = std::byte{1};
+  rows.leave();
+  for (const std::byte b : rows.buffer()) CHECK(b == std::byte{0x3c});
+  for (std::byte& b : rows.buffer()) b = std::byte{7};
+  rows.arrive();
+  for (const std::byte b : rows.rows()) CHECK(b == std::byte{7});
+}
+
+TEST_CASE("CUDA: an update's seconds count the moments' memory") {
+  CHECK(measure_update<Stage>(small(), least()) > 0.0);
+  ProfileOptions options = least();
+  options.stage.limit_bytes = 1000.0;
+  CHECK_THROWS_WITH(measure_update<Stage>(small(), options), Catch::Contains("expected at most 1000"));
+}
