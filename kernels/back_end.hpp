@@ -46,7 +46,7 @@ concept RowPort = requires(P& port, std::size_t n, std::span<const Number> rows,
 ///   The rows that `forward` and `backward` are given lie in the **host's** memory and stay as they are until the work is
 ///   done, which `port().mark()` behind the call tells. If the port is a `DevicePort`, too, they may as well lie
 ///   in the **device's** memory: they are brought to the task behind the point of `port().bring_behind`, and
-///   stay as they are until the point of `port().brought` behind the call. Those that they return lie where the
+///   stay as they are until the task is done. Those that they return lie where the
 ///   back end works, and are there until the next call, behind which what was queued before still finds them: a
 ///   transport of the host gets them by `port().fetch`, links between devices by `port().send`.
 /// - What ring shifts and all-to-alls move lies in the host's memory. What replicas exchange lies where

@@ -54,10 +54,8 @@ using DeviceWaiter = std::function<void(const std::function<bool()>& reached)>;
 ///   little.
 /// - `send(way, give)`: calls `give(stream)`, whose work comes behind the last task, and before its rows are
 ///   written again.
-/// - `receive(way, read, arrived, take)`: calls `take(stream)`, whose work comes behind the point `read`;
-///   `arrived` becomes the point behind it.
+/// - `receive(way, arrived, take)`: calls `take(stream)`; `arrived` becomes the point behind its work.
 /// - `bring_behind(arrived)`: what the next task is given is brought to it behind that point.
-///   `brought(read)`: the point at which that has been done.
 /// - `stream()`: of the tasks themselves.
 /// - `set_waiter(waiter)`: the back end waits for the device by calling it; an empty one: as before.
 ///   `wait_all()`: for all queues.
@@ -67,9 +65,8 @@ concept DevicePort = requires(P& port, std::size_t bytes, std::string_view what,
                               DeviceWaiter waiter) {
   { port.memory(bytes, what) } -> std::same_as<typename P::Memory>;
   port.send(way, use);
-  port.receive(way, event, event, use);
+  port.receive(way, event, use);
   port.bring_behind(event);
-  port.brought(event);
   { port.stream() } -> std::same_as<typename P::Stream>;
   port.set_waiter(waiter);
   port.wait_all();

@@ -80,14 +80,13 @@ class DeviceMail {
     const auto [box, index] = by_tag_.at(expected_.front());
     expected_.pop_front();
     const Arrival& arrival = boxes_[box].arrivals[index];
-    opened_ = &boxes_[box].places[arrival.place];
-    port_.bring_behind(opened_->arrived);
-    return {opened_->rows, static_cast<std::size_t>(arrival.tokens) * hidden_};
+    Place& place = boxes_[box].places[arrival.place];
+    port_.bring_behind(place.arrived);
+    return {place.rows, static_cast<std::size_t>(arrival.tokens) * hidden_};
   }
 
   /// The device has been given the next of the stage's tasks.
   void finished() {
-    if (opened_ != nullptr) port_.brought(std::exchange(opened_, nullptr)->read);
     ++tasks_;
     queue_receives();
   }
@@ -110,7 +109,7 @@ class DeviceMail {
   struct Place {
     Number* rows = nullptr;
     std::size_t tokens = 0;
-    typename Port::Event arrived, read;
+    typename Port::Event arrived;
   };
   /// One of the ways on which rows come.
   struct Inbox {
@@ -149,7 +148,8 @@ class DeviceMail {
         const Arrival& arrival = box.arrivals[box.next];
         Place& place = box.places[arrival.place];
         const std::span<Number> rows(place.rows, static_cast<std::size_t>(arrival.tokens) * hidden_);
-        port_.receive(box.way, place.read, place.arrived,
+        // What was there before has been read when these rows are sent: arrivals_of.
+        port_.receive(box.way, place.arrived,
                       [&](typename Port::Stream stream) { links_.receive(box.way, rows, stream); });
       }
     }
@@ -173,7 +173,6 @@ class DeviceMail {
   std::array<Inbox, 2> boxes_{Inbox{Way::from_before, {}, {}, 0}, Inbox{Way::from_next, {}, {}, 0}};
   std::map<Tag, std::pair<std::size_t, std::size_t>> by_tag_;  ///< way and arrival
   std::deque<Tag> expected_;                                   ///< in the order of use
-  Place* opened_ = nullptr;
   typename Port::Memory memory_;
   Links links_;
 };

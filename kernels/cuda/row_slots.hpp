@@ -29,8 +29,8 @@ class HostNumbers {
 };
 
 /// Where the rows of tasks come and go: tasks use two places in turn. So while one runs, what the next one needs arrives, and
-/// what the one before has made leaves. A RowPort and a
-/// DevicePort of the stage.
+/// what the one before has made leaves. A RowPort and a DevicePort
+/// of the stage.
 template <StageDevice D>
 class RowSlots {
  public:
@@ -113,14 +113,12 @@ class RowSlots {
   }
 
   template <class Take>
-  void receive(Way way, Event& read, Event& arrived, Take&& take) {
-    device_.wait(queue_of(way), read);
+  void receive(Way way, Event& arrived, Take&& take) {
     take(device_.stream(queue_of(way)));
     device_.record(arrived, queue_of(way));
   }
 
   void bring_behind(Event& arrived) { device_.wait(Queue::arrive, arrived); }
-  void brought(Event& read) { device_.record(read, Queue::arrive); }
   [[nodiscard]] Stream stream() { return device_.stream(Queue::compute); }
   void set_waiter(DeviceWaiter waiter) { device_.set_waiter(std::move(waiter)); }
   void wait_all() { device_.wait_all(); }
