@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <span>
 
+#include "kernels/device_links.hpp"
 #include "kernels/math/adamw.hpp"
 #include "kernels/math/matrix.hpp"
 #include "kernels/model/replicas.hpp"
@@ -43,10 +44,13 @@ concept RowPort = requires(P& port, std::size_t n, std::span<const Number> rows,
 ///   of each stage, the bytes of a `Weight`, options, and the optimiser's moments kept for each parameter.
 /// - `forward`, `backward`, `weight`, `release` may return before their work is done; the next ones are done behind them.
 ///   The rows that `forward` and `backward` are given lie in the **host's** memory and stay as they are until the work is
-///   done, which `port().mark()` behind the call tells. Those that they return lie where the back end works, and are
-///   there until the next call, behind which what was queued before still finds them: a transport of the host gets them by
-///   `port().fetch`, one of the device in the device's own order.
-/// - What ring shifts and all-to-alls move lies in the host's memory.
+///   done, which `port().mark()` behind the call tells. If the port is a `DevicePort`, too, they may as well lie
+///   in the **device's** memory: they are brought to the task behind the point of `port().bring_behind`, and
+///   stay as they are until the task is done. Those that they return lie where the
+///   back end works, and are there until the next call, behind which what was queued before still finds them: a
+///   transport of the host gets them by `port().fetch`, links between devices by `port().send`.
+/// - What ring shifts and all-to-alls move lies in the host's memory. What replicas exchange lies where
+///   `Replicas` says.
 /// - `read_times(tasks)`, if there is one, sets when the step's tasks ran by the device's clock; without, the host's counts.
 /// - `loss()` and `update()` come behind the step's last task and wait for what they need. `loss()` throws InvalidInput if it
 ///   is no number.
@@ -72,5 +76,9 @@ concept StageBackEnd = std::constructible_from<S, const StagePart&, const StageO
   { s.loss() } -> std::convertible_to<double>;
   s.update(step, adamw);
 };
+
+/// A back end that works on a device whose rows, gradients and weights links can move.
+template <class S>
+concept LinkedBackEnd = StageBackEnd<S> && DevicePort<typename S::Port>;
 
 }  // namespace slimpack::kernels

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
@@ -13,8 +14,9 @@
 #include <vector>
 
 #include "kernels/back_end.hpp"
+#include "kernels/device_mail.hpp"
+#include "kernels/executor_options.hpp"
 #include "kernels/mail.hpp"
-#include "kernels/math/adamw.hpp"
 #include "kernels/task_record.hpp"
 #include "kernels/transport/collectives.hpp"
 #include "slimpack/exec/agreement.hpp"
@@ -22,40 +24,44 @@
 
 namespace slimpack::kernels {
 
-struct ExecutorOptions {
-  StageOptions stage = {};
-  InitOptions init = {};
-  AdamWOptions adamw = {};
-  /// Each replica keeps the optimiser's moments of its share of the weights, and updates those (ZeRO-1).
-  bool shard_optimiser = true;
-  Tokens block = default_ownership_block;  ///< tokens of a chunk of a merged sample
-  LoopOptions loop = {};
+namespace detail {
+
+template <class Stage, class T, class Links>
+struct MailOf {
+  using type = DeviceMail<typename Stage::Number, typename Stage::Weight, typename Stage::Port, Links>;
+};
+template <class Stage, class T>
+struct MailOf<Stage, T, NoLinks> {
+  using type = Mail<typename Stage::Number, typename Stage::Port, T>;
 };
 
-/// What a step was like on one rank.
-struct StepReport {
-  double loss = 0.0;              ///< of the whole batch, per label; the same on all ranks
-  double pipeline_seconds = 0.0;  ///< until the last rank has done its tasks; the same on all ranks
-  double seconds = 0.0;           ///< with the exchange of gradients and the update; of this rank
-  double peak_bytes = 0.0;        ///< most that the stage has used
-  double predicted_bytes = 0.0;   ///< what the memory model says of it
-  std::vector<TaskRecord> tasks;
-};
+}  // namespace detail
 
 /// One rank of a training run: rank `pipeline * stages + stage` of the plans it is given. Runs the rank's stage
 /// through each step's plan, exchanges gradients with the stage's other replicas, and updates the weights.
 ///
 /// All ranks construct it, and call `step`, with the same arguments. Weights are the same on all replicas of a stage
 /// before and after each step, bit by bit.
-/// @tparam Stage a back end. @tparam T way to the other ranks; has to outlive the executor.
-template <StageBackEnd Stage, Transport T>
+///
+/// With `Links`, rows go from device to device, and so do gradients and weights of replicas. The transport of
+/// the host then serves to agree on plans, for merged packs, and to hear of ranks that fail. During a step's
+/// tasks the host waits for merged packs alone; behind them, for the device, until another rank has failed or
+/// `ExecutorOptions::waits` have passed.
+/// @tparam Stage a back end. @tparam T way to the other ranks; has to outlive the executor. @tparam Links way
+/// between their devices (`DeviceLinks`), of a LinkedBackEnd.
+template <StageBackEnd Stage, Transport T, class Links = NoLinks>
 class RankExecutor {
  public:
+  static constexpr bool linked = !std::same_as<Links, NoLinks>;
+  static_assert(!linked || LinkedBackEnd<Stage>, "links need a back end whose port is a DevicePort");
+
   using Number = typename Stage::Number;
 
   /// @param plan of the first step, or any with its pipelines, stages and layers.
+  /// @param links of this rank, made for the plan's stages and replicas.
   /// @throws InvalidInput if the plan is for another number of ranks, or the model does not fit its layers.
-  RankExecutor(T& transport, const Transformer& model, const Plan& plan, const ExecutorOptions& options = {})
+  RankExecutor(T& transport, const Transformer& model, const Plan& plan, const ExecutorOptions& options = {},
+               Links links = {})
       : transport_(transport),
         model_(model),
         options_(options),
@@ -64,7 +70,7 @@ class RankExecutor {
         stage_(stage_part(model, plan, place_.pipeline, place_.stage), options.stage),
         all_(transport),
         replicas_(transport, replicas(plan.pipelines.size())),
-        mail_(transport, stage_.port()) {
+        mail_(make_mail(std::move(links))) {
     stage_.initialise(options.init);
     stage_.set_replicas(together());
     stage_.set_ring_shift([this](const StageTask& task, std::span<const Number> out, std::span<Number> in) {
@@ -106,6 +112,7 @@ class RankExecutor {
     report.tasks.reserve(program->tasks().size());
     const Clock::time_point begin = Clock::now();
     Walk walk{*this, *program, report, begin, {}};
+    if constexpr (linked) mail_.start();
     run_stage(*program, walk, options_.loop);
     report.loss = stage_.loss();
     if constexpr (requires { stage_.read_times(std::span(report.tasks)); })
@@ -114,6 +121,7 @@ class RankExecutor {
     report.pipeline_seconds = seconds_since(begin);
     transport_.set_task("exchange of gradients");
     stage_.update(++steps_, options_.adamw);
+    if constexpr (linked) mail_.wait_for_sends();
     share(report);
     report.seconds = seconds_since(begin);
     return report;
@@ -178,8 +186,21 @@ class RankExecutor {
     void finished(const StageTask&) {
       TaskRecord& task = report.tasks.back();
       task.seconds = seconds_since(begin) - task.start;
+      rank.mail_.finished();
     }
   };
+
+  using MailType = typename detail::MailOf<Stage, T, Links>::type;
+
+  [[nodiscard]] MailType make_mail(Links links) {
+    if constexpr (linked) {
+      return MailType(host_side(transport_), options_.waits, transport_.rank(), stage_.port(),
+                      std::move(links));
+    } else {
+      static_cast<void>(links);
+      return MailType(transport_, stage_.port());
+    }
+  }
 
   [[nodiscard]] static double seconds_since(Clock::time_point begin) {
     return std::chrono::duration<double>(Clock::now() - begin).count();
@@ -211,6 +232,10 @@ class RankExecutor {
       check_layout(plan);
       report.predicted_bytes = predicted_bytes(plan, *program);
       stage_.begin_step(*program, ids);
+      if constexpr (linked) {
+        mail_.begin_step(plan, *program, stage_.part().hidden());
+        report.link_bytes = static_cast<double>(mail_.bytes());
+      }
       hash = plan_hash(plan, salt(ids));
     } catch (const InvalidInput&) {
       error = std::current_exception();
@@ -260,8 +285,21 @@ class RankExecutor {
   /// What this stage's replicas do together.
   [[nodiscard]] Replicas<typename Stage::Weight> together() {
     using Weight = typename Stage::Weight;
+    if constexpr (linked) {
+      Links& links = mail_.links();
+      auto& port = stage_.port();
+      return {
+          .size = replicas_.size(),
+          .position = replicas_.position(),
+          .on_device = true,
+          .sharded = options_.shard_optimiser,
+          .reduce_scatter = [&](std::span<Weight> numbers) { links.reduce_scatter(numbers, port.stream()); },
+          .all_reduce = [&](std::span<Weight> numbers) { links.all_reduce(numbers, port.stream()); },
+          .all_gather = [&](std::span<Weight> numbers) { links.all_gather(numbers, port.stream()); }};
+    }
     return {.size = replicas_.size(),
             .position = replicas_.position(),
+            .on_device = false,
             .sharded = options_.shard_optimiser,
             .reduce_scatter = [this](std::span<Weight> numbers) { replicas_.reduce_scatter(numbers); },
             .all_reduce = [this](std::span<Weight> numbers) { replicas_.all_reduce(numbers); },
@@ -289,7 +327,7 @@ class RankExecutor {
   Stage stage_;
   Group<T> all_, replicas_;
   std::map<std::vector<std::size_t>, std::unique_ptr<Group<T>>> merged_;  // by ranks
-  Mail<Number, typename Stage::Port, T> mail_;
+  MailType mail_;
   std::int64_t steps_ = 0;
 };
 

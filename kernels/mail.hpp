@@ -40,6 +40,9 @@ class Mail {
     return opened_.span();
   }
 
+  /// The back end has been given the next of its tasks.
+  void finished() {}
+
   /// @param rows that a task of the back end has returned.
   void send(std::size_t to, Tag tag, std::span<const Number> rows) {
     while (!sent_.empty() && transport_.test(sent_.front().request)) {

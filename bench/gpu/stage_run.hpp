@@ -49,16 +49,16 @@ void add_tensors(std::span<const kernels::WeightTensor> tensors, std::span<const
 }
 
 /// Trains on stages of a kind, which have a `DeviceStage`'s functions, from weights rounded to bf16.
-/// @param begin called by each rank's thread with its number, before it makes its stage.
-template <class Stage, class Begin>
-[[nodiscard]] Outcome run_stages(const StageCase& c, Begin&& begin) {
+/// @param make called by each rank's thread with its transport, gives its RankExecutor.
+template <class Make>
+[[nodiscard]] Outcome run_executors(const StageCase& c, Make&& make,
+                                    const kernels::InProcessOptions& options = {}) {
   Outcome out;
   out.reports.resize(rank_count(c.plan));
   std::mutex mutex;
-  kernels::run_in_process(rank_count(c.plan), [&](kernels::InProcessTransport& t) {
-    begin(t.rank());
-    kernels::RankExecutor<Stage, kernels::InProcessTransport> executor(t, c.model, c.plan, c.options);
-    Stage& stage = executor.stage();
+  const auto run_rank = [&](kernels::InProcessTransport& t) {
+    auto executor = make(t);
+    auto& stage = executor.stage();
     std::vector<float> weights(stage.weight_layout().size()), gradients(weights.size());
     stage.read_weights(weights);
     for (float& w : weights) w = rounded(w);
@@ -71,8 +71,19 @@ template <class Stage, class Begin>
     out.loss = report.loss;
     add_tensors<float>(stage.weight_layout().tensors(), weights, gradients, out);
     out.reports[t.rank()] = report;
-  });
+  };
+  kernels::run_in_process(rank_count(c.plan), run_rank, options);
   return out;
+}
+
+/// The same through the host's memory.
+/// @param begin called by each rank's thread with its number, before it makes its stage.
+template <class Stage, class Begin>
+[[nodiscard]] Outcome run_stages(const StageCase& c, Begin&& begin) {
+  return run_executors(c, [&](kernels::InProcessTransport& t) {
+    begin(t.rank());
+    return kernels::RankExecutor<Stage, kernels::InProcessTransport>(t, c.model, c.plan, c.options);
+  });
 }
 
 /// The same by the CPU, from the same weights.

@@ -5,6 +5,7 @@
 
 #include <iostream>
 #include <memory>
+#include <utility>
 
 #include "kernels/keep_memory.hpp"
 #include "kernels/transport/in_process.hpp"
@@ -14,6 +15,9 @@
 #include "gpu.hpp"
 #include "kernels/cuda/cuda_stage.hpp"
 #include "kernels/transport/launch.hpp"
+#endif
+#ifdef SLIMPACK_COMMAND_NCCL
+#include "gpu_links.hpp"
 #endif
 #ifdef SLIMPACK_COMMAND_MPI
 #include "kernels/transport/mpi.hpp"
@@ -42,6 +46,15 @@ void train_on(T& transport, const Course& course, const TrainOptions& options) {
   if (options.cuda) {
     // Ranks that are threads share the first GPU.
     static_cast<void>(use_gpu(options.ranks == RankKind::threads ? 0 : kernels::local_rank_of()));
+#ifdef SLIMPACK_COMMAND_NCCL
+    if (by_nccl(transport, options)) {
+      kernels::NcclLinks links(transport, stages_per_pipeline(course.plan(0)), {.timeout = options.timeout});
+      return train_rank<kernels::cuda::CudaStage>(transport, course, options, on_step, std::move(links));
+    }
+#else
+    require(options.links != LinkKind::nccl,
+            "this slimpack has no NCCL; expected one built where NCCL is found, or --links host");
+#endif
     return train_rank<kernels::cuda::CudaStage>(transport, course, options, on_step);
   }
 #endif
@@ -99,6 +112,9 @@ int train_on_mpi(const TrainOptions&) {
 }  // namespace
 
 int train(const std::vector<std::string>& arguments) {
+#ifdef SLIMPACK_COMMAND_NCCL
+  kernels::prepare_for_links();
+#endif
   const auto options = train_options(arguments);
   if (!options) return 0;
   kernels::keep_memory();  // as when profiles are measured

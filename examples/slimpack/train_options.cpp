@@ -40,7 +40,11 @@ po::options_description description() {
       "ranks are threads of this process, processes of an mpirun, or those of torchrun, srun and the like: "
       "threads, mpi, tcp, or auto, by what has started it")(
       "start-timeout", po::value<double>()->value_name("SECONDS")->default_value(300.0),
-      "tcp: how long ranks wait for each other to start")("json", "one JSON document at the end");
+      "tcp: how long ranks wait for each other to start")(
+      "links", po::value<std::string>()->default_value("auto"),
+      "cuda: what moves rows and gradients between ranks: nccl, host (through its memory), or auto: nccl "
+      "where each "
+      "rank is a process with a GPU of its own")("json", "one JSON document at the end");
   training.add(job_description(
       {.model = "tiny",
        .device = "cpu",
@@ -64,6 +68,7 @@ bool fits_plan_file(const std::string& option) {
                            "timeout",
                            "start-timeout",
                            "transport",
+                           "links",
                            "json",
                            "quiet",
                            "layers",
@@ -96,6 +101,16 @@ void check_plan_file_options(const po::variables_map& values) {
     require(value.defaulted() || fits_plan_file(name), "--", name,
             " is about planning; expected no such option beside --plan");
   }
+}
+
+LinkKind links_from(const std::string& links, const TrainOptions& o) {
+  require(links == "auto" || links == "host" || links == "nccl", "--links is '", links,
+          "'; expected nccl, host or auto");
+  require(links == "auto" || o.cuda, "--links is '", links,
+          "'; expected no such option without --device cuda");
+  require(links != "nccl" || o.ranks != RankKind::threads,
+          "--links is 'nccl', but ranks are threads; expected a process for each (mpirun, torchrun, srun)");
+  return links == "auto" ? LinkKind::automatic : links == "host" ? LinkKind::host : LinkKind::nccl;
 }
 
 RankKind ranks_from(const std::string& transport) {
@@ -265,6 +280,7 @@ std::optional<TrainOptions> train_options(const std::vector<std::string>& argume
   o.timeout = milliseconds_of(*values, "timeout");
   o.start_timeout = milliseconds_of(*values, "start-timeout");
   o.ranks = ranks_from((*values)["transport"].as<std::string>());
+  o.links = links_from((*values)["links"].as<std::string>(), o);
   o.json = values->count("json") != 0;
   return o;
 }

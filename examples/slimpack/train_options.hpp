@@ -18,6 +18,10 @@ namespace slimpack::command {
 /// What ranks are: threads of this process, processes of an mpirun, or processes of another launcher.
 enum class RankKind : std::uint8_t { threads, mpi, tcp };
 
+/// How rows, gradients and weights go between ranks on GPUs: through the host's memory, by NCCL, or by NCCL
+/// where each rank has a GPU of its own.
+enum class LinkKind : std::uint8_t { automatic, host, nccl };
+
 /// What `train` is asked for.
 struct TrainOptions {
   std::string plan_file;  ///< empty: batches are planned, by `planner`
@@ -32,6 +36,7 @@ struct TrainOptions {
   std::chrono::milliseconds start_timeout{300'000};
   RankKind ranks = RankKind::threads;
   bool cuda = false;  ///< stages run on GPUs
+  LinkKind links = LinkKind::automatic;
   bool json = false;
   boost::program_options::variables_map values;  ///< for what overrides a plan file's model
 };

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "kernels/executor.hpp"
@@ -98,14 +99,18 @@ void require_room_for_weights(const Course& course, std::size_t rank) {
 
 /// One rank's part in training. All ranks have to call it with the same arguments.
 /// @tparam Stage the back end. @param on_step called on rank 0 behind each step with the report so far.
+/// @param links between the ranks' devices, if there are any.
 /// @throws InvalidInput and TransportError as `RankExecutor`.
-template <kernels::StageBackEnd Stage, kernels::Transport T, class OnStep>
-void train_rank(T& transport, const Course& course, const TrainOptions& options, OnStep&& on_step) {
+template <kernels::StageBackEnd Stage, kernels::Transport T, class OnStep, class Links = kernels::NoLinks>
+void train_rank(T& transport, const Course& course, const TrainOptions& options, OnStep&& on_step,
+                Links links = {}) {
   const kernels::ExecutorOptions executor_options{.stage = course.stage,
                                                   .init = {.seed = options.seed},
-                                                  .adamw = {.learning_rate = options.learning_rate}};
+                                                  .adamw = {.learning_rate = options.learning_rate},
+                                                  .waits = {.timeout = options.timeout}};
   require_room_for_weights<Stage>(course, transport.rank());
-  kernels::RankExecutor<Stage, T> executor(transport, course.model, course.plan(0), executor_options);
+  kernels::RankExecutor<Stage, T, Links> executor(transport, course.model, course.plan(0), executor_options,
+                                                  std::move(links));
   const Language language(course.model.vocab, options.seed);
   TrainReport report{.entropy = language.entropy(), .steps = {}, .tasks = {}, .memory = {}};
   std::uint64_t text = 0;

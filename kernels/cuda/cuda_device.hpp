@@ -6,6 +6,7 @@
 #include <optional>
 #include <span>
 #include <string_view>
+#include <utility>
 
 #include "kernels/cuda/device/block.hpp"
 #include "kernels/cuda/device/wide_tile.hpp"
@@ -21,6 +22,7 @@ class CudaDevice {
   using Memory = DeviceMemory;
   using HostMemory = cuda::HostMemory;
   using Event = cuda::Event;
+  using Stream = cuda::Stream;
 
   static constexpr std::size_t product_workspace = std::size_t{32} << 20U;
 
@@ -53,18 +55,22 @@ class CudaDevice {
   void record(const Event& event, Queue queue) const { event.record(stream(queue)); }
   void wait(Queue queue, const Event& event) const { event.make_wait(stream(queue)); }
   [[nodiscard]] static bool reached(const Event& event) { return event.reached(); }
-  static void wait(const Event& event) { event.wait(); }
-  void wait_all() const {
-    for (const OwnedStream& stream : *streams_) stream.wait();
+  void wait(const Event& event) const {
+    waiter_ ? waiter_([&] { return event.reached(); }) : event.wait();
   }
+  void wait_all() const {
+    for (const OwnedStream& stream : *streams_)
+      waiter_ ? waiter_([&] { return stream.idle(); }) : stream.wait();
+  }
+  void set_waiter(DeviceWaiter waiter) { waiter_ = std::move(waiter); }
   [[nodiscard]] static double seconds(const Event& from, const Event& to) { return to.seconds_since(from); }
-
- private:
   [[nodiscard]] Stream stream(Queue queue) const {
     return (*streams_)[static_cast<std::size_t>(queue)].get();
   }
 
-  std::optional<std::array<OwnedStream, 3>> streams_;  ///< once there is a GPU
+ private:
+  std::optional<std::array<OwnedStream, queue_count>> streams_;  ///< once there is a GPU
+  DeviceWaiter waiter_;
   std::optional<Gemm> gemm_;
 };
 

@@ -1,5 +1,7 @@
 #include "kernels/cuda/device.hpp"
 
+#include <cstring>
+
 #include "kernels/cuda/check_private.hpp"
 #include "kernels/cuda/launch_private.hpp"
 
@@ -50,6 +52,8 @@ Device use_device(const DeviceNeeds& needs) {
                 .block_shared_memory =
                     static_cast<std::size_t>(attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin, needs.index)),
                 .l2_cache = static_cast<std::size_t>(attribute(cudaDevAttrL2CacheSize, needs.index))};
+  static_assert(sizeof properties.uuid == sizeof device.uuid);
+  std::memcpy(device.uuid.data(), &properties.uuid, sizeof device.uuid);
   check(cudaMemGetInfo(&device.free_memory, &device.memory), "asking for a GPU's free memory");
   require_capable(device, needs);
   require(has_code_for_current_device(), "slimpack has no code for GPU ", device.index, " (", device.name,

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <string>
 
@@ -25,6 +26,7 @@ struct Device {
   std::size_t free_memory = 0;          ///< bytes that nobody has taken yet
   std::size_t block_shared_memory = 0;  ///< most bytes of shared memory that a block may ask for
   std::size_t l2_cache = 0;             ///< bytes
+  std::array<std::byte, 16> uuid{};     ///< no other GPU has it
 };
 
 /// What a program needs of a GPU.

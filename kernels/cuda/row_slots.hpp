@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <memory>
 #include <span>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -28,12 +29,16 @@ class HostNumbers {
 };
 
 /// Where the rows of tasks come and go: tasks use two places in turn. So while one runs, what the next one needs arrives, and
-/// what the one before has made leaves. A RowPort of the stage.
+/// what the one before has made leaves. A RowPort and a DevicePort
+/// of the stage.
 template <StageDevice D>
 class RowSlots {
  public:
   using Buffer = HostNumbers<D>;
   using Mark = std::shared_ptr<typename D::Event>;
+  using Event = typename D::Event;
+  using Memory = typename D::Memory;
+  using Stream = typename D::Stream;
 
   /// A task's place: its rows, and what the host tells of it.
   struct Slot {
@@ -94,6 +99,29 @@ class RowSlots {
   }
   [[nodiscard]] bool reached(const Mark& mark) { return device_.reached(*mark); }
   void wait(const Mark& mark) { device_.wait(*mark); }
+
+  [[nodiscard]] Memory memory(std::size_t bytes, std::string_view what) {
+    return device_.memory(bytes, what);
+  }
+
+  template <class Give>
+  void send(Way way, Give&& give) {
+    Slot& slot = slots_[current_];
+    device_.wait(queue_of(way), slot.used);
+    give(device_.stream(queue_of(way)));
+    device_.record(slot.fetched, queue_of(way));
+  }
+
+  template <class Take>
+  void receive(Way way, Event& arrived, Take&& take) {
+    take(device_.stream(queue_of(way)));
+    device_.record(arrived, queue_of(way));
+  }
+
+  void bring_behind(Event& arrived) { device_.wait(Queue::arrive, arrived); }
+  [[nodiscard]] Stream stream() { return device_.stream(Queue::compute); }
+  void set_waiter(DeviceWaiter waiter) { device_.set_waiter(std::move(waiter)); }
+  void wait_all() { device_.wait_all(); }
 
  private:
   D& device_;

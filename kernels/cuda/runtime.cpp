@@ -36,6 +36,16 @@ OwnedStream::OwnedStream() {
 
 void OwnedStream::wait() const { check(cudaStreamSynchronize(stream_.get()), "waiting for a stream"); }
 
+bool OwnedStream::idle() const {
+  const cudaError_t state = cudaStreamQuery(stream_.get());
+  if (state == cudaErrorNotReady) {
+    static_cast<void>(cudaGetLastError());  // or the next launch would report it
+    return false;
+  }
+  check(state, "asking for a stream");
+  return true;
+}
+
 Event::Event() {
   cudaEvent_t event = nullptr;
   check(cudaEventCreate(&event), "making an event");

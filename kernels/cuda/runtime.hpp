@@ -66,6 +66,9 @@ class OwnedStream {
   /// Makes the host wait until all work is done. @throws std::runtime_error if any of it failed.
   void wait() const;
 
+  /// Whether all work is done. @throws std::runtime_error if any of it failed.
+  [[nodiscard]] bool idle() const;
+
  private:
   std::unique_ptr<CUstream_st, detail::DestroyStream> stream_;
 };

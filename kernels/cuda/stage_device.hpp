@@ -10,13 +10,21 @@
 #include "kernels/cuda/device/wide_tile.hpp"
 #include "kernels/cuda/gemm_layout.hpp"
 #include "kernels/cuda/portable.hpp"
+#include "kernels/device_links.hpp"
 #include "kernels/math/gemm.hpp"
 #include "kernels/math/matrix.hpp"
 
 namespace slimpack::kernels::cuda {
 
-/// Work of a stage that goes on in order, each beside the others: tasks, what arrives from the host, what leaves to it.
-enum class Queue : std::uint8_t { compute, arrive, leave };
+/// Work of a stage that goes on in order, each beside the others: tasks, what arrives at them, what leaves to the host, and
+/// the ways between devices.
+enum class Queue : std::uint8_t { compute, arrive, leave, from_before, to_next, from_next, to_before };
+
+inline constexpr std::size_t queue_count = 7;
+
+[[nodiscard]] constexpr Queue queue_of(Way way) {
+  return static_cast<Queue>(static_cast<std::size_t>(Queue::from_before) + static_cast<std::size_t>(way));
+}
 
 /// What a `DeviceStage` runs on. `CudaDevice` is a GPU; tests have one that does the same on the host, at any time that an
 /// order of the queues allows.
@@ -32,13 +40,15 @@ enum class Queue : std::uint8_t { compute, arrive, leave };
 /// - `record(event, queue)`: the event becomes the point behind all that the queue has been given. `wait(queue, event)`: what
 ///   it is given from now on waits for the point that the event is now; for none, if it was never recorded.
 /// - `reached(event)`, `wait(event)`, `wait_all()`: of the host. `seconds(from, to)` between two points that were reached.
+/// - `set_waiter(waiter)`: `wait` and `wait_all` wait by it from now on; by themselves if it is empty.
+/// - `stream(queue)`: for links between devices, a value.
 template <class D>
 concept StageDevice = std::default_initializable<D> && std::default_initializable<typename D::Memory> &&
     std::default_initializable<typename D::HostMemory> && std::default_initializable<typename D::Event> &&
     requires(D& d, std::size_t bytes, std::string_view what, std::span<std::byte> memory, void* to,
              const void* from, Queue queue, typename D::Event& event, Product product,
              const MatrixView<const Bf16>& a, const MatrixView<Bf16>& c, const MatrixView<float>& sum,
-             Update update, unsigned char value) {
+             Update update, unsigned char value, DeviceWaiter waiter) {
   { D::product_workspace } -> std::convertible_to<std::size_t>;
   d.set_product_workspace(memory);
   { d.attention_rows() } -> std::same_as<std::int32_t>;
@@ -55,6 +65,8 @@ concept StageDevice = std::default_initializable<D> && std::default_initializabl
   d.wait(event);
   d.wait_all();
   { d.seconds(event, event) } -> std::same_as<double>;
+  d.set_waiter(waiter);
+  { d.stream(queue) } -> std::same_as<typename D::Stream>;
 };
 
 /// Starts kernels on a device, and describes matrices to them.

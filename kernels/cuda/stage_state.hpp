@@ -211,9 +211,11 @@ void DeviceStage<D>::move_shares(std::span<float> host, std::span<T> device, std
   device_.wait_all();
 }
 
-/// Through the host's memory, a chunk at a time.
+/// Through the host's memory, a chunk at a time, if not from device to device.
 template <StageDevice D>
 void DeviceStage<D>::exchange_gradients() {
+  if (replicas_.on_device)
+    return (replicas_.sharded ? replicas_.reduce_scatter : replicas_.all_reduce)(gradients_);
   for_each_share([&](std::span<float> host, std::size_t first, std::size_t size) {
     std::fill(host.begin(), host.end(), 0.0F);
     move_shares(host, gradients_, first, size, true, false);
@@ -224,6 +226,10 @@ void DeviceStage<D>::exchange_gradients() {
 
 template <StageDevice D>
 void DeviceStage<D>::gather_weights() {
+  if (replicas_.on_device) {
+    replicas_.all_gather(weights_);
+    return round_weights();
+  }
   for_each_share([&](std::span<float> host, std::size_t first, std::size_t size) {
     std::fill(host.begin(), host.end(), 0.0F);
     move_shares(host, weights_, first, size, true, true);

@@ -8,8 +8,9 @@
 
 namespace slimpack::kernels {
 
-/// What the replicas of a stage do together behind a step's tasks. All call the same operations in the same order, on as
-/// many numbers; these lie in the host's memory, and the operations return when they are done.
+/// What the replicas of a stage do together behind a step's tasks. All call the same operations in the same
+/// order, on as many numbers. These lie in the host's memory, and the operations return when they are done;
+/// or, `on_device`, where the back end works, and the operations are done in the order of its tasks.
 /// @tparam W what weights and gradients consist of.
 template <class W>
 struct Replicas {
@@ -17,6 +18,7 @@ struct Replicas {
 
   std::size_t size = 1;
   std::size_t position = 0;  ///< this one's among them
+  bool on_device = false;    ///< the back end's memory; only for one that has a `DevicePort`
   bool sharded = true;  ///< each keeps the moments of its share of the weights, and updates those (ZeRO-1)
   Operation reduce_scatter;  ///< sums: each gets its `part_of(n, size, position)`, the rest is overwritten
   Operation all_reduce;      ///< sums, of the same bits on all

@@ -5,10 +5,12 @@
 
 #include <cstring>
 #include <set>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <utility>
 
+#include "kernels/transport/part.hpp"
 #include "kernels/transport/watch.hpp"
 
 namespace slimpack::kernels {
@@ -31,9 +33,11 @@ ncclDataType_t type_of(DeviceNumber number) {
   throw InvalidInput(concat("there is no number ", static_cast<int>(number)));
 }
 
-ncclConfig_t non_blocking() {
+/// @param most_blocks 0: NCCL's own choice.
+ncclConfig_t non_blocking(int most_blocks = 0) {
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = 0;
+  if (most_blocks > 0) config.maxCTAs = most_blocks;
   return config;
 }
 
@@ -145,13 +149,13 @@ NcclGroup::NcclGroup(NcclGroup&&) noexcept = default;
 
 NcclGroup::~NcclGroup() = default;
 
-std::optional<NcclGroup> NcclGroup::split(std::optional<int> color) {
+std::optional<NcclGroup> NcclGroup::split(std::optional<int> color, int most_blocks) {
   constexpr std::string_view what = "splitting a group";
   State& self = *state_;
   require(!color || *color >= 0, "the colour is ", color.value_or(0), "; expected at least 0, or none");
   self.require_usable(what);
   auto part = std::make_unique<State>(self.host, self.options, self.family, 0, 0);
-  ncclConfig_t config = non_blocking();
+  ncclConfig_t config = non_blocking(most_blocks);
   const ncclResult_t result = ncclCommSplit(self.comm, color.value_or(NCCL_SPLIT_NOCOLOR),
                                             static_cast<int>(self.position), &part->comm, &config);
   self.settle(result, what);
@@ -169,31 +173,53 @@ std::size_t NcclGroup::size() const { return state_->size; }
 
 std::size_t NcclGroup::position() const { return state_->position; }
 
-std::size_t NcclGroup::share(std::size_t values) const {
-  require(values % size() == 0, "there are ", values, " values; expected a multiple of the group's ", size(),
-          " members");
-  return values / size();
-}
-
 void NcclGroup::all_reduce(void* values, std::size_t n, DeviceNumber number, cuda::Stream stream) {
   constexpr std::string_view what = "all_reduce";
   state_->require_usable(what);
   state_->settle(ncclAllReduce(values, values, n, type_of(number), ncclSum, state_->comm, stream), what);
 }
 
-void NcclGroup::reduce_scatter(void* values, std::size_t share, DeviceNumber number, std::size_t bytes,
-                               cuda::Stream stream) {
-  constexpr std::string_view what = "reduce_scatter";
-  state_->require_usable(what);
-  std::byte* own = static_cast<std::byte*>(values) + position() * share * bytes;
-  state_->settle(ncclReduceScatter(values, own, share, type_of(number), ncclSum, state_->comm, stream), what);
+template <class Call>
+void NcclGroup::for_each_part(std::string_view what, std::size_t n, std::size_t bytes, void* values,
+                              Call&& call) {
+  ncclResult_t first = ncclGroupStart();
+  for (std::size_t i = 0; i < size(); ++i) {
+    const Part part = part_of(n, size(), i);
+    if (part.size() == 0) continue;
+    const ncclResult_t result =
+        call(static_cast<std::byte*>(values) + part.begin * bytes, part.size(), static_cast<int>(i));
+    if (first == ncclSuccess && result != ncclInProgress) first = result;
+  }
+  const ncclResult_t end = ncclGroupEnd();
+  state_->settle(first == ncclSuccess ? end : first, what);
 }
 
-void NcclGroup::all_gather(std::byte* values, std::size_t share, cuda::Stream stream) {
+void NcclGroup::reduce_scatter(void* values, std::size_t n, DeviceNumber number, std::size_t bytes,
+                               cuda::Stream stream) {
+  constexpr std::string_view what = "reduce_scatter";
+  State& self = *state_;
+  self.require_usable(what);
+  if (n % size() != 0) {
+    return for_each_part(what, n, bytes, values, [&](void* part, std::size_t count, int root) {
+      return ncclReduce(part, part, count, type_of(number), ncclSum, root, self.comm, stream);
+    });
+  }
+  std::byte* own = static_cast<std::byte*>(values) + position() * (n / size()) * bytes;
+  self.settle(ncclReduceScatter(values, own, n / size(), type_of(number), ncclSum, self.comm, stream), what);
+}
+
+void NcclGroup::all_gather(void* values, std::size_t n, DeviceNumber number, std::size_t bytes,
+                           cuda::Stream stream) {
   constexpr std::string_view what = "all_gather";
-  state_->require_usable(what);
-  const std::byte* own = values + position() * share;
-  state_->settle(ncclAllGather(own, values, share, ncclUint8, state_->comm, stream), what);
+  State& self = *state_;
+  self.require_usable(what);
+  if (n % size() != 0) {
+    return for_each_part(what, n, bytes, values, [&](void* part, std::size_t count, int root) {
+      return ncclBroadcast(part, part, count, type_of(number), root, self.comm, stream);
+    });
+  }
+  const std::byte* own = static_cast<std::byte*>(values) + position() * (n / size()) * bytes;
+  self.settle(ncclAllGather(own, values, n / size(), type_of(number), self.comm, stream), what);
 }
 
 void NcclGroup::exchange(std::span<const DeviceBlock> sends, std::span<const DeviceBlock> receives,
@@ -235,6 +261,10 @@ void NcclGroup::wait(cuda::Stream stream) {
   });
 }
 
+AsyncState NcclGroup::state() const { return state_->family_state(); }
+
+void NcclGroup::abort() { state_->abort_family(); }
+
 void NcclGroup::close() {
   State& self = *state_;
   self.require_usable("close");
@@ -242,14 +272,62 @@ void NcclGroup::close() {
   ncclCommDestroy(std::exchange(self.comm, nullptr));
 }
 
+namespace {
+
+/// Memory and a stream for a first byte. @throws std::runtime_error if the GPU fails.
+class FirstByte {
+ public:
+  FirstByte() {
+    check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
+    if (const cudaError_t error = cudaMalloc(&data_, 1); error != cudaSuccess) {
+      cudaStreamDestroy(stream_);
+      check(error);
+    }
+  }
+  FirstByte(const FirstByte&) = delete;
+  FirstByte& operator=(const FirstByte&) = delete;
+  ~FirstByte() {
+    cudaFree(data_);
+    cudaStreamDestroy(stream_);
+  }
+
+  /// From one of a link's two positions to the other. Both have to call it.
+  void pass(NcclGroup& link, std::size_t from) {
+    const std::span<std::byte> byte(static_cast<std::byte*>(data_), 1);
+    if (link.position() == from) {
+      link.send(1 - from, std::span<const std::byte>(byte), stream_);
+    } else {
+      link.receive(from, byte, stream_);
+    }
+    link.wait(stream_);
+  }
+
+ private:
+  static void check(cudaError_t error) {
+    if (error != cudaSuccess)
+      throw std::runtime_error(concat("linking stages: CUDA error ", static_cast<int>(error), " (",
+                                      cudaGetErrorString(error), ")"));
+  }
+
+  cudaStream_t stream_ = nullptr;
+  void* data_ = nullptr;
+};
+
+}  // namespace
+
 StageLinks link_stages(NcclGroup& pipeline) {
+  // Receives may wait long, beside tasks that want the GPU.
+  constexpr int most_blocks = 4;
   StageLinks links;
+  FirstByte byte;
   const std::size_t stage = pipeline.position();
   for (const std::size_t round : {0U, 1U}) {
     const auto pair = neighbours_of(stage, pipeline.size(), round);
-    auto forward = pipeline.split(pair);
-    auto backward = pipeline.split(pair);
+    auto forward = pipeline.split(pair, most_blocks);
+    auto backward = pipeline.split(pair, most_blocks);
     if (!pair) continue;
+    byte.pass(*forward, 0);
+    byte.pass(*backward, 1);
     const bool first = forward->position() == 0;
     (first ? links.to_next : links.from_before).emplace(std::move(*forward));
     (first ? links.from_next : links.to_before).emplace(std::move(*backward));

@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string_view>
 #include <type_traits>
 #include <vector>
 
@@ -66,8 +67,9 @@ class NcclGroup {
   ~NcclGroup();
 
   /// Members of the same colour become a group, in the order of their positions here. All members have to call it.
-  /// @param color none for a member that joins no group; at least 0. @returns this rank's new group, if it has one.
-  [[nodiscard]] std::optional<NcclGroup> split(std::optional<int> color);
+  /// @param color none for a member that joins no group; at least 0. @param most_blocks of the GPU that an operation of the
+  /// new group is asked to take; 0: as many as NCCL likes. @returns this rank's new group, if it has one.
+  [[nodiscard]] std::optional<NcclGroup> split(std::optional<int> color, int most_blocks = 0);
 
   [[nodiscard]] std::size_t size() const;
   /// This rank's place in the group.
@@ -80,16 +82,16 @@ class NcclGroup {
   }
 
   /// Sums over the members; each gets the result in its `part_of(values.size(), size(), position())`, the rest is left as
-  /// it is or not. @throws InvalidInput unless the number of values is a multiple of the size.
+  /// it is or not. Fastest if the number of values is a multiple of the size: else it is a reduction for each part.
   template <DeviceValue V>
   void reduce_scatter(std::span<V> values, cuda::Stream stream) {
-    reduce_scatter(values.data(), share(values.size()), device_number<V>, sizeof(V), stream);
+    reduce_scatter(values.data(), values.size(), device_number<V>, sizeof(V), stream);
   }
 
-  /// Each member has its part filled; afterwards all have all. @throws InvalidInput as `reduce_scatter`.
+  /// Each member has its part filled; afterwards all have all. Fastest as `reduce_scatter`.
   template <DeviceValue V>
   void all_gather(std::span<V> values, cuda::Stream stream) {
-    all_gather(std::as_writable_bytes(values).data(), share(values.size()) * sizeof(V), stream);
+    all_gather(values.data(), values.size(), device_number<V>, sizeof(V), stream);
   }
 
   /// Sends and receives blocks, all at once: none waits for another.
@@ -135,6 +137,12 @@ class NcclGroup {
   /// Waits until a stream has done all that was queued, and watches all groups split from the same. @throws TransportError as said above.
   void wait(cuda::Stream stream);
 
+  /// Of this group and all split from the same: `done` if all that was queued is with the GPU, or the first error.
+  [[nodiscard]] AsyncState state() const;
+
+  /// Ends what this group and all split from the same have queued, whatever other ranks do. Only destructors may be called then.
+  void abort();
+
   /// The end of a run that went well; all members have to call it. Afterwards only the destructor may be called.
   void close();
 
@@ -153,7 +161,8 @@ class NcclGroup {
   }
   static Id new_id(const HostSide& host);
 
-  [[nodiscard]] std::size_t share(std::size_t values) const;
+  template <class Call>
+  void for_each_part(std::string_view what, std::size_t n, std::size_t bytes, void* values, Call&& call);
   template <class V>
   static DeviceBlock block_of(std::size_t position, std::span<const V> values) {
     const auto bytes = std::as_bytes(values);
@@ -161,9 +170,9 @@ class NcclGroup {
   }
 
   void all_reduce(void* values, std::size_t n, DeviceNumber number, cuda::Stream stream);
-  void reduce_scatter(void* values, std::size_t share, DeviceNumber number, std::size_t bytes,
+  void reduce_scatter(void* values, std::size_t n, DeviceNumber number, std::size_t bytes,
                       cuda::Stream stream);
-  void all_gather(std::byte* values, std::size_t share, cuda::Stream stream);
+  void all_gather(void* values, std::size_t n, DeviceNumber number, std::size_t bytes, cuda::Stream stream);
 
   std::unique_ptr<State> state_;
 };
@@ -185,8 +194,10 @@ struct StageLinks {
   return static_cast<int>(pair);
 }
 
-/// Links the stages of a pipeline. All its ranks have to call it. Four splits, whatever the number of stages.
+/// Links the stages of a pipeline. All its ranks have to call it. Four splits, whatever the number of stages. A byte goes through
+/// each link, so that none waits for its other side when it is first used: NCCL connects then, and the host with it.
 /// @param pipeline a group of one rank per stage, in the order of stages.
+/// @throws TransportError if a rank fails, or this one's GPU does.
 [[nodiscard]] StageLinks link_stages(NcclGroup& pipeline);
 
 }  // namespace slimpack::kernels

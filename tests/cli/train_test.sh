@@ -103,10 +103,14 @@ RANK=0 WORLD_SIZE=4 refuses "LOCAL_RANK is not set" "${train[@]}"
 SLURM_PROCID=0 MASTER_ADDR=localhost refuses "SLURM_NTASKS is not set" "${train[@]}"
 refuses "unknown planner 'magic'" "${train[@]}" --planner magic
 refuses "expected float, which master weights are on GPUs" "${train[@]}" --device cuda --real double
+refuses "--links is 'wire'; expected nccl, host or auto" "${train[@]}" --links wire
+refuses "--links is 'nccl'; expected no such option without --device cuda" "${train[@]}" --links nccl
 
 # On a GPU: where none can be seen, it says what is missing.
 CUDA_VISIBLE_DEVICES='' refuses "; expected " "${train[@]}" --device cuda
 grep -qE 'CUDA|GPU|driver' "$folder/err" || fail "it does not say that a GPU is missing: $(cat "$folder/err")"
+CUDA_VISIBLE_DEVICES='' RANK=0 LOCAL_RANK=0 WORLD_SIZE=2 MASTER_ADDR=localhost MASTER_PORT=29500 \
+  refuses "; expected " "${train[@]}" --device cuda --links nccl
 
 # Under mpirun.
 mpi() {  # RANKS COMMAND...: leaves status, out and err

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstddef>
@@ -13,6 +14,7 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -63,7 +65,30 @@ class HostDevice {
     std::shared_ptr<State> state_ = std::make_shared<State>();
   };
 
-  HostDevice() : random_(next_seed()++), attention_rows_(next_attention_rows()) {}
+  /// Where links between devices give their work.
+  struct Stream {
+    HostDevice* device = nullptr;
+    kernels::cuda::Queue queue{};
+
+    /// @param attempt does the work if it can, and says whether it did: other threads' devices may have to come first.
+    void add(std::function<bool()> attempt) const {
+      device->queues_[static_cast<std::size_t>(queue)].push_back({{}, nullptr, 0, std::move(attempt)});
+    }
+  };
+
+  HostDevice() : random_(next_seed()++), attention_rows_(next_attention_rows()) {
+    of_thread().push_back(this);
+  }
+  HostDevice(const HostDevice&) = delete;
+  HostDevice& operator=(const HostDevice&) = delete;
+  ~HostDevice() { std::erase(of_thread(), this); }
+
+  /// Lets the thread's devices work while the thread waits for another one: a GPU does that by itself.
+  static void go_on() {
+    for (HostDevice* device : of_thread()) {
+      for (std::size_t some = device->random_() % 20; some > 0; --some) device->run_one();
+    }
+  }
 
   void set_product_workspace(std::span<std::byte>) {}
   [[nodiscard]] static Memory memory(std::size_t bytes, std::string_view) { return Memory(bytes); }
@@ -115,17 +140,15 @@ class HostDevice {
     return event.state_->done >= event.state_->recorded;
   }
   void wait(const Event& event) {
-    while (event.state_->done < event.state_->recorded) {
-      if (!run_one()) throw std::runtime_error("queues wait for an event that nobody records");
-    }
+    wait_until([&] { return event.state_->done >= event.state_->recorded; });
   }
   void wait_all() {
-    while (run_one()) {
-    }
-    for (const auto& queue : queues_) {
-      if (!queue.empty()) throw std::runtime_error("queues wait for an event that nobody records");
-    }
+    wait_until([&] {
+      return std::all_of(queues_.begin(), queues_.end(), [](const auto& queue) { return queue.empty(); });
+    });
   }
+  void set_waiter(kernels::DeviceWaiter waiter) { waiter_ = std::move(waiter); }
+  [[nodiscard]] Stream stream(kernels::cuda::Queue queue) { return {this, queue}; }
   [[nodiscard]] static double seconds(const Event& from, const Event& to) {
     return std::chrono::duration<double>(to.state_->time - from.state_->time).count();
   }
@@ -146,11 +169,31 @@ class HostDevice {
     std::function<void()> run;
     std::shared_ptr<const Event::State> waits_for;
     int number = 0;  ///< of that event's records
+    std::function<bool()> attempt;
   };
+
+  static std::vector<HostDevice*>& of_thread() {
+    thread_local std::vector<HostDevice*> devices;
+    return devices;
+  }
+
+  template <class Done>
+  void wait_until(Done&& done) {
+    const std::function<bool()> go_on = [&] {
+      while (!done()) {
+        if (run_one()) continue;
+        if (!waits_for_others_) throw std::runtime_error("queues wait for an event that nobody records");
+        return false;
+      }
+      return true;
+    };
+    if (waiter_) return waiter_(go_on);
+    while (!go_on()) std::this_thread::yield();
+  }
 
   void add(kernels::cuda::Queue queue, std::function<void()> run,
            std::shared_ptr<const Event::State> waits_for = nullptr, int number = 0) {
-    queues_[static_cast<std::size_t>(queue)].push_back({std::move(run), std::move(waits_for), number});
+    queues_[static_cast<std::size_t>(queue)].push_back({std::move(run), std::move(waits_for), number, {}});
   }
 
   /// Does the next work of some queue; false if none can.
@@ -158,10 +201,15 @@ class HostDevice {
     // A queue stays behind for long: in turns, hardly anything would ever come too early.
     if (random_() % 150 == 0) favourite_ = random_() % queues_.size();
     const std::size_t first = favourite_;
+    waits_for_others_ = false;
     for (std::size_t i = 0; i < queues_.size(); ++i) {
       auto& queue = queues_[(first + i) % queues_.size()];
       if (queue.empty()) continue;
       if (queue.front().waits_for && queue.front().waits_for->done < queue.front().number) continue;
+      if (queue.front().attempt && !queue.front().attempt()) {
+        waits_for_others_ = true;
+        continue;
+      }
       const Work work = std::move(queue.front());
       queue.pop_front();
       if (work.run) work.run();
@@ -205,7 +253,9 @@ class HostDevice {
   std::mt19937 random_;
   std::int32_t attention_rows_;
   std::size_t favourite_ = 0;
-  std::array<std::deque<Work>, 3> queues_;
+  std::array<std::deque<Work>, kernels::cuda::queue_count> queues_;
+  bool waits_for_others_ = false;  ///< some queue, when last asked
+  kernels::DeviceWaiter waiter_;
   FiberLauncher launcher_;
   std::vector<float> right_, sums_;
 };

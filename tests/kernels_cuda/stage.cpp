@@ -20,6 +20,7 @@
 #include "tests/kernels/drive.hpp"
 #include "tests/kernels_cuda/host_device.hpp"
 #include "tests/kernels_cuda/random_bf16.hpp"
+#include "tests/kernels_cuda/stage_case.hpp"
 #include "tests/plan/sample_plan.hpp"
 
 // Whole training steps of a GPU's stage, run on the host, against the CPU's stage in double.
@@ -29,31 +30,11 @@ using slimpack::bench::Outcome, slimpack::bench::StageCase, slimpack::bench::Ten
     slimpack::bench::run_reference;
 using slimpack::kernels::cuda::attention_rows, slimpack::kernels::cuda::DeviceStage,
     slimpack::kernels::cuda::group_attention_rows, slimpack::testing::HostDevice;
-using slimpack::testing::bf16_tolerance, slimpack::testing::relative_error;
+using slimpack::testing::bf16_tolerance, slimpack::testing::case_of, slimpack::testing::relative_error;
 
 namespace {
 
 using Stage = DeviceStage<HostDevice>;
-
-/// A model that the GPU's kernels know, of as many layers as the plan's.
-Transformer small_model(std::mt19937& random, std::int32_t layers) {
-  const auto pick = [&](int lo, int hi) { return std::uniform_int_distribution<int>(lo, hi)(random); };
-  Transformer m{"small", layers, 8 * pick(8, 12), 0, pick(1, 2), 64, 8 * pick(8, 20), pick(50, 110)};
-  m.heads = m.kv_heads * pick(1, 2);
-  return m;
-}
-
-StageCase case_of(Plan plan, unsigned seed) {
-  std::mt19937 random(seed);
-  StageCase c{.plan = std::move(plan), .model = {}, .ids = {}, .options = {}};
-  c.model = small_model(random, c.plan.model.layers);
-  c.ids = slimpack::testing::random_ids(random, c.plan, c.model.vocab);
-  c.options.stage.head_chunk_tokens = 1 + random() % 60;
-  c.options.init = {.seed = seed, .deviation = 0.05};
-  c.options.shard_optimiser = seed % 2 == 0;
-  c.options.loop.window = 1 + seed % 3;
-  return c;
-}
 
 /// @param rows tokens of attention's blocks: which kernels run
 /// @param order seed of the times at which queues do their work.

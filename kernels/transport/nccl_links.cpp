@@ -1,0 +1,46 @@
+#include "kernels/transport/nccl_links.hpp"
+
+#include <charconv>
+#include <cstdlib>
+#include <string_view>
+
+namespace slimpack::kernels {
+
+namespace {
+
+constexpr const char* loading = "CUDA_MODULE_LOADING";
+constexpr const char* connections = "CUDA_DEVICE_MAX_CONNECTIONS";
+constexpr int least_connections = 16;  // queues of a stage, and NCCL's own
+
+std::string_view value_of(const char* variable) {
+  const char* value = std::getenv(variable);
+  return value == nullptr ? std::string_view() : value;
+}
+
+}  // namespace
+
+void prepare_for_links() {
+  setenv(loading, "EAGER", 0);
+  setenv(connections, "32", 0);
+}
+
+void require_prepared_for_links() {
+  require(value_of(loading) == "EAGER", loading, " is '", value_of(loading),
+          "'; expected EAGER with links between GPUs: kernels that are loaded when they are first used may "
+          "wait for "
+          "receives");
+  int number = 0;
+  const std::string_view text = value_of(connections);
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  require(error == std::errc{} && end == text.data() + text.size() && number >= least_connections,
+          connections, " is '", text, "'; expected at least ", least_connections,
+          " with links between GPUs: tasks may wait behind receives");
+}
+
+NcclLinks::NcclLinks(NcclGroup all, std::size_t rank, std::size_t stages)
+    : all_(std::move(all)),
+      pipeline_(*all_.split(static_cast<int>(rank / stages))),
+      replicas_(*all_.split(static_cast<int>(rank % stages))),
+      stages_(link_stages(pipeline_)) {}
+
+}  // namespace slimpack::kernels

@@ -1,0 +1,80 @@
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+#include "kernels/cuda/portable.hpp"
+#include "kernels/device_links.hpp"
+#include "kernels/transport/nccl.hpp"
+#include "slimpack/core/error.hpp"
+
+namespace slimpack::kernels {
+
+/// What a process has to set before it first uses a GPU, if its environment does not say something else: all
+/// kernels are loaded at once, and streams have queues of their own. Otherwise a task could wait for a kernel
+/// to be loaded, or for its place in a queue, behind a receive that waits for other tasks.
+void prepare_for_links();
+
+/// @throws InvalidInput if the environment says something else than `prepare_for_links`, naming the variable.
+void require_prepared_for_links();
+
+/// Links between the GPUs of a run, one rank per process and GPU: the `DeviceLinks` of a `RankExecutor` on
+/// CUDA's back end.
+///
+/// Hazards are those of `NcclGroup`. Receives wait on the GPU, and take some of its blocks meanwhile. All of
+/// it is aborted when links are destroyed, so they go before streams and memory, as they do in an executor.
+class NcclLinks {
+ public:
+  /// Links rank `pipeline * stages + stage` to its neighbours and its stage's replicas. All ranks have to
+  /// call it, each with a GPU of its own as its current one.
+  /// @param host has to outlive the links. @param stages of each pipeline.
+  /// @throws InvalidInput unless the number of ranks is a multiple of `stages`; as
+  /// `require_prepared_for_links`.
+  /// @throws TransportError if a rank can't join.
+  template <Transport T>
+  NcclLinks(T& host, std::size_t stages, const TransportOptions& options = {})
+      : NcclLinks(checked(host, stages, options), host.rank(), stages) {}
+
+  void send(Way way, std::span<const cuda::Bf16> rows, cuda::Stream stream) {
+    link(way).send(other(way), rows, stream);
+  }
+  void receive(Way way, std::span<cuda::Bf16> rows, cuda::Stream stream) {
+    link(way).receive(other(way), rows, stream);
+  }
+  void reduce_scatter(std::span<float> numbers, cuda::Stream stream) {
+    replicas_.reduce_scatter(numbers, stream);
+  }
+  void all_reduce(std::span<float> numbers, cuda::Stream stream) { replicas_.all_reduce(numbers, stream); }
+  void all_gather(std::span<float> numbers, cuda::Stream stream) { replicas_.all_gather(numbers, stream); }
+
+  [[nodiscard]] AsyncState state() const { return all_.state(); }
+  void abort() { all_.abort(); }
+
+ private:
+  NcclLinks(NcclGroup all, std::size_t rank, std::size_t stages);
+
+  template <Transport T>
+  static NcclGroup checked(T& host, std::size_t stages, const TransportOptions& options) {
+    require(stages > 0 && host.size() % stages == 0, "there are ", host.size(), " ranks and ", stages,
+            " stages; expected a multiple of the stages");
+    require_prepared_for_links();
+    return NcclGroup(host, options);
+  }
+
+  /// Position of a way's other side: the earlier stage has 0.
+  [[nodiscard]] static std::size_t other(Way way) {
+    return way == Way::to_next || way == Way::from_next ? 1 : 0;
+  }
+  [[nodiscard]] NcclGroup& link(Way way) {
+    auto& group = way == Way::from_before ? stages_.from_before
+                  : way == Way::to_next   ? stages_.to_next
+                  : way == Way::from_next ? stages_.from_next
+                                          : stages_.to_before;
+    return group.value();
+  }
+
+  NcclGroup all_, pipeline_, replicas_;
+  StageLinks stages_;
+};
+
+}  // namespace slimpack::kernels

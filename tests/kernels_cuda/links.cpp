@@ -1,0 +1,154 @@
+#include <catch2/catch.hpp>
+#include <chrono>
+#include <cmath>
+#include <cstddef>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "bench/gpu/stage_run.hpp"
+#include "kernels/cuda/stage_attention.hpp"
+#include "kernels/cuda/stage_state.hpp"
+#include "kernels/cuda/stage_tasks.hpp"
+#include "kernels/cuda/stage_tell.hpp"
+#include "kernels/executor.hpp"
+#include "kernels/transport/in_process.hpp"
+#include "tests/kernels_cuda/host_device.hpp"
+#include "tests/kernels_cuda/random_bf16.hpp"
+#include "tests/kernels_cuda/stage_case.hpp"
+#include "tests/kernels_cuda/thread_links.hpp"
+#include "tests/plan/event_loop.hpp"
+#include "tests/plan/sample_plan.hpp"
+
+// Whole training steps of a GPU's stages whose rows, gradients and weights go from device to device.
+using namespace slimpack;
+using namespace slimpack::kernels;
+using namespace std::chrono_literals;
+using slimpack::bench::Outcome, slimpack::bench::StageCase, slimpack::bench::run_executors;
+using slimpack::testing::BusyTransport, slimpack::testing::HostDevice, slimpack::testing::LinkHub,
+    slimpack::testing::ThreadLinks, slimpack::testing::case_of;
+
+namespace {
+
+using Stage = kernels::cuda::DeviceStage<HostDevice>;
+using Linked = RankExecutor<Stage, BusyTransport, ThreadLinks>;
+
+struct LinkOptions {
+  std::size_t order = 1;  ///< seed of the times at which queues do their work
+  bool early = false;     ///< sends may be over before their receives
+  std::function<void(BusyTransport&, std::string_view task)> hook = {};
+  InProcessOptions transport = {};
+};
+
+Outcome run_linked(const StageCase& c, const LinkOptions& options = {}) {
+  const std::size_t ranks = rank_count(c.plan), stages = stages_per_pipeline(c.plan);
+  const auto hub = std::make_shared<LinkHub>();
+  std::vector<std::unique_ptr<BusyTransport>> transports(ranks);
+  StageCase with_waits = c;
+  with_waits.options.waits = options.transport;
+  return run_executors(
+      with_waits,
+      [&](InProcessTransport& t) {
+        HostDevice::next_seed() = static_cast<std::uint32_t>(100 * t.rank() + options.order);
+        auto& busy = transports[t.rank()] = std::make_unique<BusyTransport>(t);
+        if (options.hook) busy->set_hook([&](std::string_view task) { options.hook(*busy, task); });
+        return Linked(*busy, c.model, c.plan, with_waits.options,
+                      ThreadLinks(hub, t.rank(), ranks, stages, options.early));
+      },
+      options.transport);
+}
+
+Outcome run_through_host(const StageCase& c) {
+  return slimpack::bench::run_stages<Stage>(
+      c, [](std::size_t rank) { HostDevice::next_seed() = static_cast<std::uint32_t>(100 * rank + 7); });
+}
+
+void check_same(const StageCase& c, const Outcome& result, const Outcome& expected) {
+  CHECK(result.loss == expected.loss);
+  CHECK((result.weights == expected.weights));
+  // Sharded, replicas keep the sums of their shares alone.
+  if (!c.options.shard_optimiser || c.plan.pipelines.size() == 1)
+    CHECK((result.gradients == expected.gradients));
+}
+
+}  // namespace
+
+TEST_CASE("CUDA: rows from device to device give the same bits as through the host") {
+  for (unsigned seed = 1; seed <= 8; ++seed) {
+    INFO("seed " << seed);
+    StageCase c = case_of(slimpack::testing::sample_plan({.seed = seed,
+                                                          .samples = 3 + seed % 4,
+                                                          .deferred = seed % 2,
+                                                          .pipelines = 1 + seed % 3,
+                                                          .stages = 1 + (seed + 1) % 4,
+                                                          .max_tokens = 60,
+                                                          .split_weights = seed % 4 == 0}),
+                          seed);
+    if (seed % 2 == 0) slimpack::testing::shuffle_orders(c.plan, seed);
+    c.steps = seed % 3 == 0 ? 2 : 1;
+    const Outcome expected = run_through_host(c);
+    for (const bool early : {false, true})
+      check_same(c, run_linked(c, {.order = seed + 40 * early, .early = early}), expected);
+    const Outcome reference = slimpack::bench::run_reference(c);
+    CHECK(std::abs(expected.loss - reference.loss) <=
+          slimpack::testing::bf16_tolerance * std::abs(reference.loss));
+  }
+}
+
+TEST_CASE("CUDA: merged packs share heads beside links between devices") {
+  for (unsigned seed = 1; seed <= 4; ++seed) {
+    INFO("seed " << seed);
+    StageCase c = case_of(slimpack::testing::sample_plan({.seed = seed,
+                                                          .samples = 4,
+                                                          .merged = 1 + seed % 3,
+                                                          .pipelines = 2,
+                                                          .stages = 2 + seed % 2,
+                                                          .max_tokens = 60}),
+                          seed);
+    c.model.kv_heads = 2;
+    c.model.heads = 2 + 2 * static_cast<std::int32_t>(seed % 2);
+    c.options.stage.merged = MergedAttention::heads;
+    c.options.block = 1 + static_cast<Tokens>(seed * 5 % 40);
+    check_same(c, run_linked(c, {.order = seed, .early = seed % 2 == 0}), run_through_host(c));
+  }
+}
+
+TEST_CASE("CUDA: when a rank fails or stands still within a step, links end on all") {
+  StageCase c = case_of(slimpack::testing::sample_plan(
+                            {.seed = 3, .samples = 4, .pipelines = 2, .stages = 3, .max_tokens = 40}),
+                        3);
+  const auto error_of = [&](const LinkOptions& options) {
+    std::string error;
+    try {
+      run_linked(c, options);
+    } catch (const std::exception& thrown) {
+      error = thrown.what();
+    }
+    return error;
+  };
+  for (const std::size_t rank : {0U, 1U, 2U, 4U}) {
+    for (const char first : {'F', 'B'}) {
+      INFO("rank " << rank << " in its first " << first);
+      const auto at_fault = [&](BusyTransport& t, std::string_view task) {
+        return t.rank() == rank && task.size() > 1 && task[0] == first && task[1] <= '9';
+      };
+      CHECK(error_of({.hook = [&](BusyTransport& t, std::string_view task) {
+              if (at_fault(t, task)) throw std::runtime_error("no more");
+            }}) == "no more");
+    }
+  }
+  LinkOptions still{.hook = [](BusyTransport& t, std::string_view task) {
+    while (t.rank() == 1 && task[0] == 'B') {  // until the others have given up
+      t.check();
+      std::this_thread::sleep_for(1ms);
+    }
+  }};
+  still.transport.timeout = 300ms;
+  still.transport.grace = 200ms;
+  CHECK_THAT(error_of(still), Catch::Contains("work on the device is not done after 0.3 s"));
+}

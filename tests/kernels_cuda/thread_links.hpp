@@ -1,0 +1,239 @@
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <cstring>
+#include <deque>
+#include <functional>
+#include <limits>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <random>
+#include <span>
+#include <stdexcept>
+#include <string_view>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "kernels/device_links.hpp"
+#include "kernels/transport/in_process.hpp"
+#include "kernels/transport/part.hpp"
+#include "tests/kernels_cuda/host_device.hpp"
+
+// Links between the devices of ranks in threads, as NCCL's are between GPUs.
+namespace slimpack::testing {
+
+/// Where the devices of all ranks meet.
+class LinkHub {
+ public:
+  /// Rows from a rank to its neighbour: no tags, one after another. A send is over once its receive has come
+  /// to its turn; or, as small ones may be, at once.
+  struct Channel {
+    std::deque<std::vector<std::byte>> early;
+    std::optional<std::span<std::byte>> awaited;  ///< where the receive whose turn it is wants its bytes
+    bool filled = false;
+  };
+  /// Numbers of all replicas of a stage for one collective.
+  struct Board {
+    std::vector<std::optional<std::vector<float>>> given;
+    std::size_t taken = 0;
+  };
+
+  std::mutex mutex;
+  std::map<std::pair<std::size_t, std::size_t>, Channel> channels;  ///< by sender and receiver
+  std::map<std::size_t, Board> boards;                              ///< by stage
+};
+
+/// One rank's links (`DeviceLinks`). Work that a rank's end leaves behind on the others waits for ever, as on
+/// GPUs.
+class ThreadLinks {
+ public:
+  using Stream = HostDevice::Stream;
+
+  /// @param hub for all ranks. @param early sends may be over before their receives.
+  ThreadLinks(std::shared_ptr<LinkHub> hub, std::size_t rank, std::size_t ranks, std::size_t stages,
+              bool early)
+      : own_(std::make_shared<Own>()) {
+    own_->hub = std::move(hub);
+    own_->rank = rank;
+    own_->stage = rank % stages;
+    own_->replicas = ranks / stages;
+    own_->position = rank / stages;
+    own_->early = early;
+    own_->random.seed(static_cast<unsigned>(rank));
+  }
+  ThreadLinks(ThreadLinks&&) = default;
+  ThreadLinks& operator=(ThreadLinks&&) = delete;
+  ~ThreadLinks() { abort(); }
+
+  template <class T>
+  void send(kernels::Way way, std::span<const T> rows, Stream stream) {
+    const auto bytes = std::as_bytes(rows);
+    const bool early = own_->early && own_->random() % 2 == 0;
+    stream.add([own = own_, to = neighbour(way), bytes, early] { return own->try_send(to, bytes, early); });
+  }
+
+  template <class T>
+  void receive(kernels::Way way, std::span<T> rows, Stream stream) {
+    const auto bytes = std::as_writable_bytes(rows);
+    stream.add([own = own_, from = neighbour(way), bytes] { return own->try_receive(from, bytes); });
+  }
+
+  void reduce_scatter(std::span<float> numbers, Stream stream) {
+    add_collective(stream, numbers, [numbers](const Own& own, const LinkHub::Board& board) {
+      std::fill(numbers.begin(), numbers.end(), std::numeric_limits<float>::quiet_NaN());
+      own.sum(board, numbers, own.position);
+    });
+  }
+  void all_reduce(std::span<float> numbers, Stream stream) {
+    add_collective(stream, numbers, [numbers](const Own& own, const LinkHub::Board& board) {
+      for (std::size_t i = 0; i < own.replicas; ++i) own.sum(board, numbers, i);
+    });
+  }
+  void all_gather(std::span<float> numbers, Stream stream) {
+    add_collective(stream, numbers, [numbers](const Own& own, const LinkHub::Board& board) {
+      for (std::size_t i = 0; i < own.replicas; ++i) {
+        const kernels::Part part = kernels::part_of(numbers.size(), own.replicas, i);
+        for (std::size_t k = part.begin; k < part.end; ++k) numbers[k] = (*board.given[i])[k];
+      }
+    });
+  }
+
+  [[nodiscard]] kernels::AsyncState state() const { return {.done = true, .error = {}}; }
+
+  void abort() {
+    if (!own_) return;
+    const std::scoped_lock lock(own_->hub->mutex);
+    own_->aborted = true;
+    for (auto& [ranks, channel] : own_->hub->channels) {
+      if (ranks.second == own_->rank) channel.awaited.reset();
+    }
+  }
+
+ private:
+  struct Own {
+    std::shared_ptr<LinkHub> hub;
+    std::size_t rank = 0, stage = 0, replicas = 0, position = 0;
+    bool early = false, aborted = false;
+    std::mt19937 random;
+
+    bool try_send(std::size_t to, std::span<const std::byte> bytes, bool at_once) {
+      const std::scoped_lock lock(hub->mutex);
+      if (aborted) return true;
+      LinkHub::Channel& channel = hub->channels[{rank, to}];
+      if (at_once) {
+        channel.early.emplace_back(bytes.begin(), bytes.end());
+        return true;
+      }
+      if (!channel.early.empty() || !channel.awaited || channel.filled) return false;
+      fill(*channel.awaited, bytes);
+      channel.filled = true;
+      return true;
+    }
+
+    bool try_receive(std::size_t from, std::span<std::byte> bytes) {
+      const std::scoped_lock lock(hub->mutex);
+      if (aborted) return true;
+      LinkHub::Channel& channel = hub->channels[{from, rank}];
+      if (!channel.filled && !channel.early.empty()) {
+        fill(bytes, channel.early.front());
+        channel.early.pop_front();
+        channel.awaited.reset();
+        return true;
+      }
+      if (!channel.filled) {
+        channel.awaited = bytes;
+        return false;
+      }
+      channel.awaited.reset();
+      channel.filled = false;
+      return true;
+    }
+
+    static void fill(std::span<std::byte> to, std::span<const std::byte> from) {
+      if (to.size() != from.size()) throw std::runtime_error("a receive has another size than its send");
+      std::memcpy(to.data(), from.data(), from.size());
+    }
+
+    /// As `Group::reduce_scatter` orders the sum of a part.
+    void sum(const LinkHub::Board& board, std::span<float> numbers, std::size_t i) const {
+      const kernels::Part part = kernels::part_of(numbers.size(), replicas, i);
+      for (std::size_t k = part.begin; k < part.end; ++k) {
+        float total = (*board.given[(i + 1) % replicas])[k];
+        for (std::size_t r = 2; r <= replicas; ++r) total += (*board.given[(i + r) % replicas])[k];
+        numbers[k] = total;
+      }
+    }
+  };
+
+  [[nodiscard]] std::size_t neighbour(kernels::Way way) const {
+    const bool before = way == kernels::Way::from_before || way == kernels::Way::to_before;
+    return before ? own_->rank - 1 : own_->rank + 1;
+  }
+
+  template <class Take>
+  void add_collective(Stream stream, std::span<float> numbers, Take take) {
+    stream.add([own = own_, numbers, take, gave = std::make_shared<bool>(false)] {
+      const std::scoped_lock lock(own->hub->mutex);
+      if (own->aborted) return true;
+      LinkHub::Board& board = own->hub->boards[own->stage];
+      board.given.resize(own->replicas);
+      if (!*gave) {
+        if (board.given[own->position]) return false;  // others still take the last one's
+        board.given[own->position].emplace(numbers.begin(), numbers.end());
+        *gave = true;
+      }
+      for (const auto& given : board.given) {
+        if (!given) return false;
+        if (given->size() != numbers.size()) throw std::runtime_error("replicas give different sizes");
+      }
+      take(*own, board);
+      if (++board.taken == own->replicas) board = {};
+      return true;
+    });
+  }
+
+  std::shared_ptr<Own> own_;
+};
+
+/// A host's transport for devices that work while their thread does: lets them go on while it waits.
+class BusyTransport {
+ public:
+  explicit BusyTransport(kernels::InProcessTransport& transport) : transport_(transport) {}
+
+  [[nodiscard]] std::size_t rank() const { return transport_.rank(); }
+  [[nodiscard]] std::size_t size() const { return transport_.size(); }
+  kernels::Request isend(std::size_t to, kernels::Tag tag, std::span<const std::byte> bytes) {
+    return transport_.isend(to, tag, bytes);
+  }
+  kernels::Request irecv(std::size_t from, kernels::Tag tag, std::span<std::byte> bytes) {
+    return transport_.irecv(from, tag, bytes);
+  }
+  bool test(kernels::Request& request) { return transport_.test(request); }
+  void wait(kernels::Request& request) {
+    while (!transport_.test(request)) {
+      transport_.check();
+      HostDevice::go_on();
+      std::this_thread::yield();
+    }
+  }
+  /// @param hook called before a task is shown: for ranks that fail in one.
+  void set_hook(std::function<void(std::string_view)> hook) { hook_ = std::move(hook); }
+  void set_task(std::string_view text) {
+    transport_.set_task(text);
+    if (hook_) hook_(text);
+  }
+  void check() { transport_.check(); }
+  [[noreturn]] void abort(std::string_view reason) { transport_.abort(reason); }
+
+ private:
+  kernels::InProcessTransport& transport_;
+  std::function<void(std::string_view)> hook_;
+};
+
+}  // namespace slimpack::testing

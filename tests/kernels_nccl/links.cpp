@@ -1,0 +1,46 @@
+#include <catch2/catch.hpp>
+#include <cstdlib>
+#include <string>
+
+#include "kernels/cuda/cuda_stage.hpp"
+#include "kernels/executor.hpp"
+#include "kernels/transport/in_process.hpp"
+#include "kernels/transport/nccl_links.hpp"
+#include "slimpack/core/error.hpp"
+
+using namespace slimpack;
+using namespace slimpack::kernels;
+
+static_assert(DeviceLinks<NcclLinks, kernels::cuda::Stream, kernels::cuda::Bf16, float>);
+static_assert(LinkedBackEnd<kernels::cuda::CudaStage>);
+static_assert(RankExecutor<kernels::cuda::CudaStage, InProcessTransport, NcclLinks>::linked);
+
+TEST_CASE("links between GPUs refuse an environment in which tasks could wait behind receives") {
+  const auto error_of = [] {
+    try {
+      require_prepared_for_links();
+    } catch (const InvalidInput& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  unsetenv("CUDA_MODULE_LOADING");
+  unsetenv("CUDA_DEVICE_MAX_CONNECTIONS");
+  CHECK_THAT(error_of(), Catch::StartsWith("CUDA_MODULE_LOADING is ''; expected EAGER"));
+  prepare_for_links();
+  CHECK(error_of().empty());
+  setenv("CUDA_DEVICE_MAX_CONNECTIONS", "1", 1);
+  prepare_for_links();
+  CHECK_THAT(error_of(), Catch::StartsWith("CUDA_DEVICE_MAX_CONNECTIONS is '1'; expected at least 16"));
+  setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 1);
+  setenv("CUDA_MODULE_LOADING", "LAZY", 1);
+  CHECK_THAT(error_of(), Catch::StartsWith("CUDA_MODULE_LOADING is 'LAZY'"));
+  setenv("CUDA_MODULE_LOADING", "EAGER", 1);
+}
+
+TEST_CASE("links between GPUs need as many ranks for each stage") {
+  prepare_for_links();
+  auto transports = InProcessTransport::create(3);
+  CHECK_THROWS_AS(NcclLinks(transports[0], 2), InvalidInput);
+  CHECK_THROWS_AS(NcclLinks(transports[0], 0), InvalidInput);
+}
