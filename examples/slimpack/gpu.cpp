@@ -30,8 +30,8 @@ namespace {
 [[noreturn]] void refuse() {
   throw InvalidInput(
       "this slimpack has no CUDA; expected one built where a CUDA toolkit of at least 12.8 is found, or a "
-      "run without "
-      "--device cuda");
+      "run "
+      "without --device cuda");
 }
 
 }  // namespace

@@ -32,7 +32,7 @@ struct DeviceLauncher {
 
   template <class Kernel>
   void operator()(const Kernel& kernel, const Grid& grid) const {
-    if constexpr (requires { Kernel::consumer_registers; }) {
+    if constexpr (requires { Kernel::groups; }) {
       start(run_group_kernel<Kernel>, kernel, grid);
     } else {
       start(run_kernel<Kernel>, kernel, grid);

@@ -56,6 +56,20 @@ struct Case {
     spoil();
   }
 
+  /// One slice of 2 heads of 64 behind a prefix, and nothing beside it.
+  [[nodiscard]] static Case slice_after(std::mt19937& random, std::int32_t prefix, std::int32_t tokens) {
+    Case c(random, 1, 0);
+    c.shape = {.heads = 2, .kv_heads = 1, .head_dim = 64};
+    c.slices = {{.query_begin = 0, .tokens = tokens, .key_begin = 0, .prefix = prefix}};
+    c.tokens = static_cast<std::size_t>(tokens);
+    c.cache = static_cast<std::size_t>(tokens + prefix);
+    c.q = random_bf16(random, c.tokens, c.shape.query_width(), 0, 4.0);
+    c.dout = random_bf16(random, c.tokens, c.shape.query_width());
+    c.k = random_bf16(random, c.cache, c.shape.kv_width());
+    c.v = random_bf16(random, c.cache, c.shape.kv_width());
+    return c;
+  }
+
   /// Rows of no slice and of no sample become no numbers: who reads them, shows it.
   void spoil() {
     std::vector<bool> query(tokens), key(cache);

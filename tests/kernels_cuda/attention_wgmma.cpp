@@ -48,16 +48,7 @@ TEST_CASE("CUDA: wgmma attention at the borders of tiles and groups") {
   for (const std::int32_t tokens : {2, 63, 64, 65, 127, 128, 129, 256}) {
     for (const std::int32_t prefix : {0, 1, 63, 64, 65, 127, 128, 129}) {
       INFO(tokens << " tokens after " << prefix);
-      Case c(random, 1, 0);
-      c.shape = {.heads = 2, .kv_heads = 1, .head_dim = 64};
-      c.slices = {{.query_begin = 0, .tokens = tokens, .key_begin = 0, .prefix = prefix}};
-      c.tokens = static_cast<std::size_t>(tokens);
-      c.cache = static_cast<std::size_t>(tokens + prefix);
-      c.q = random_bf16(random, c.tokens, c.shape.query_width(), 0, 4.0);
-      c.dout = random_bf16(random, c.tokens, c.shape.query_width());
-      c.k = random_bf16(random, c.cache, c.shape.kv_width());
-      c.v = random_bf16(random, c.cache, c.shape.kv_width());
-      compare(c, group_attention_rows);
+      compare(Case::slice_after(random, prefix, tokens), group_attention_rows);
     }
   }
 }

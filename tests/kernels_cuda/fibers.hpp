@@ -128,7 +128,7 @@ class FiberLauncher {
       std::fill(shared, shared + grid.shared, static_cast<unsigned char>(0xff));
       fibers_.run(grid.warps, [&](int w) {
         auto warp = [&] {
-          if constexpr (requires { Kernel::consumer_registers; }) {
+          if constexpr (requires { Kernel::groups; }) {
             return BasicHostGroupWarp<FiberBarrier>(w, grid.warps, grid.blocks, shared, barrier, host_block,
                                                     copies_);
           } else {

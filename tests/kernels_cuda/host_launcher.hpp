@@ -29,7 +29,7 @@ struct HostLauncher {
     std::atomic<bool> clean = true;  // Catch2's assertions are for one thread
     const auto run = [&](int w) {
       auto warp = [&] {
-        if constexpr (requires { Kernel::consumer_registers; }) {
+        if constexpr (requires { Kernel::groups; }) {
           return HostGroupWarp(w, grid.warps, grid.blocks, shared, barrier, block, copies);
         } else {
           return HostWarp(w, grid.warps, grid.blocks, shared, barrier, copies);

@@ -211,13 +211,7 @@ class CandidateEvaluator {
                                                           std::size_t members) const {
     std::vector<std::int32_t> recompute(cost_.stages(), 0);
     if constexpr (RecomputingCostModel<C>) {
-      Tokens local = 0, merged = 0;
-      for (const SampleId id : group.merged) merged = std::max(merged, lengths_[id]);
-      for (std::size_t i = 0; i < std::min(members, group.size()); ++i) {
-        for (const SampleId id : group.local[i]) local = std::max(local, lengths_[id]);
-      }
-      const double longest = std::max(static_cast<double>(local),
-                                      static_cast<double>(merged) / static_cast<double>(group.size()));
+      const double longest = longest_part(group, lengths_, members);
       for (std::size_t s = 0; s < recompute.size(); ++s) {
         const double available = memory_.capacity_bytes() - memory_.static_bytes(s);
         const auto held = [&] {

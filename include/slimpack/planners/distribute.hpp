@@ -62,14 +62,7 @@ class Distributor {
   /// Most tokens of one sample that a member of any group holds.
   [[nodiscard]] double longest_part(std::span<const SampleGroup> groups) const {
     double most = 0.0;
-    const auto count = [&](const std::vector<SampleId>& samples, std::size_t members) {
-      for (const SampleId id : samples)
-        most = std::max(most, static_cast<double>(lengths_[id]) / static_cast<double>(members));
-    };
-    for (const SampleGroup& group : groups) {
-      count(group.merged, group.size());
-      for (const auto& local : group.local) count(local, 1);
-    }
+    for (const SampleGroup& group : groups) most = std::max(most, slimpack::longest_part(group, lengths_));
     return most;
   }
 

@@ -24,6 +24,18 @@ struct SampleGroup {
   [[nodiscard]] std::size_t size() const { return local.size(); }
 };
 
+/// Most tokens of one sample that one of the group's first `members` members holds.
+[[nodiscard]] inline double longest_part(const SampleGroup& group, std::span<const Tokens> lengths,
+                                         std::size_t members = std::numeric_limits<std::size_t>::max()) {
+  Tokens merged = 0, local = 0;
+  for (const SampleId id : group.merged) merged = std::max(merged, lengths[id]);
+  for (std::size_t i = 0; i < std::min(members, group.size()); ++i) {
+    for (const SampleId id : group.local[i]) local = std::max(local, lengths[id]);
+  }
+  return std::max(static_cast<double>(local),
+                  static_cast<double>(merged) / static_cast<double>(group.size()));
+}
+
 /// Packs, durations and order of a group. In both passes the merged packs come first on all members.
 struct GroupSchedule {
   double seconds = std::numeric_limits<double>::infinity();

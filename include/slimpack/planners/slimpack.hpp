@@ -173,9 +173,10 @@ template <CostModel C, MemoryModel M>
 }
 
 /// Schedules all members of a candidate's groups, and of what becomes of it when pipelines' overheads are balanced; the
-/// faster one counts. Returns whether that is the balanced one.
+/// faster one counts. Returns whether that is the balanced one. Does nothing where nothing fits.
 template <CostModel C, MemoryModel M>
 bool finish(Distributor<C, M>& distribute, ScheduleSearch<C, M>& search, int rounds, Candidate& best) {
+  if (best.seconds == std::numeric_limits<double>::infinity()) return false;
   std::optional<Candidate> balanced = rebalanced(distribute, search, rounds, best);
   search.finish(best);
   if (!balanced) return false;
@@ -229,9 +230,8 @@ template <CostModel C, MemoryModel M>
   ScheduleSearch<C, M> search(lengths, cost, memory, split_layers(job.model.layers, job.layout.pp),
                               detail::search_options(distribute, cost, pipelines, options));
   Candidate best = detail::search_distributions(distribute, search, memory, options);
-  bool rebalanced = false, fits = best.seconds < std::numeric_limits<double>::infinity();
-  if (fits) rebalanced = detail::finish(distribute, search, options.rebalance_rounds, best);
-  fits = best.seconds < std::numeric_limits<double>::infinity();
+  const bool rebalanced = detail::finish(distribute, search, options.rebalance_rounds, best);
+  const bool fits = best.seconds < std::numeric_limits<double>::infinity();
   require(fits, "no number of packs that was tried fits into the memory of ", memory.capacity_bytes() / 1e9,
           " GB per device, with all layers recomputed",
           options.packs > 0 ? ", or merged and local samples need more than the packs asked for" : "",

@@ -23,10 +23,8 @@ struct AttentionMaps {
 /// latter; the groups take turns, so that one's softmax runs beside the other's products.
 template <int dim>
 struct AttentionWgmmaForwardKernel {
-  static constexpr int keys = 128, stages = 2, consumers = 2;
-  static constexpr int warps = group_warps * (1 + consumers);
-  static constexpr int producer_registers = 24, consumer_registers = 240;
-  static_assert(registers_suffice(producer_registers, consumer_registers, consumers));
+  static constexpr int keys = 128, stages = 2;
+  static constexpr int groups = block_groups, warps = groups * group_warps;
   using QueryTileShape = WideTile<group_attention_rows, dim>;
   using KeyTileShape = WideTile<keys, dim>;
 
@@ -52,14 +50,9 @@ struct AttentionWgmmaForwardKernel {
       begin_ring(warp, block.barriers->values, block.consumers * group_warps);
       warp.show_barriers();
     }
-    warp.sync();
-    if (warp.group() == 0) {
-      warp.template lower_registers<producer_registers>();
-      if (warp.warp() == 0) produce(warp, block);
-    } else {
-      warp.template raise_registers<consumer_registers>();
-      if (warp.group() <= block.consumers) consume(warp, block, warp.group() - 1);
-    }
+    run_groups(
+        warp, block.consumers, [&] { produce(warp, block); },
+        [&](int group) { consume(warp, block, group); });
   }
 
  private:
@@ -87,10 +80,6 @@ struct AttentionWgmmaForwardKernel {
     return b;
   }
 
-  [[nodiscard]] SLIMPACK_DEVICE static Bf16* stage_of(Bf16* ring, int stage) {
-    return ring + static_cast<std::size_t>(stage) * KeyTileShape::rows * dim;
-  }
-
   template <class Warp>
   SLIMPACK_DEVICE void produce(Warp& warp, const Block& b) const {
     // Rows behind the item's may be anything: each row's result is its own, and these are not written.
@@ -106,10 +95,12 @@ struct AttentionWgmmaForwardKernel {
       RingBarriers<stages>&k_ring = b.barriers->keys, &v_ring = b.barriers->values;
       warp.wait(k_ring.empty[at.stage], at.parity ^ 1U);
       // Scores of keys that nobody sees are hidden, but 0 times a value that is no number is none.
-      bring_tile<KeyTileShape>(warp, maps.k, rows, stage_of(b.k, at.stage), k_ring.full[at.stage]);
+      bring_tile<KeyTileShape>(warp, maps.k, rows, stage_of<KeyTileShape>(b.k, at.stage),
+                               k_ring.full[at.stage]);
       warp.arrive(k_ring.full[at.stage]);
       warp.wait(v_ring.empty[at.stage], at.parity ^ 1U);
-      bring_valid<KeyTileShape>(warp, maps.v, a.v, rows, stage_of(b.v, at.stage), v_ring.full[at.stage]);
+      bring_valid<KeyTileShape>(warp, maps.v, a.v, rows, stage_of<KeyTileShape>(b.v, at.stage),
+                                v_ring.full[at.stage]);
       warp.arrive(v_ring.full[at.stage]);
     }
   }
@@ -135,12 +126,12 @@ struct AttentionWgmmaForwardKernel {
     SoftmaxRows<Warp> softmax(warp);
 
     const auto start_scores = [&](int stage) {
-      GroupProduct::multiply_transposed<QueryTileShape, KeyTileShape>(warp, b.q, group * group_rows,
-                                                                      stage_of(b.k, stage), scores);
+      GroupProduct::multiply_transposed<QueryTileShape, KeyTileShape>(
+          warp, b.q, group * group_rows, stage_of<KeyTileShape>(b.k, stage), scores);
       warp.commit_products();
     };
     const auto start_sums = [&](int stage) {
-      GroupProduct::multiply<KeyTileShape, dim>(warp, p, stage_of(b.v, stage), sums);
+      GroupProduct::multiply<KeyTileShape, dim>(warp, p, stage_of<KeyTileShape>(b.v, stage), sums);
       warp.commit_products();
     };
     const auto take_probabilities = [&] {

@@ -20,10 +20,8 @@ namespace slimpack::kernels::cuda {
 /// scores are under way while the keys' gradients of this one are. Adds to the gradients.
 template <int dim>
 struct AttentionWgmmaKeyGradientKernel {
-  static constexpr int queries = 64, stages = 4, consumers = 2;
-  static constexpr int warps = group_warps * (1 + consumers);
-  static constexpr int producer_registers = 24, consumer_registers = 240;
-  static_assert(registers_suffice(producer_registers, consumer_registers, consumers));
+  static constexpr int queries = 64, stages = 4;
+  static constexpr int groups = block_groups, warps = groups * group_warps;
   using KeyTileShape = WideTile<group_attention_rows, dim>;
   using QueryTileShape = WideTile<queries, dim>;
 
@@ -54,14 +52,9 @@ struct AttentionWgmmaKeyGradientKernel {
       begin_ring(warp, block.barriers->queries, block.consumers * group_warps);
       warp.show_barriers();
     }
-    warp.sync();
-    if (warp.group() == 0) {
-      warp.template lower_registers<producer_registers>();
-      if (warp.warp() == 0) produce(warp, block);
-    } else {
-      warp.template raise_registers<consumer_registers>();
-      if (warp.group() <= block.consumers) consume(warp, block, warp.group() - 1);
-    }
+    run_groups(
+        warp, block.consumers, [&] { produce(warp, block); },
+        [&](int group) { consume(warp, block, group); });
   }
 
  private:
@@ -100,10 +93,6 @@ struct AttentionWgmmaKeyGradientKernel {
             reinterpret_cast<Barriers*>(memory + tiles_bytes + stages * sizeof(Numbers))};
   }
 
-  [[nodiscard]] SLIMPACK_DEVICE static Bf16* stage_of(Bf16* ring, int stage) {
-    return ring + static_cast<std::size_t>(stage) * QueryTileShape::rows * dim;
-  }
-
   template <class Warp>
   SLIMPACK_DEVICE void produce(Warp& warp, const Block& b) const {
     // Rows behind the sample's may be anything: each row's gradient is its own, and these are not written.
@@ -133,8 +122,9 @@ struct AttentionWgmmaKeyGradientKernel {
     const TilePlace rows{static_cast<std::size_t>(slice.query_begin) + static_cast<std::size_t>(at.first),
                          at.head * dim, slice.tokens - at.first};
     Mbarrier& full = b.barriers->queries.full[stage];
-    bring_valid<QueryTileShape>(warp, maps.q, a.q, rows, stage_of(b.q, stage), full);
-    bring_valid<QueryTileShape>(warp, maps.dout, saved.dout, rows, stage_of(b.dout, stage), full);
+    bring_valid<QueryTileShape>(warp, maps.q, a.q, rows, stage_of<QueryTileShape>(b.q, stage), full);
+    bring_valid<QueryTileShape>(warp, maps.dout, saved.dout, rows, stage_of<QueryTileShape>(b.dout, stage),
+                                full);
     Numbers& to = b.numbers[stage];
     const auto head = static_cast<std::size_t>(at.head);
     const int first_key = b.tiles.item.first - slice.prefix - at.first;
@@ -215,20 +205,22 @@ struct AttentionWgmmaKeyGradientKernel {
     const auto place = [](int step) { return ring_place<stages>(step); };
     const auto start_scores = [&](int step, LanesOf<Warp, Sums<queries>>& scores) {
       GroupProduct::multiply_transposed<KeyTileShape, QueryTileShape>(
-          warp, b.k, group * group_rows, stage_of(b.q, place(step).stage), scores);
+          warp, b.k, group * group_rows, stage_of<QueryTileShape>(b.q, place(step).stage), scores);
       warp.commit_products();
     };
     const auto start_gradients = [&](int step, LanesOf<Warp, Sums<queries>>& gradients) {
       GroupProduct::multiply_transposed<KeyTileShape, QueryTileShape>(
-          warp, b.v, group * group_rows, stage_of(b.dout, place(step).stage), gradients);
+          warp, b.v, group * group_rows, stage_of<QueryTileShape>(b.dout, place(step).stage), gradients);
       warp.commit_products();
     };
     const auto start_dv = [&](int step) {
-      GroupProduct::multiply<QueryTileShape, dim>(warp, p, stage_of(b.dout, place(step).stage), dv_sums);
+      GroupProduct::multiply<QueryTileShape, dim>(
+          warp, p, stage_of<QueryTileShape>(b.dout, place(step).stage), dv_sums);
       warp.commit_products();
     };
     const auto start_dk = [&](int step) {
-      GroupProduct::multiply<QueryTileShape, dim>(warp, ds, stage_of(b.q, place(step).stage), dk_sums);
+      GroupProduct::multiply<QueryTileShape, dim>(warp, ds, stage_of<QueryTileShape>(b.q, place(step).stage),
+                                                  dk_sums);
       warp.commit_products();
     };
 

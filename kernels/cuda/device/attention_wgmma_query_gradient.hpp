@@ -18,10 +18,8 @@ namespace slimpack::kernels::cuda {
 /// queries each. The next tile's scores are under way while the queries' gradients of this one are.
 template <int dim>
 struct AttentionWgmmaQueryGradientKernel {
-  static constexpr int keys = dim == 64 ? 128 : 96, stages = 3, consumers = 2;
-  static constexpr int warps = group_warps * (1 + consumers);
-  static constexpr int producer_registers = 24, consumer_registers = 240;
-  static_assert(registers_suffice(producer_registers, consumer_registers, consumers));
+  static constexpr int keys = dim == 64 ? 128 : 96, stages = 3;
+  static constexpr int groups = block_groups, warps = groups * group_warps;
   using QueryTileShape = WideTile<group_attention_rows, dim>;
   using KeyTileShape = WideTile<keys, dim>;
 
@@ -46,14 +44,9 @@ struct AttentionWgmmaQueryGradientKernel {
       begin_ring(warp, block.barriers->keys, block.consumers * group_warps);
       warp.show_barriers();
     }
-    warp.sync();
-    if (warp.group() == 0) {
-      warp.template lower_registers<producer_registers>();
-      if (warp.warp() == 0) produce(warp, block);
-    } else {
-      warp.template raise_registers<consumer_registers>();
-      if (warp.group() <= block.consumers) consume(warp, block, warp.group() - 1);
-    }
+    run_groups(
+        warp, block.consumers, [&] { produce(warp, block); },
+        [&](int group) { consume(warp, block, group); });
   }
 
  private:
@@ -83,10 +76,6 @@ struct AttentionWgmmaQueryGradientKernel {
     return b;
   }
 
-  [[nodiscard]] SLIMPACK_DEVICE static Bf16* stage_of(Bf16* ring, int stage) {
-    return ring + static_cast<std::size_t>(stage) * KeyTileShape::rows * dim;
-  }
-
   template <class Warp>
   SLIMPACK_DEVICE void produce(Warp& warp, const Block& b) const {
     // Rows behind the item's may be anything: each row's gradient is its own, and these are not written.
@@ -102,8 +91,10 @@ struct AttentionWgmmaQueryGradientKernel {
           b.head / a.group() * dim, b.queries.seen - tile * keys};
       warp.wait(ring.empty[at.stage], at.parity ^ 1U);
       // Nobody sees rows behind the valid ones, but 0 times what is no number is none.
-      bring_valid<KeyTileShape>(warp, maps.k, a.k, rows, stage_of(b.k, at.stage), ring.full[at.stage]);
-      bring_valid<KeyTileShape>(warp, maps.v, a.v, rows, stage_of(b.v, at.stage), ring.full[at.stage]);
+      bring_valid<KeyTileShape>(warp, maps.k, a.k, rows, stage_of<KeyTileShape>(b.k, at.stage),
+                                ring.full[at.stage]);
+      bring_valid<KeyTileShape>(warp, maps.v, a.v, rows, stage_of<KeyTileShape>(b.v, at.stage),
+                                ring.full[at.stage]);
       warp.arrive(ring.full[at.stage]);
     }
   }
@@ -185,11 +176,12 @@ struct AttentionWgmmaQueryGradientKernel {
 
     const auto start = [&](const Bf16* left, Bf16* ring_of, int tile, LanesOf<Warp, Sums<keys>>& to) {
       GroupProduct::multiply_transposed<QueryTileShape, KeyTileShape>(
-          warp, left, group * group_rows, stage_of(ring_of, place(tile).stage), to);
+          warp, left, group * group_rows, stage_of<KeyTileShape>(ring_of, place(tile).stage), to);
       warp.commit_products();
     };
     const auto start_sums = [&](int tile) {
-      GroupProduct::multiply<KeyTileShape, dim>(warp, ds, stage_of(b.k, place(tile).stage), sums);
+      GroupProduct::multiply<KeyTileShape, dim>(warp, ds, stage_of<KeyTileShape>(b.k, place(tile).stage),
+                                                sums);
       warp.commit_products();
     };
     const auto differentiate_to_factors = [&](const LanesOf<Warp, Sums<keys>>& p,

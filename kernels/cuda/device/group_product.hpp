@@ -24,6 +24,28 @@ inline constexpr int group_warps = 4, group_rows = 64;
          producer + consumers * consumer <= (1 + consumers) * registers_of_all((1 + consumers) * group_warps);
 }
 
+/// Groups of a block that consume what the first group brings, and the registers of their threads.
+inline constexpr int group_consumers = 2, producer_registers = 24, consumer_registers = 240;
+static_assert(registers_suffice(producer_registers, consumer_registers, group_consumers));
+
+/// Groups of such a block.
+inline constexpr int block_groups = 1 + group_consumers;
+
+/// Gives each group of a block its part once barriers have begun: `produce()` is for the first group's first warp,
+/// `consume(index)` for all warps of the first `consumers` groups behind it.
+template <class Warp, class Produce, class Consume>
+SLIMPACK_DEVICE inline void run_groups(Warp& warp, int consumers, const Produce& produce,
+                                       const Consume& consume) {
+  warp.sync();
+  if (warp.group() == 0) {
+    warp.template lower_registers<producer_registers>();
+    if (warp.warp() == 0) produce();
+  } else {
+    warp.template raise_registers<consumer_registers>();
+    if (warp.group() <= consumers) consume(warp.group() - 1);
+  }
+}
+
 /// Products of a group of four warps with tiles in shared memory, by `wgmma` (sm_90a). They are only started:
 /// the caller says `fence_products` before some, `commit_products` after them, and waits. A lane holds of the
 /// sums and of a left factor in registers what it holds with `mma.sync`, for its warp's 16 rows.

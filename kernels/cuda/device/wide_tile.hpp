@@ -76,6 +76,12 @@ template <int stages>
   return {step % stages, static_cast<std::uint32_t>(step / stages % 2)};
 }
 
+/// The tile of a ring's stage.
+template <class Tile>
+[[nodiscard]] SLIMPACK_DEVICE inline Bf16* stage_of(Bf16* ring, int stage) {
+  return ring + static_cast<std::size_t>(stage) * (Tile::bytes / sizeof(Bf16));
+}
+
 /// Barriers of a ring's stages. The producer waits for `empty`, whose phases are one behind those of `full`.
 template <int stages>
 struct RingBarriers {
