@@ -44,6 +44,19 @@ double max_over_mean(const Packs& packs, const CalibratedCost& cost, Pass pass) 
   return longest * static_cast<double>(packs.size()) / sum;
 }
 
+/// A token takes a second, and every cut through a sample `waste` seconds.
+struct DearCuts {
+  double waste = 0.0;
+
+  std::size_t stages() const { return 1; }
+  double slice_seconds(std::size_t, Tokens begin, Tokens end, Pass) const {
+    return static_cast<double>(end - begin) + (begin > 0 ? waste : 0.0);
+  }
+  double pack_seconds(std::size_t, Pass) const { return 0.0; }
+  double transfer_seconds(Tokens, Pass) const { return 0.0; }
+};
+static_assert(CostModel<DearCuts>);
+
 }  // namespace
 
 TEST_CASE("MicroPacks hold every token once, in order, at aligned boundaries") {
@@ -126,6 +139,27 @@ TEST_CASE("the last pack is no larger than the others where slices cost more tha
         CHECK(last <= 1.02 * sum / count + tile);
         CHECK(max_over_mean(packs, cost, pass) <= 1.02 + count * tile / sum);
       }
+    }
+  }
+}
+
+TEST_CASE("a sample is not cut to fill a pack if that wastes more than the pack would lack") {
+  const std::vector<Tokens> lengths{100, 100};
+  for (const double waste : {1.0, 30.0}) {
+    INFO("waste " << waste);
+    const DearCuts cost{waste};
+    std::vector<StreamSample> samples;
+    for (SampleId i = 0; i < lengths.size(); ++i)
+      samples.push_back({i, lengths[i], static_cast<double>(lengths[i])});
+    for (const Pass pass : {Pass::forward, Pass::backward}) {
+      Packs packs;
+      const double total = MicroPackCutter().cut({.samples = samples}, 3, cost, pass, {.tile = 10}, packs);
+      check_cut(packs, lengths, pass, 10);
+      REQUIRE(packs.size() == 3);
+      // With dear cuts: 80 tokens of the first sample, its other 20, and the second one as a whole.
+      CHECK(packs[1].size() == (waste < 10.0 ? 2 : 1));
+      CHECK(packs[2].front().size() == (waste < 10.0 ? 70 : 100));
+      CHECK(total == Approx(200.0 + (waste < 10.0 ? 2.0 : 1.0) * waste));
     }
   }
 }

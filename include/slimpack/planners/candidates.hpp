@@ -29,7 +29,6 @@ class CandidateEvaluator {
         recompute_limit_(recompute_limit.begin(), recompute_limit.end()),
         asymmetric_(asymmetric),
         exact_(exact),
-        tile_(micropack.tile),
         scheduler_(lengths, micropack) {}
 
   /// What to schedule, and how thoroughly.
@@ -77,27 +76,18 @@ class CandidateEvaluator {
   }
 
   /// Schedules all members of a group in the way that was found for some of them, with merged packs as equal as
-  /// can be, unless that takes longer. @returns as above.
+  /// can be, unless that takes longer. @returns whether it fits.
   bool complete(const SampleGroup& group, std::size_t packs, GroupSchedule& schedule) {
     const std::vector<std::int32_t> recompute = schedule.recompute;
     const double found = schedule.seconds;
-    const bool finely = finely_cut(schedule);
     schedule.seconds = std::numeric_limits<double>::infinity();
     for (const bool accurate : {true, false}) {
-      if (accurate && !finely) continue;
       build(group, {.packs = packs, .accurate = accurate}, recompute);
       if (!exact_ || has_packs(packs)) time(full_lead_fits(recompute), schedule);
       if (schedule.seconds <= as_found * found) return true;
     }
     return schedule.seconds < std::numeric_limits<double>::infinity() ||
            (!exact_ && (*this)(group, {.packs = packs}, schedule) == Outcome::fits);
-  }
-
-  /// Whether merged packs hold so many tiles that they can be more equal than a search makes them.
-  [[nodiscard]] bool finely_cut(const GroupSchedule& schedule) const {
-    constexpr std::size_t many_tiles = 25;
-    const auto tokens = static_cast<std::size_t>(count_tokens(schedule.merged_forward.slices()));
-    return tokens > many_tiles * static_cast<std::size_t>(tile_) * schedule.merged_forward.size();
   }
 
  private:
@@ -276,7 +266,6 @@ class CandidateEvaluator {
   std::vector<std::int32_t> recompute_limit_;
   bool asymmetric_;
   bool exact_;
-  Tokens tile_;
   GroupScheduler<C> scheduler_;
   GroupMakespan makespan_;
   GroupSchedule current_;

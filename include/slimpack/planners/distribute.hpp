@@ -57,6 +57,12 @@ class Distributor {
   /// Work of all samples, unmerged, in both passes on the busiest stage.
   [[nodiscard]] double total_seconds() { return work_from(0); }
 
+  /// Says how many packs a pipeline will have, about: merged samples are priced in slices of that size.
+  void expect_packs(std::size_t packs) {
+    packs_ = packs;
+    merged_seconds_.clear();
+  }
+
   [[nodiscard]] Tokens longest() const { return lengths_[by_length_.front()]; }
 
   /// Most tokens of one sample that a member of any group holds.
@@ -94,7 +100,12 @@ class Distributor {
   }
 
  private:
-  static constexpr Tokens priced_slices = 32;
+  /// A search goes for more packs than are expected rather than for fewer: slices are priced as if there were so many
+  /// times as many.
+  static constexpr double more_packs = 1.5;
+
+  /// Most slices of a sample that are priced for all of them.
+  static constexpr Tokens most_priced = 8;
 
   struct Merged {
     SampleId id;
@@ -146,14 +157,32 @@ class Distributor {
         cost =
             merged_costs_.emplace(size, cost_.with_context_parallel(static_cast<std::int32_t>(size))).first;
       }
-      const Tokens length = lengths_[id], step = (length + priced_slices - 1) / priced_slices;
-      for (Tokens begin = 0; begin < length; begin += step) {
-        known->second += both_passes(cost->second, begin, std::min(length, begin + step));
-      }
-      return known->second;
+      return known->second =
+                 sliced_seconds(cost->second, lengths_[id], seconds_[id] / static_cast<double>(size));
     } else {
       return std::numeric_limits<double>::infinity();
     }
+  }
+
+  /// Work of a sample in slices of a pack's size, by one in the middle of each of some parts: how much communication a
+  /// slice repeats depends on its length and on what stands before it. @param share the work uncut, about.
+  [[nodiscard]] double sliced_seconds(const C& cost, Tokens length, double share) {
+    const double pack = work_from(0) / (more_packs * static_cast<double>(pipelines_ * packs_));
+    const auto parts = std::clamp(static_cast<Tokens>(std::min(share / pack, 1e3)), Tokens{1}, most_priced);
+    double seconds = 0.0;
+    for (Tokens i = 0; i < parts; ++i) {
+      const Tokens begin = length * i / parts, end = length * (i + 1) / parts;
+      double part = both_passes(cost, begin, end);
+      if (part > pack) {
+        const auto size =
+            std::max(Tokens{1}, static_cast<Tokens>(static_cast<double>(end - begin) * pack / part));
+        const Tokens first = begin + (end - begin - size) / 2;
+        part = both_passes(cost, first, first + size) * static_cast<double>(end - begin) /
+               static_cast<double>(size);
+      }
+      seconds += part;
+    }
+    return seconds;
   }
 
   [[nodiscard]] bool allowed(std::size_t size) const {
@@ -314,6 +343,7 @@ class Distributor {
   std::span<const Tokens> lengths_;
   const C& cost_;
   std::size_t pipelines_;
+  std::size_t packs_ = 64;  // expected, per pipeline
   DistributeOptions options_;
   std::size_t stage_ = 0;    // the busiest
   std::size_t largest_ = 1;  // group that is allowed

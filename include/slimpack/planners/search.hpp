@@ -131,7 +131,7 @@ class ScheduleSearch {
   void finish(Candidate& candidate) {
     for (std::size_t g = 0; g < candidate.groups.size(); ++g) {
       const SampleGroup& group = candidate.groups[g];
-      if (group.size() <= members && !evaluate_.finely_cut(candidate.schedules[g])) continue;
+      if (group.merged.empty()) continue;
       if (!evaluate_.complete(group, options_.counts[candidate.progress[g].count], candidate.schedules[g]) &&
           !options_.equal_packs) {
         search(candidate, g, group.size(), 0.0);

@@ -7,6 +7,7 @@
 #include <limits>
 #include <optional>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -81,6 +82,12 @@ inline std::vector<double> pipeline_overheads(const Candidate& candidate, std::s
   return candidate.seconds * pipelines > 1.02 * sum;
 }
 
+/// Whether neither memory nor its distribution makes a candidate longer than others may be.
+[[nodiscard]] inline bool is_good(const Candidate& candidate) {
+  return candidate.seconds < std::numeric_limits<double>::infinity() && !held_back(candidate) &&
+         !is_unbalanced(candidate);
+}
+
 /// Limits to what a member holds of one sample, as shares of the tokens that a stage holds without
 /// recomputation.
 inline constexpr double token_limits[] = {0.55, 0.35};
@@ -122,7 +129,7 @@ template <CostModel C, MemoryModel M>
     }
     search.improve(spread);
     if (spread.seconds < best.seconds) best = std::move(spread);
-    if (best.seconds < unlimited && !held_back(best) && !is_unbalanced(best)) break;
+    if (is_good(best)) break;
   }
   return best;
 }
@@ -145,6 +152,7 @@ template <CostModel C, MemoryModel M>
   if (!fits) {
     best = spread(token_limits, false);
     if (best.seconds == unlimited) best = spread(token_limits, true);
+    if (is_good(best)) return best;
   }
   if ((fits || search.look(least_merged, {.seconds = best.seconds * worth_improving})) &&
       least_merged.seconds <= best.seconds * worth_improving) {
@@ -186,6 +194,13 @@ bool finish(Distributor<C, M>& distribute, ScheduleSearch<C, M>& search, int rou
   return true;
 }
 
+/// How coarse boundaries make a plan's packs, where half a tile is more than 2 % of one; else nothing.
+[[nodiscard]] inline std::string coarseness(const PlanMetrics& metrics, Tokens tile) {
+  const Tokens tokens = metrics.tokens / static_cast<Tokens>(std::max<std::size_t>(1, metrics.packs));
+  if (tokens / 25 > tile) return "";
+  return concat("; boundaries are ", tile, " tokens apart, and packs hold ", tokens);
+}
+
 /// Says why replicas or packs are unequal, where they are: step time comes first.
 inline void note_imbalance(bool rebalanced, const SlimPackOptions& options, Plan& plan) {
   const PlanMetrics metrics = plan_metrics(plan);
@@ -206,7 +221,8 @@ inline void note_imbalance(bool rebalanced, const SlimPackOptions& options, Plan
                options.packs > 0 ? "their number was given"
                : !options.asymmetric
                    ? "backward packs have the boundaries of forward packs"
-                   : "of the numbers of packs tried, the one with the shortest step has no equal ones"));
+                   : "of the numbers of packs tried, the one with the shortest step has no equal ones",
+               coarseness(metrics, options.tile)));
   }
 }
 
@@ -227,8 +243,9 @@ template <CostModel C, MemoryModel M>
   const auto pipelines = static_cast<std::size_t>(job.layout.dp);
   Distributor<C, M> distribute(lengths, cost, memory, split_layers(job.model.layers, job.layout.pp),
                                pipelines, {.merge = options.merge, .group_sizes = options.group_sizes});
-  ScheduleSearch<C, M> search(lengths, cost, memory, split_layers(job.model.layers, job.layout.pp),
-                              detail::search_options(distribute, cost, pipelines, options));
+  const ScheduleSearchOptions how = detail::search_options(distribute, cost, pipelines, options);
+  distribute.expect_packs(how.counts[how.first]);
+  ScheduleSearch<C, M> search(lengths, cost, memory, split_layers(job.model.layers, job.layout.pp), how);
   Candidate best = detail::search_distributions(distribute, search, memory, options);
   const bool rebalanced = detail::finish(distribute, search, options.rebalance_rounds, best);
   const bool fits = best.seconds < std::numeric_limits<double>::infinity();

@@ -96,17 +96,26 @@ class MicroPackCutter {
     out.close();
   }
 
-  /// Brings a pack from `filled` to about `target`, which is less than the head's rest. Returns the cost
-  /// added.
+  /// Brings a pack from `filled` to about `target`, which is less than the head's rest. What the pack then lacks, or
+  /// has too much, counts as much as what a cut wastes. Returns the cost added.
   template <CostModel M>
   double complete(std::size_t k, double target, double filled, const SampleParts<M>& parts, Packs& out) {
     const double budget = target - filled;
     release(first_bound_ + static_cast<std::uint32_t>(k));
-    const auto [low, high] = parts.around(head_, budget, latest_);
-    const double unfilled = select_fillers(budget - low.seconds);
+    auto [low, high] = parts.around(head_, budget, latest_);
+    double unfilled = select_fillers(budget - low.seconds);
+    double loss = std::abs(unfilled) + parts.waste(head_, low);
+    if (filled > 0.0 && loss > unfilled) {
+      const double uncut = select_fillers(budget);
+      if (uncut < loss) {
+        low = {};
+        loss = unfilled = uncut;
+      } else {
+        select_fillers(budget - low.seconds);
+      }
+    }
     const bool empty = low.tokens == 0 && chosen_.empty() && filled == 0.0;
-    const double shortfall = empty ? std::numeric_limits<double>::infinity() : std::abs(unfilled);
-    if (high.seconds - budget < shortfall) return take(high, parts, out);
+    if (empty || high.seconds - budget + parts.waste(head_, high) < loss) return take(high, parts, out);
     take(low, parts, out);
     for (const std::size_t i : chosen_) {
       out.add({stream_.samples[i].id, 0, stream_.samples[i].length});
@@ -120,6 +129,8 @@ class MicroPackCutter {
   double select_fillers(double budget) {
     chosen_.clear();
     const auto& samples = stream_.samples;
+    const std::size_t least = fillers_.last();
+    if (least == samples.size() || samples[least].seconds > budget) return budget;
     std::size_t i = 0;
     while (budget > 0.0) {
       const auto fits = std::partition_point(samples.begin() + static_cast<std::ptrdiff_t>(i), samples.end(),

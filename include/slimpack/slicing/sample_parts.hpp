@@ -80,6 +80,12 @@ class SampleParts {
     return quadratic_ ? sample.seconds - part.seconds : seconds_of(sample, part.tokens, sample.rest());
   }
 
+  /// What cutting a part off makes the sample dearer.
+  [[nodiscard]] double waste(const BegunSample& sample, const SamplePart& part) const {
+    if (quadratic_ || part.tokens == 0) return 0.0;
+    return part.seconds + seconds_behind(sample, part) - sample.seconds;
+  }
+
   /// The slice of a sample's next `size` tokens.
   [[nodiscard]] Slice slice(const BegunSample& sample, Tokens size) const {
     return slice_of(sample, 0, size);

@@ -43,8 +43,13 @@ class PositionSet {
   void reset(std::size_t size, bool member) {
     size_ = size;
     words_.assign(size / 64 + 1, member ? ~std::uint64_t{0} : 0);
+    words_.back() &= bit(size) - 1;
+    used_ = words_.size();
   }
-  void insert(std::size_t i) { words_[i / 64] |= bit(i); }
+  void insert(std::size_t i) {
+    words_[i / 64] |= bit(i);
+    used_ = std::max(used_, i / 64 + 1);
+  }
   void erase(std::size_t i) { words_[i / 64] &= ~bit(i); }
 
   /// First member >= i; the set's size if there is none.
@@ -53,13 +58,21 @@ class PositionSet {
     std::size_t w = i / 64;
     std::uint64_t word = words_[w] & (~std::uint64_t{0} << (i % 64));
     while (word == 0 && ++w < words_.size()) word = words_[w];
-    return word == 0 ? size_ : std::min(size_, 64 * w + static_cast<std::size_t>(std::countr_zero(word)));
+    return word == 0 ? size_ : 64 * w + static_cast<std::size_t>(std::countr_zero(word));
+  }
+
+  /// The last member; the set's size if there is none.
+  [[nodiscard]] std::size_t last() {
+    while (used_ > 0 && words_[used_ - 1] == 0) --used_;
+    return used_ == 0 ? size_
+                      : 64 * used_ - 1 - static_cast<std::size_t>(std::countl_zero(words_[used_ - 1]));
   }
 
  private:
   static constexpr std::uint64_t bit(std::size_t i) { return std::uint64_t{1} << (i % 64); }
   std::size_t size_ = 0;
   std::vector<std::uint64_t> words_;
+  std::size_t used_ = 0;  // no word from here on has a member
 };
 
 }  // namespace detail
