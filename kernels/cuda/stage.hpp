@@ -37,8 +37,9 @@ namespace slimpack::kernels::cuda {
 /// step's first task as large as `ArenaPlan` says, and again only for a later step that needs more. Weights
 /// are taken when the stage is made, moments with `set_replicas`. `memory()` counts all three.
 ///
-/// Members of a merged pack share attention by heads (`MergedAttention::heads`). What they exchange passes
-/// through the host, which waits for it twice a layer in each pass, and twice more where backward recomputes.
+/// Members of a merged pack share attention by heads (`MergedAttention::heads`). What they exchange goes from
+/// device to device, once `set_device_exchange` was called; otherwise it passes through the host, which waits
+/// for it twice a layer in each pass, and twice more where backward recomputes.
 ///
 /// Not supported: rings of merged packs (`begin_step` throws InvalidInput), heads of other sizes than 64 and
 /// 128, widths that are no multiples of 8.
@@ -79,6 +80,10 @@ class DeviceStage {
   void set_ring_shift(const RingShift<Bf16>&) {}  // rings are refused
   /// What merged tasks need, called between members in lockstep.
   void set_all_to_all(AllToAll<Bf16> exchange) { exchange_ = std::move(exchange); }
+  /// The same from device to device: the host waits for nothing.
+  void set_device_exchange(DeviceExchange<typename D::Stream> exchange) {
+    device_exchange_ = std::move(exchange);
+  }
 
   /// As CpuStage's; finds the step's places in the arena, and takes a larger one if it has to. Waits for the
   /// device.
@@ -142,6 +147,8 @@ class DeviceStage {
   void begin_exchange(const StageTask& task, std::initializer_list<std::size_t> row_numbers,
                       bool tokens_to_heads);
   void exchange(const StageTask& task);
+  void exchange_on_device(const StageTask& task);
+  void exchange_through_host(const StageTask& task);
   void activate(std::size_t layer, const MatrixView<const Bf16>& middle);
   void layer_forward(std::size_t layer, const StageTask& task);
   void load_or_recompute(std::size_t layer, const StageTask& task);
@@ -215,6 +222,7 @@ class DeviceStage {
   TaskClock<D> clock_;
   StageStep step_;
   AllToAll<Bf16> exchange_;
+  DeviceExchange<typename D::Stream> device_exchange_;
   HostNumbers<D> sent_, received_;
   typename D::Event gathered_;
   double arena_bytes_ = 0.0;  ///< counted

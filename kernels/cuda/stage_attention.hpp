@@ -133,9 +133,35 @@ void DeviceStage<D>::begin_exchange(const StageTask& task, std::initializer_list
   received_numbers_ = received;
 }
 
-/// What was gathered goes to the members, through the host, which waits once for all of it.
+/// What was gathered goes to the members.
 template <StageDevice D>
 void DeviceStage<D>::exchange(const StageTask& task) {
+  device_exchange_ ? exchange_on_device(task) : exchange_through_host(task);
+}
+
+template <StageDevice D>
+void DeviceStage<D>::exchange_on_device(const StageTask& task) {
+  std::vector<DeviceBlock> sends, receives;
+  for (const Message& m : messages_) {
+    Bf16 *from = work_.sent.data() + m.sent, *to = work_.received.data() + m.received;
+    for (std::size_t member = 0; member < task.members.size(); ++member) {
+      const std::size_t out = m.send_sizes[member], in = m.receive_sizes[member];
+      if (member == task.member) {
+        device_.copy(Queue::compute, to, from, out * sizeof(Bf16));
+      } else {
+        sends.push_back({member, reinterpret_cast<std::byte*>(from), out * sizeof(Bf16)});
+        receives.push_back({member, reinterpret_cast<std::byte*>(to), in * sizeof(Bf16)});
+      }
+      from += out;
+      to += in;
+    }
+  }
+  device_exchange_(task, sends, receives, device_.stream(Queue::compute));
+}
+
+/// The host waits once for all of it.
+template <StageDevice D>
+void DeviceStage<D>::exchange_through_host(const StageTask& task) {
   require(static_cast<bool>(exchange_), to_string(task), " is merged; expected an all-to-all between its ",
           task.members.size(), " members");
   if (sent_.size() < sent_numbers_) sent_ = HostNumbers<D>(device_, sent_numbers_);
