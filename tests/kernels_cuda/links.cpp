@@ -14,6 +14,7 @@
 
 #include "bench/gpu/stage_run.hpp"
 #include "kernels/cuda/stage_attention.hpp"
+#include "kernels/cuda/stage_ring.hpp"
 #include "kernels/cuda/stage_state.hpp"
 #include "kernels/cuda/stage_tasks.hpp"
 #include "kernels/cuda/stage_tell.hpp"
@@ -108,6 +109,7 @@ StageCase merged_case(unsigned seed, MergedAttention merged, std::size_t stages 
   StageCase c = case_of(slimpack::testing::sample_plan({.seed = seed,
                                                         .samples = 4,
                                                         .merged = 1 + seed % 3,
+                                                        .members = 2 + seed % 3,
                                                         .pipelines = 2 + seed % 3,
                                                         .stages = stages > 0 ? stages : 1 + seed % 3,
                                                         .max_tokens = 60,
@@ -118,6 +120,7 @@ StageCase merged_case(unsigned seed, MergedAttention merged, std::size_t stages 
     c.model.heads = 12;
   }
   c.options.stage.merged = merged;
+  c.options.stage.ring_tokens = 1 + seed * 7 % 20;
   c.options.block = 1 + static_cast<Tokens>(seed * 5 % 40);
   return c;
 }
@@ -167,6 +170,16 @@ TEST_CASE("CUDA: members share heads from device to device with the same bits as
   }
 }
 
+TEST_CASE("CUDA: keys go round from device to device with the same bits as through the host") {
+  for (unsigned seed = 1; seed <= 6; ++seed) {
+    INFO("seed " << seed);
+    const StageCase c = merged_case(seed, MergedAttention::ring);
+    const Outcome expected = run_through_host(c);
+    for (const bool early : {false, true})
+      check_same(c, run_linked(c, {.order = seed + 40 * early, .early = early}), expected);
+  }
+}
+
 TEST_CASE("CUDA: when a rank fails or stands still within a step, links end on all") {
   check_ends(case_of(slimpack::testing::sample_plan(
                          {.seed = 3, .samples = 4, .pipelines = 2, .stages = 3, .max_tokens = 40}),
@@ -176,5 +189,8 @@ TEST_CASE("CUDA: when a rank fails or stands still within a step, links end on a
 
 TEST_CASE("CUDA: when a member of a merged pack fails or stands still, links end on all") {
   // Without neighbours: it is members alone that wait for each other.
-  check_ends(merged_case(3, MergedAttention::heads, 1), {0U, 1U});
+  for (const MergedAttention merged : {MergedAttention::heads, MergedAttention::ring}) {
+    INFO((merged == MergedAttention::ring ? "in a ring" : "by heads"));
+    check_ends(merged_case(3, merged, 1), {0U, 1U});
+  }
 }
