@@ -144,9 +144,11 @@ TEST_CASE("CUDA: a stage runs what the planners make, and holds what they reckon
 TEST_CASE("CUDA: a stage shares the heads of merged packs with other pipelines' stages") {
   for (unsigned seed = 1; seed <= 6; ++seed) {
     INFO("seed " << seed);
+    const std::size_t members = seed % 4 == 1 ? 3 : 2;
     StageCase c = case_of(slimpack::testing::sample_plan({.seed = seed,
                                                           .samples = 4,
                                                           .merged = 1 + seed % 3,
+                                                          .members = members,
                                                           .pipelines = 2 + seed % 2,
                                                           .stages = 1 + seed % 2,
                                                           .max_tokens = 90,
@@ -156,8 +158,8 @@ TEST_CASE("CUDA: a stage shares the heads of merged packs with other pipelines' 
     for (std::size_t k = 0; k < c.plan.forward.packs.size(); ++k)
       merged += c.plan.forward.pipelines[k].size() > 1 ? 1 : 0;
     REQUIRE(merged > 0);
-    c.model.kv_heads = 2;
-    c.model.heads = 2 + 2 * static_cast<std::int32_t>(seed % 2);
+    c.model.kv_heads = static_cast<std::int32_t>(members);
+    c.model.heads = c.model.kv_heads * (1 + static_cast<std::int32_t>(seed % 2));
     c.options.stage.merged = MergedAttention::heads;
     c.options.block = 1 + static_cast<Tokens>(seed * 5 % 40);
     const Outcome outcome = compare(c, seed == 5 ? group_attention_rows : attention_rows);
