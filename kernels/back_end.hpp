@@ -77,8 +77,12 @@ concept StageBackEnd = std::constructible_from<S, const StagePart&, const StageO
   s.update(step, adamw);
 };
 
-/// A back end that works on a device whose rows, gradients and weights links can move.
+/// A back end that works on a device whose rows, gradients and weights links can move, and what members of
+/// merged packs exchange: once `set_device_exchange` was called, ring shifts and all-to-alls are not.
 template <class S>
-concept LinkedBackEnd = StageBackEnd<S> && DevicePort<typename S::Port>;
+concept LinkedBackEnd = StageBackEnd<S> && DevicePort<typename S::Port> &&
+    requires(S& s, DeviceExchange<typename S::Port::Stream> exchange) {
+  s.set_device_exchange(exchange);
+};
 
 }  // namespace slimpack::kernels

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "kernels/transport/device_wait.hpp"
+#include "slimpack/exec/program.hpp"
 
 namespace slimpack::kernels {
 
@@ -15,6 +16,20 @@ namespace slimpack::kernels {
 enum class Way : std::uint8_t { from_before, to_next, from_next, to_before };
 
 inline constexpr std::size_t way_count = 4;
+
+/// Memory of a rank's device that goes to, or comes from, another member of a group.
+struct DeviceBlock {
+  std::size_t position = 0;  ///< of the other member
+  std::byte* data = nullptr;
+  std::size_t bytes = 0;
+};
+
+/// Queues an exchange of the device's memory between the members of a merged task, whose positions are those
+/// among `task.members`: all blocks at once, none waits for another. Blocks between two members go in their
+/// order. Empty where members have no links.
+template <class Stream>
+using DeviceExchange = std::function<void(const StageTask& task, std::span<const DeviceBlock> sends,
+                                          std::span<const DeviceBlock> receives, Stream stream)>;
 
 /// How a stage's device reaches those of other ranks, without the host: `NcclLinks` does between GPUs. All
 /// calls queue work on a stream of the device, and return; what they are given is the device's memory, and
@@ -25,18 +40,21 @@ inline constexpr std::size_t way_count = 4;
 ///   numbers. A send may last until its receive has come to its turn.
 /// - `reduce_scatter`, `all_reduce`, `all_gather` (numbers, stream): as `Replicas` says, among the stage's
 ///   replicas.
+/// - `exchange(sends, receives, stream)`: blocks to and from some of the stage's replicas, whose positions are
+///   their pipelines: all at once, none waits for another. Blocks between two ranks go in their order.
 /// - `state()`: `done` if all that was queued is with the device (which need not be done with it), or an
 ///   error. Cheap.
 /// - `abort()`: ends what is queued, whatever other ranks do; throws nothing. Destroying links does the same.
 template <class L, class Stream, class Number, class Weight>
 concept DeviceLinks = std::move_constructible<L> &&
     requires(L& links, Way way, std::span<const Number> out, std::span<Number> in, std::span<Weight> numbers,
-             Stream stream) {
+             std::span<const DeviceBlock> blocks, Stream stream) {
   links.send(way, out, stream);
   links.receive(way, in, stream);
   links.reduce_scatter(numbers, stream);
   links.all_reduce(numbers, stream);
   links.all_gather(numbers, stream);
+  links.exchange(blocks, blocks, stream);
   { links.state() } -> std::same_as<AsyncState>;
   links.abort();
 };

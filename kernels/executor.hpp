@@ -43,10 +43,10 @@ struct MailOf<Stage, T, NoLinks> {
 /// All ranks construct it, and call `step`, with the same arguments. Weights are the same on all replicas of a stage
 /// before and after each step, bit by bit.
 ///
-/// With `Links`, rows go from device to device, and so do gradients and weights of replicas. The transport of
-/// the host then serves to agree on plans, for merged packs, and to hear of ranks that fail. During a step's
-/// tasks the host waits for merged packs alone; behind them, for the device, until another rank has failed or
-/// `ExecutorOptions::waits` have passed.
+/// With `Links`, rows go from device to device, and so do gradients and weights of replicas, and what members
+/// of merged packs exchange. The transport of the host then serves to agree on plans, and to hear of ranks that
+/// fail. During a step's tasks the host waits for nothing; behind them, for the device, until another rank has
+/// failed or `ExecutorOptions::waits` have passed.
 /// @tparam Stage a back end. @tparam T way to the other ranks; has to outlive the executor. @tparam Links way
 /// between their devices (`DeviceLinks`), of a LinkedBackEnd.
 template <StageBackEnd Stage, Transport T, class Links = NoLinks>
@@ -94,6 +94,13 @@ class RankExecutor {
       mail_.flush();
       members_of(task).template all_to_all<Number>(sent, received);
     });
+    if constexpr (linked) {
+      using Stream = typename Stage::Port::Stream;
+      stage_.set_device_exchange([this](const StageTask& task, std::span<const DeviceBlock> sends,
+                                        std::span<const DeviceBlock> receives, Stream stream) {
+        mail_.links().exchange(by_replica(task, sends), by_replica(task, receives), stream);
+      });
+    }
   }
 
   RankExecutor(RankExecutor&&) = delete;
@@ -280,6 +287,17 @@ class RankExecutor {
     auto& group = merged_[ranks];
     if (!group) group = std::make_unique<Group<T>>(transport_, ranks);
     return *group;
+  }
+
+  /// Blocks of members as blocks of the stage's replicas; those of no bytes are left out.
+  [[nodiscard]] static std::vector<DeviceBlock> by_replica(const StageTask& task,
+                                                           std::span<const DeviceBlock> blocks) {
+    std::vector<DeviceBlock> result;
+    for (const DeviceBlock& block : blocks) {
+      const auto pipeline = static_cast<std::size_t>(task.members[block.position]);
+      if (block.bytes > 0) result.push_back({pipeline, block.data, block.bytes});
+    }
+    return result;
   }
 
   /// What this stage's replicas do together.

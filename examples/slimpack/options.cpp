@@ -270,8 +270,6 @@ JobOptions job_options(const po::variables_map& values) {
   if (values.count("packs") != 0) o.slimpack.packs = at_least(values, "packs", 1);
   o.slimpack.equal_packs = values.count("equal-packs") != 0;
   o.slimpack.merge = values.count("no-merge") == 0;
-  if (o.profile && o.profile->device && o.cost.exchange != ContextExchange::ulysses)
-    o.slimpack.merge = false;  // GPUs know no rings
   o.slimpack.asymmetric = values.count("symmetric") == 0;
   if (values.count("power-of-two-groups") != 0) o.slimpack.group_sizes = GroupSizes::powers_of_two;
   o.quiet = values.count("quiet") != 0;

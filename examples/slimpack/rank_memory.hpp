@@ -19,7 +19,7 @@ using CudaMemory = kernels::BackEndMemory<kernels::cuda::DeviceSizes<kernels::cu
   kernels::StageOptions stage{
       .merged = by_heads ? kernels::MergedAttention::heads : kernels::MergedAttention::ring,
       .limit_bytes = limit_bytes};
-  if (gpu) stage.head_chunk_tokens = 2048;  // a GPU wants large products
+  if (gpu) stage.head_chunk_tokens = stage.ring_tokens = 2048;  // a GPU wants large products, and few merges
   return stage;
 }
 

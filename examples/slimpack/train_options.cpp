@@ -267,7 +267,6 @@ std::optional<TrainOptions> train_options(const std::vector<std::string>& argume
   } else {
     o.job = planning_options(*values);
   }
-  if (o.cuda && !by_heads(o)) o.job.slimpack.merge = false;  // GPUs know no rings
   const auto real = (*values)["real"].as<std::string>();
   require(real == "float" || real == "double", "--real is '", real, "'; expected float or double");
   o.number_bytes = real == "float" ? 4 : 8;

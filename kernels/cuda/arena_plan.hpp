@@ -11,6 +11,7 @@
 #include "kernels/model/layout.hpp"
 #include "kernels/model/stage_options.hpp"
 #include "kernels/model/weights.hpp"
+#include "slimpack/exec/ownership.hpp"
 #include "slimpack/exec/program.hpp"
 
 namespace slimpack::kernels::cuda {
@@ -51,15 +52,18 @@ class ArenaPlan {
   using Pages = std::vector<UnitRun>;
 
   /// Rows of a sample: of its keys and values, and of their gradients. Of a sample that members share by
-  /// heads, rows are as many parts of a unit as there are members.
+  /// heads, rows are as many parts of a unit as there are members; of one that they share by tokens, a member
+  /// has rows of its own tokens.
   struct SampleRows {
     std::size_t keys = 0, gradients = 0;
-    std::size_t members = 1;
+    std::size_t members = 1;               ///< by heads
+    std::size_t ring = 1, ring_place = 0;  ///< members by tokens, and which of them this one is
     bool has_keys = false, has_gradients = false;
   };
 
   ArenaPlan(const StagePart& part, const StageOptions& options) : part_(part), options_(options) {}
 
+  /// @param program has to outlive the step.
   /// @throws InvalidInput if a row's number would exceed 2^31 - 1. O(n log n) in slices and tasks, some times
   /// over.
   void begin_step(const StageProgram& program);
@@ -73,12 +77,20 @@ class ArenaPlan {
 
   [[nodiscard]] const FragmentTable<Pages>& fragments() const { return fragments_; }
   [[nodiscard]] const SampleRows& rows(SampleId sample) const { return samples_[sample]; }
+  /// Rows of a sample's tokens below `end`: of all of them, or of this member's.
+  [[nodiscard]] std::size_t rows_below(SampleId sample, Tokens end) const {
+    const SampleRows& rows = samples_[sample];
+    if (rows.ring == 1) return static_cast<std::size_t>(end);
+    return static_cast<std::size_t>(
+        owned_tokens({sample, 0, end}, rows.ring, rows.ring_place, program_->block()));
+  }
   /// Where the factors of a backward pack begin that wait for its weight task.
   [[nodiscard]] std::size_t pending(PackId pack) const { return pending_.at(pack).begin; }
 
  private:
   template <class Space>
   [[nodiscard]] bool walk(const StageProgram& program, Space& space);
+  void share(SampleRows& sample, const StageTask& task) const;
   template <class Space>
   [[nodiscard]] bool place_forward(const StageTask& task, Space& space);
   template <class Space>
@@ -93,7 +105,7 @@ class ArenaPlan {
   /// Units of a sample's keys and values below a token.
   [[nodiscard]] std::size_t key_units(SampleId sample, Tokens end) const {
     const std::size_t members = samples_[sample].members;
-    return (static_cast<std::size_t>(end) + members - 1) / members;
+    return (rows_below(sample, end) + members - 1) / members;
   }
   [[nodiscard]] std::size_t units_of(std::size_t numbers) const {
     const std::size_t unit = unit_numbers(part_);
@@ -102,6 +114,7 @@ class ArenaPlan {
 
   StagePart part_;
   StageOptions options_;
+  const StageProgram* program_ = nullptr;
   const Plan* plan_ = nullptr;
   FragmentTable<Pages> fragments_;
   std::vector<SampleRows> samples_;

@@ -9,6 +9,7 @@
 
 #include "kernels/cuda/arena_plan.hpp"
 #include "kernels/cuda/attention_work.hpp"
+#include "kernels/cuda/ring_plan.hpp"
 #include "kernels/cuda/stage_workspace.hpp"
 #include "kernels/cuda/task_data.hpp"
 
@@ -104,11 +105,19 @@ inline std::size_t task_data_bytes(const StageTask& task, std::size_t pieces, st
   const auto tokens = static_cast<std::size_t>(task.owned_tokens),
              all = static_cast<std::size_t>(task.tokens);
   return TaskData::bytes_of<std::int32_t>(tokens) * task_words +
-         (task.merged() ? 2 * TaskData::bytes_of<std::int32_t>(all) : 0) +  // rows, and their order
+         (task.merged() ? 2 * TaskData::bytes_of<std::int32_t>(all) : 0) +  // by heads: rows, and their order
          TaskData::bytes_of<std::int32_t>(1) +                              // one more begin than ids
          TaskData::bytes_of<AttentionSlice>(task.slices.size()) + TaskData::bytes_of<QueryItem>(query_items) +
          TaskData::bytes_of<KeyItem>(key_items) + TaskData::bytes_of<KeptPiece>(pieces) +
          TaskData::bytes_of<std::int32_t>(pages);
+}
+
+/// How members have a sample in common.
+inline void ArenaPlan::share(SampleRows& sample, const StageTask& task) const {
+  const bool by_heads = options_.merged == MergedAttention::heads;
+  sample.members = by_heads ? task.members.size() : 1;
+  sample.ring = by_heads ? 1 : task.members.size();
+  sample.ring_place = by_heads ? 0 : task.member;
 }
 
 template <class Space>
@@ -118,7 +127,7 @@ bool ArenaPlan::place_forward(const StageTask& task, Space& space) {
   for (const Slice& slice : task.slices) {
     SampleRows& sample = samples_[slice.sample];
     if (sample.has_keys || part_.layers == 0) continue;
-    sample.members = task.members.size();
+    share(sample, task);
     const auto begin = space.take_run(key_units(slice.sample, plan_->tokens[slice.sample]));
     if (!begin) return false;
     sample.keys = *begin * sample.members;
@@ -197,8 +206,10 @@ inline void ArenaPlan::find_sizes(const StageProgram& program) {
       for (const UnitRun& run : fragment.memory) pages += run.count;
     });
     most_tokens_ = std::max(most_tokens_, tokens);
-    data_bytes_ = std::max(data_bytes_, task_data_bytes(task, pieces, pages));
-    const MergedTask merged{task.members.size(), static_cast<std::size_t>(task.tokens)};
+    const bool ring = task.merged() && options_.merged == MergedAttention::ring;
+    const std::size_t rounds = ring ? ring_data_bytes(task, options_.ring_tokens, program.block()) : 0;
+    data_bytes_ = std::max(data_bytes_, task_data_bytes(task, pieces, pages) + rounds);
+    const MergedTask merged = merged_task(task, options_, program.block());
     workspace_bytes_ = std::max(workspace_bytes_, stage_workspace_bytes(part_, options_.head_chunk_tokens,
                                                                         task.pass, tokens, merged));
   }
@@ -217,6 +228,7 @@ inline std::pair<std::size_t, std::size_t> ArenaPlan::least_units(const StagePro
 }
 
 inline void ArenaPlan::begin_step(const StageProgram& program) {
+  program_ = &program;
   plan_ = &program.plan();
   fragments_.begin_step(program);
   split_.assign(plan_->backward.packs.size(), 0);

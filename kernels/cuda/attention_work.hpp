@@ -13,14 +13,19 @@
 namespace slimpack::kernels::cuda {
 
 /// A slice of a pack: its queries are rows of the pack, its keys and values rows of a cache, where those of
-/// its sample stand in order from the first on.
+/// its sample stand in order from the first on. Each query sees the keys up to its own place; or, where the
+/// cache has keys of other tokens alone, all of the same ones.
 struct AttentionSlice {
   std::int32_t query_begin = 0;  ///< row of the pack
   std::int32_t tokens = 0;
   std::int32_t key_begin = 0;  ///< row of the cache that holds the sample's first token
   std::int32_t prefix = 0;     ///< tokens of the sample before the slice
   std::int32_t gradient_shift =
-      0;  ///< the gradients of the key in row r are in row r + gradient_shift of theirs
+      0;                      ///< the gradients of the key in row r are in row r + gradient_shift of theirs
+  std::int32_t own_keys = 1;  ///< 0: the queries see the keys of the prefix, and no others
+
+  /// Keys that the last query sees.
+  [[nodiscard]] constexpr std::int32_t seen() const { return prefix + own_keys * tokens; }
 };
 
 /// Queries of a slice that one block takes for each head.
@@ -53,6 +58,7 @@ namespace detail {
 
 /// Queries of a slice that see a key of its sample or one before.
 [[nodiscard]] constexpr std::int64_t seeing(const AttentionSlice& s, std::int32_t key) {
+  if (s.own_keys == 0) return key < s.prefix ? s.tokens : 0;
   return std::clamp<std::int64_t>(std::int64_t{s.prefix} + s.tokens - key, 0, s.tokens);
 }
 
@@ -61,11 +67,14 @@ inline void require_slices(std::span<const AttentionSlice> slices, std::int64_t 
     const AttentionSlice& s = slices[i];
     require(s.tokens > 0 && s.prefix >= 0, "slice ", i, " has ", s.tokens, " tokens after ", s.prefix,
             "; expected at least 1 after at least 0");
+    require(s.own_keys == 1 || (s.own_keys == 0 && s.prefix > 0), "slice ", i, " has own_keys ", s.own_keys,
+            " and a prefix of ", s.prefix, "; expected 1, or 0 with keys in the prefix");
     require(s.query_begin >= 0 && std::int64_t{s.query_begin} + s.tokens <= queries, "slice ", i,
             " begins at row ", s.query_begin, " and has ", s.tokens, "; expected them among the pack's ",
             queries);
-    require(s.key_begin >= 0 && std::int64_t{s.key_begin} + s.prefix + s.tokens <= keys, "slice ", i,
-            " has its sample's keys from row ", s.key_begin, " on, ", std::int64_t{s.prefix} + s.tokens,
+    const std::int64_t seen = std::int64_t{s.prefix} + std::int64_t{s.own_keys} * s.tokens;
+    require(s.key_begin >= 0 && std::int64_t{s.key_begin} + seen <= keys, "slice ", i,
+            " has its sample's keys from row ", s.key_begin, " on, ", seen,
             " of them; expected them among the cache's ", keys);
   }
 }
@@ -86,7 +95,7 @@ inline void require_apart(std::span<const AttentionSlice> slices) {
       require(s.key_begin >= end, "two samples have row ", s.key_begin,
               " of the cache; expected each row in one");
     }
-    end = std::max(end, std::int64_t{s.key_begin} + s.prefix + s.tokens);
+    end = std::max(end, std::int64_t{s.key_begin} + s.seen());
   }
 }
 
@@ -143,7 +152,7 @@ inline void require_apart(std::span<const AttentionSlice> slices) {
   for (std::int32_t begin = 0, end = 0; begin < n; begin = end) {
     std::int32_t tokens = 0;
     for (end = begin; end < n && slice(end).key_begin == slice(begin).key_begin; ++end) {
-      tokens = std::max(tokens, slice(end).prefix + slice(end).tokens);
+      tokens = std::max(tokens, slice(end).seen());
       for (std::int64_t first = 0; first < slice(end).tokens; first += rows) {
         work.queries.push_back({end, static_cast<std::int32_t>(first)});
       }
@@ -154,7 +163,9 @@ inline void require_apart(std::span<const AttentionSlice> slices) {
       costed.push_back(c);
     }
   }
-  const auto sees = [&](const QueryItem& q) { return std::int64_t{slice(q.slice).prefix} + q.first; };
+  const auto sees = [&](const QueryItem& q) {
+    return std::int64_t{slice(q.slice).prefix} + std::int64_t{slice(q.slice).own_keys} * q.first;
+  };
   std::stable_sort(work.queries.begin(), work.queries.end(),
                    [&](const QueryItem& a, const QueryItem& b) { return sees(a) > sees(b); });
   std::stable_sort(costed.begin(), costed.end(),

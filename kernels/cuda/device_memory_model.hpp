@@ -10,7 +10,8 @@
 namespace slimpack::kernels::cuda {
 
 /// Bytes of a stage on a GPU, for `BackEndMemory`. Exact but for what the arena can't fill, samples whose
-/// rows are reserved before their tokens come, and factors that wait for weight tasks.
+/// rows are reserved before their tokens come, factors that wait for weight tasks, members whose shares of a
+/// pack differ, and what the host tells of rounds in a ring.
 /// @tparam D the device; `D::product_workspace` is what its matrix products take.
 template <class D>
 class DeviceSizes {
@@ -43,12 +44,13 @@ class DeviceSizes {
            static_cast<double>(tokens) * (rows + data);
   }
 
-  /// The whole pack's queries, keys, values and outputs of this member's heads, in backward with gradients,
-  /// and the messages of those that are exchanged at once.
+  /// By heads, the whole pack's queries, keys, values and outputs of this member's heads, in backward with
+  /// gradients, and the messages of those that are exchanged at once. In a ring, sums over what comes round,
+  /// and three windows of keys and values, in backward with three of their gradients.
   [[nodiscard]] double exchange(const StagePart& part, Pass pass, Tokens tokens, std::size_t members) const {
     if (pass == Pass::weight || members < 2) return 0.0;
     const auto all = static_cast<std::size_t>(tokens);
-    const MergedTask merged{members, all};
+    const MergedTask merged{members, all, options_.merged, options_.ring_tokens};
     const std::size_t chunk = options_.head_chunk_tokens, own = all / members;
     return static_cast<double>(stage_workspace_bytes(part, chunk, pass, own, merged)) -
            static_cast<double>(stage_workspace_bytes(part, chunk, pass, own));

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
@@ -11,6 +12,7 @@
 #include "kernels/cuda/arena_plan.hpp"
 #include "kernels/cuda/device/head_exchange.hpp"
 #include "kernels/cuda/device_memory_model.hpp"
+#include "kernels/cuda/ring_plan.hpp"
 #include "kernels/cuda/row_slots.hpp"
 #include "kernels/cuda/stage_device.hpp"
 #include "kernels/cuda/stage_workspace.hpp"
@@ -37,11 +39,12 @@ namespace slimpack::kernels::cuda {
 /// step's first task as large as `ArenaPlan` says, and again only for a later step that needs more. Weights
 /// are taken when the stage is made, moments with `set_replicas`. `memory()` counts all three.
 ///
-/// Members of a merged pack share attention by heads (`MergedAttention::heads`). What they exchange passes
-/// through the host, which waits for it twice a layer in each pass, and twice more where backward recomputes.
+/// Members of a merged pack share attention by heads, or by tokens in a ring, as `MergedAttention` says. What
+/// they exchange goes from device to device, once `set_device_exchange` was called; otherwise it passes through
+/// the host, which waits for it: by heads twice a layer in each pass, and twice more where backward recomputes;
+/// in a ring, while attention to what came before goes on.
 ///
-/// Not supported: rings of merged packs (`begin_step` throws InvalidInput), heads of other sizes than 64 and
-/// 128, widths that are no multiples of 8.
+/// Not supported: heads of other sizes than 64 and 128, widths that are no multiples of 8.
 /// @tparam D what it runs on.
 template <StageDevice D>
 class DeviceStage {
@@ -76,14 +79,19 @@ class DeviceStage {
   /// As CpuStage's. @throws InvalidInput also if the device has not the memory.
   void set_replicas(Replicas<float> replicas);
 
-  void set_ring_shift(const RingShift<Bf16>&) {}  // rings are refused
+  void set_ring_shift(const RingShift<Bf16>&) {
+  }  // gradients go to their owners, not round: all-to-alls do both
   /// What merged tasks need, called between members in lockstep.
   void set_all_to_all(AllToAll<Bf16> exchange) { exchange_ = std::move(exchange); }
+  /// The same from device to device: the host waits for nothing.
+  void set_device_exchange(DeviceExchange<typename D::Stream> exchange) {
+    device_exchange_ = std::move(exchange);
+  }
 
   /// As CpuStage's; finds the step's places in the arena, and takes a larger one if it has to. Waits for the
   /// device.
-  /// @throws InvalidInput also if a pack is merged but not by heads, or the arena would exceed the limit or
-  /// the device's memory.
+  /// @throws InvalidInput also if members can't have equal shares of the heads, or the arena would exceed the
+  /// limit or the device's memory.
   void begin_step(const StageProgram& program, const Ragged<std::int32_t>& ids);
 
   /// As CpuStage's. @param in in host memory of `port().buffer`, of rows one behind another.
@@ -122,6 +130,9 @@ class DeviceStage {
   void tell_rows(const StageTask& task, TaskTables& tables);
   void tell_pieces(const StageTask& task, TaskTables& tables);
   void tell_attention(const StageTask& task, TaskTables& tables);
+  [[nodiscard]] AttentionItems tell_items(const StageTask& task, std::span<const AttentionSlice> slices,
+                                          std::size_t queries, std::size_t keys);
+  void tell_rounds(const StageTask& task);
   void tell_tokens(const StageTask& task, TaskTables& tables);
 
   void head_forward();
@@ -142,6 +153,18 @@ class DeviceStage {
   void begin_exchange(const StageTask& task, std::initializer_list<std::size_t> row_numbers,
                       bool tokens_to_heads);
   void exchange(const StageTask& task);
+  void exchange_on_device(const StageTask& task);
+  void exchange_through_host(const StageTask& task);
+  void ring_forward(std::size_t layer, const StageTask& task, const MatrixView<const Bf16>& q);
+  void ring_backward(std::size_t layer, const StageTask& task);
+  template <class F>
+  void go_round(std::size_t layer, const StageTask& task, F&& f);
+  void gather_window(std::size_t layer, const StageTask& task, std::size_t window, std::size_t buffer);
+  void pass_keys(const StageTask& task, std::size_t round, std::size_t from, std::size_t to);
+  void bring_home(std::size_t layer, const StageTask& task, std::size_t round);
+  void move(const StageTask& task, std::size_t to, std::span<std::byte> out, std::size_t from,
+            std::span<std::byte> in);
+  void move_through_host(const StageTask& task, const DeviceBlock& out, const DeviceBlock& in);
   void activate(std::size_t layer, const MatrixView<const Bf16>& middle);
   void layer_forward(std::size_t layer, const StageTask& task);
   void load_or_recompute(std::size_t layer, const StageTask& task);
@@ -169,10 +192,21 @@ class DeviceStage {
   [[nodiscard]] EndWeights<const Bf16> ends() const {
     return layout_.ends(static_cast<const Bf16*>(copies_.data()));
   }
+  [[nodiscard]] bool by_heads(const StageTask& task) const {
+    return task.merged() && options_.merged == MergedAttention::heads;
+  }
+  [[nodiscard]] bool in_ring(const StageTask& task) const {
+    return task.merged() && options_.merged == MergedAttention::ring;
+  }
+  /// Members among whom heads are shared.
+  [[nodiscard]] std::size_t head_shares(const StageTask& task) const {
+    return by_heads(task) ? task.members.size() : 1;
+  }
   /// Heads that this member attends with.
   [[nodiscard]] HeadShape own_heads(const StageTask& task) const {
     const HeadShape heads = part_.heads();
-    return {heads.heads / task.members.size(), heads.kv_heads / task.members.size(), heads.head_dim};
+    const std::size_t shares = head_shares(task);
+    return {heads.heads / shares, heads.kv_heads / shares, heads.head_dim};
   }
   /// Rows of the arena's units: keys (0) or values (1) of a layer, or both (0, 2), or their gradients.
   template <class T>
@@ -215,9 +249,17 @@ class DeviceStage {
   TaskClock<D> clock_;
   StageStep step_;
   AllToAll<Bf16> exchange_;
+  DeviceExchange<typename D::Stream> device_exchange_;
   HostNumbers<D> sent_, received_;
   typename D::Event gathered_;
-  double arena_bytes_ = 0.0;  ///< counted
+  /// A place of `StageWorkspace::ring_keys`.
+  struct RingPlaceEvents {
+    typename D::Event arrived, read;
+  };
+  std::array<RingPlaceEvents, 3> ring_;
+  std::array<typename D::Event, 2> made_;  ///< of `ring_made`
+  typename D::Event came_, added_;         ///< of `ring_came`
+  double arena_bytes_ = 0.0;               ///< counted
   Bf16* units_ = nullptr;
   std::byte* workspace_ = nullptr;
   std::unordered_map<PackId, std::vector<Pending>> pending_;
@@ -228,6 +270,8 @@ class DeviceStage {
   std::vector<std::int32_t> words_;
   std::vector<std::vector<std::size_t>> member_rows_;  ///< merged: rows that each member holds
   std::vector<Message> messages_;                      ///< of the exchange that goes on
+  std::vector<RingWindow> windows_;                    ///< in a ring
+  std::vector<RingRound> rounds_;                      ///< in a ring: of all windows, one behind another
   std::size_t sent_numbers_ = 0, received_numbers_ = 0;
   StageWorkspace work_;
   MatrixView<Bf16> rows_;      ///< x forward, dx backward

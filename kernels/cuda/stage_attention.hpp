@@ -19,18 +19,19 @@ namespace slimpack::kernels::cuda {
 template <StageDevice D>
 void DeviceStage<D>::store_keys(std::size_t layer, const StageTask& task, const MatrixView<Bf16>& q,
                                 const MatrixView<Bf16>& keys_values) {
-  if (task.merged()) to_heads(task, shared(q, work_.head_q), shared(keys_values, work_.head_kv, 2));
-  const MatrixView<const Bf16> from = task.merged() ? work_.head_kv : keys_values;
+  if (by_heads(task)) to_heads(task, shared(q, work_.head_q), shared(keys_values, work_.head_kv, 2));
+  const MatrixView<const Bf16> from = by_heads(task) ? work_.head_kv : keys_values;
   store_keys_by(launch(), from, tables_.rows, key_rows<Bf16>(layer, task, 0, 2));
 }
 
 /// The workspace's attention and lse from queries, and the keys and values that are stored.
-/// @param q if merged, the workspace's of own heads are taken in their place
+/// @param q if merged by heads, the workspace's of own heads are taken in their place
 template <StageDevice D>
 void DeviceStage<D>::attend(std::size_t layer, const StageTask& task, const MatrixView<Bf16>& q) {
-  if (!task.merged()) {
+  if (!by_heads(task)) {
     attention_by(launch(), part_.heads(), attention_input(layer, task, q), tables_.attention, work_.attention,
                  work_.lse);
+    if (in_ring(task)) ring_forward(layer, task, q);
     return;
   }
   attention_by(launch(), own_heads(task), attention_input(layer, task, work_.head_q), tables_.attention,
@@ -41,13 +42,14 @@ void DeviceStage<D>::attend(std::size_t layer, const StageTask& task, const Matr
 /// The workspace's dqkv, before the rotary embedding's gradient, from q, attention, lse and dattention.
 template <StageDevice D>
 void DeviceStage<D>::attend_backward(std::size_t layer, const StageTask& task) {
-  if (task.merged()) return heads_backward(layer, task);
+  if (by_heads(task)) return heads_backward(layer, task);
   const std::size_t query = part_.heads().query_width(), kv = part_.heads().kv_width();
   attention_backward_by(launch(), part_.heads(), attention_input(layer, task, work_.q), tables_.attention,
                         MatrixView<const Bf16>(work_.attention), MatrixView<const float>(work_.lse),
                         MatrixView<const Bf16>(work_.dattention), work_.delta,
                         work_.dqkv.middle_cols(0, query), key_rows<float>(layer, task, 0, 1),
                         key_rows<float>(layer, task, 1, 1));
+  if (in_ring(task)) ring_backward(layer, task);
   load_key_gradients_by(launch(), MatrixView<const float>(key_rows<float>(layer, task, 0, 2)), tables_.rows,
                         work_.dqkv.middle_cols(query, 2 * kv));
 }
@@ -133,9 +135,35 @@ void DeviceStage<D>::begin_exchange(const StageTask& task, std::initializer_list
   received_numbers_ = received;
 }
 
-/// What was gathered goes to the members, through the host, which waits once for all of it.
+/// What was gathered goes to the members.
 template <StageDevice D>
 void DeviceStage<D>::exchange(const StageTask& task) {
+  device_exchange_ ? exchange_on_device(task) : exchange_through_host(task);
+}
+
+template <StageDevice D>
+void DeviceStage<D>::exchange_on_device(const StageTask& task) {
+  std::vector<DeviceBlock> sends, receives;
+  for (const Message& m : messages_) {
+    Bf16 *from = work_.sent.data() + m.sent, *to = work_.received.data() + m.received;
+    for (std::size_t member = 0; member < task.members.size(); ++member) {
+      const std::size_t out = m.send_sizes[member], in = m.receive_sizes[member];
+      if (member == task.member) {
+        device_.copy(Queue::compute, to, from, out * sizeof(Bf16));
+      } else {
+        sends.push_back({member, reinterpret_cast<std::byte*>(from), out * sizeof(Bf16)});
+        receives.push_back({member, reinterpret_cast<std::byte*>(to), in * sizeof(Bf16)});
+      }
+      from += out;
+      to += in;
+    }
+  }
+  device_exchange_(task, sends, receives, device_.stream(Queue::compute));
+}
+
+/// The host waits once for all of it.
+template <StageDevice D>
+void DeviceStage<D>::exchange_through_host(const StageTask& task) {
   require(static_cast<bool>(exchange_), to_string(task), " is merged; expected an all-to-all between its ",
           task.members.size(), " members");
   if (sent_.size() < sent_numbers_) sent_ = HostNumbers<D>(device_, sent_numbers_);

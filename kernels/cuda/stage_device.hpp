@@ -16,11 +16,20 @@
 
 namespace slimpack::kernels::cuda {
 
-/// Work of a stage that goes on in order, each beside the others: tasks, what arrives at them, what leaves to the host, and
-/// the ways between devices.
-enum class Queue : std::uint8_t { compute, arrive, leave, from_before, to_next, from_next, to_before };
+/// Work of a stage that goes on in order, each beside the others: tasks, what arrives at them, what leaves to the host, the
+/// ways between devices, and what goes round between members of merged packs.
+enum class Queue : std::uint8_t {
+  compute,
+  arrive,
+  leave,
+  from_before,
+  to_next,
+  from_next,
+  to_before,
+  members
+};
 
-inline constexpr std::size_t queue_count = 7;
+inline constexpr std::size_t queue_count = 8;
 
 [[nodiscard]] constexpr Queue queue_of(Way way) {
   return static_cast<Queue>(static_cast<std::size_t>(Queue::from_before) + static_cast<std::size_t>(way));

@@ -21,6 +21,7 @@ inline const StagePart& supported(const StagePart& part, const StageOptions& opt
           "; expected 64 or 128, which the GPU's attention knows");
   require(m.hidden % 8 == 0 && m.ffn % 8 == 0, "hidden is ", m.hidden, " and ffn ", m.ffn,
           "; expected multiples of 8 on a GPU");
+  require(options.ring_tokens > 0, "ring_tokens is 0; expected a positive number");
   return part;
 }
 
@@ -132,10 +133,8 @@ template <StageDevice D>
 void DeviceStage<D>::begin_step(const StageProgram& program, const Ragged<std::int32_t>& ids) {
   for (const StageTask& task : program.tasks()) {
     const std::size_t members = task.members.size();
-    require(members == 1 || options_.merged == MergedAttention::heads, to_string(task), " is merged of ",
-            members, " pipelines in a ring; expected them to share heads (Ulysses), as GPUs can");
-    require(part_.heads().kv_heads % members == 0, to_string(task), " is merged of ", members,
-            " members that share heads; expected a divisor of the ", part_.heads().kv_heads,
+    require(!by_heads(task) || part_.heads().kv_heads % members == 0, to_string(task), " is merged of ",
+            members, " members that share heads; expected a divisor of the ", part_.heads().kv_heads,
             " key/value heads");
   }
   step_.begin(part_, program, ids);

@@ -59,7 +59,7 @@ void DeviceStage<D>::begin_task(const StageTask& task, const MatrixView<const Bf
   const bool comes = task.pass == Pass::forward ? !part_.first : !part_.last;
   if (comes) require_rows(part_, task, rows);
   work_.lay_out(part_, options_.head_chunk_tokens, task.pass, tokens,
-                {task.members.size(), static_cast<std::size_t>(task.tokens)}, workspace_);
+                merged_task(task, options_, step_.program().block()), workspace_);
   auto& slot = slots_.next();
   rows_ = {slot.rows, tokens, part_.hidden()};
   tables_ = tell(task, slot.data);
@@ -104,7 +104,7 @@ template <class T>
 MatrixView<T> DeviceStage<D>::key_rows(std::size_t layer, const StageTask& task, std::size_t which,
                                        std::size_t count) const {
   // A row of floats is two units, and of a merged sample a part of that.
-  const std::size_t members = task.members.size(), width = own_heads(task).kv_width();
+  const std::size_t members = head_shares(task), width = own_heads(task).kv_width();
   const std::size_t rows = plan_.units() * members * sizeof(Bf16) / sizeof(T);
   return {reinterpret_cast<T*>(units_) + (2 * layer + which) * width, rows, count * width, unit() / members};
 }
@@ -168,7 +168,7 @@ void DeviceStage<D>::load_or_recompute(std::size_t layer, const StageTask& task)
     norm(work_.x, w.attention_norm);
     device_.multiply(Product::multiply, work_.normed, w.qkv.middle_cols(0, query), work_.q, Update::set);
     rope_by(launch(), work_.rope, part_.heads().head_dim, work_.q, 1.0F);
-    if (task.merged()) to_heads(task, shared(work_.q, work_.head_q));
+    if (by_heads(task)) to_heads(task, shared(work_.q, work_.head_q));
     attend(layer, task, work_.q);
     device_.copy(Queue::compute, work_.middle.data, work_.x.data, work_.x.rows * work_.x.cols * sizeof(Bf16));
     device_.multiply(Product::multiply, work_.attention, w.output, work_.middle, Update::add);
@@ -220,10 +220,10 @@ void DeviceStage<D>::clear_gradients(const StageTask& task) {
   for (const Slice& slice : task.slices) {
     const Tokens tokens = step_.program().plan().tokens[slice.sample];
     if (slice.end != tokens) continue;
-    const std::size_t row = 2 * unit() / task.members.size();
+    const std::size_t row = 2 * unit() / head_shares(task);
     device_.fill(Queue::compute,
                  std::as_writable_bytes(std::span(units_ + plan_.rows(slice.sample).gradients * row,
-                                                  static_cast<std::size_t>(tokens) * row)),
+                                                  plan_.rows_below(slice.sample, tokens) * row)),
                  0);
   }
 }

@@ -31,14 +31,14 @@ void DeviceStage<D>::tell_rows(const StageTask& task, TaskTables& tables) {
   }
   tables.positions = data_.add(words_);
   words_.clear();
-  for (const Slice& slice : task.slices) {
+  for (const Slice& slice : by_heads(task) ? task.slices : task.owned) {
     const auto& sample = plan_.rows(slice.sample);
-    const std::size_t first = task.pass == Pass::forward ? sample.keys : sample.gradients;
-    for (Tokens t = slice.begin; t < slice.end; ++t)
-      words_.push_back(static_cast<std::int32_t>(first + static_cast<std::size_t>(t)));
+    std::size_t row = task.pass == Pass::forward ? sample.keys : sample.gradients;
+    row += plan_.rows_below(slice.sample, slice.begin);
+    for (Tokens t = slice.begin; t < slice.end; ++t) words_.push_back(static_cast<std::int32_t>(row++));
   }
   tables.rows = data_.add(words_);
-  if (!task.merged()) return;
+  if (!by_heads(task)) return;
   member_rows(task, step_.program().block(), member_rows_);
   words_.clear();
   for (const auto& rows : member_rows_) {
@@ -67,27 +67,56 @@ void DeviceStage<D>::tell_pieces(const StageTask& task, TaskTables& tables) {
   tables.pages = data_.add(pages);
 }
 
+/// Of slices whose keys are among so many rows.
+template <StageDevice D>
+AttentionItems DeviceStage<D>::tell_items(const StageTask& task, std::span<const AttentionSlice> slices,
+                                          std::size_t queries, std::size_t keys) {
+  const AttentionWork work = attention_work(slices, queries, keys, device_.attention_rows());
+  AttentionItems items;
+  items.rows = work.rows;
+  items.slices = data_.add(work.slices);
+  items.queries = data_.add(work.queries);
+  if (task.pass == Pass::backward) items.keys = data_.add(work.keys);
+  return items;
+}
+
 template <StageDevice D>
 void DeviceStage<D>::tell_attention(const StageTask& task, TaskTables& tables) {
+  rounds_.clear();
   if (part_.layers == 0) return;
   std::vector<AttentionSlice> slices;
-  std::int64_t row = 0;
+  std::size_t row = 0;
   for (const Slice& slice : task.slices) {
     const auto& sample = plan_.rows(slice.sample);
+    const std::size_t prefix = plan_.rows_below(slice.sample, slice.begin),
+                      tokens = plan_.rows_below(slice.sample, slice.end) - prefix;
+    if (tokens == 0) continue;  // the other members of a ring have it
     slices.push_back({.query_begin = static_cast<std::int32_t>(row),
-                      .tokens = static_cast<std::int32_t>(slice.size()),
+                      .tokens = static_cast<std::int32_t>(tokens),
                       .key_begin = static_cast<std::int32_t>(sample.keys),
-                      .prefix = static_cast<std::int32_t>(slice.begin),
+                      .prefix = static_cast<std::int32_t>(prefix),
                       .gradient_shift = static_cast<std::int32_t>(sample.gradients) -
                                         static_cast<std::int32_t>(sample.keys)});
-    row += slice.size();
+    row += tokens;
   }
-  const AttentionWork work = attention_work(slices, static_cast<std::size_t>(task.tokens),
-                                            plan_.units() * task.members.size(), device_.attention_rows());
-  tables.attention.rows = work.rows;
-  tables.attention.slices = data_.add(work.slices);
-  tables.attention.queries = data_.add(work.queries);
-  if (task.pass == Pass::backward) tables.attention.keys = data_.add(work.keys);
+  tables.attention = tell_items(task, slices, row, plan_.units() * head_shares(task));
+  if (in_ring(task)) tell_rounds(task);
+}
+
+template <StageDevice D>
+void DeviceStage<D>::tell_rounds(const StageTask& task) {
+  const std::size_t members = task.members.size();
+  const Tokens block = step_.program().block();
+  windows_ = ring_windows(task, options_.ring_tokens);
+  for (std::size_t window = 0; window < windows_.size(); ++window) {
+    for (std::size_t distance = 1; distance < members; ++distance) {
+      const std::size_t other = (task.member + members - distance) % members;
+      const std::size_t rows = ring_rows(windows_[window], task, other, block);
+      const auto slices = ring_slices(windows_[window], task, other, block);
+      rounds_.push_back({window, distance, rows,
+                         tell_items(task, slices, static_cast<std::size_t>(task.owned_tokens), rows)});
+    }
+  }
 }
 
 template <StageDevice D>

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <span>
 
@@ -8,17 +9,29 @@
 #include "kernels/cuda/device/cross_entropy.hpp"
 #include "kernels/cuda/device/rms_norm.hpp"
 #include "kernels/cuda/portable.hpp"
+#include "kernels/cuda/ring_plan.hpp"
 #include "kernels/math/matrix.hpp"
+#include "kernels/model/stage_options.hpp"
 #include "kernels/model/weights.hpp"
 #include "slimpack/core/ids.hpp"
 
 namespace slimpack::kernels::cuda {
 
-/// A task that pipelines run together, sharing heads; one member otherwise.
+/// A task that pipelines run together; one member otherwise.
 struct MergedTask {
   std::size_t members = 1;
   std::size_t tokens = 0;  ///< of all of them
+  MergedAttention merged = MergedAttention::heads;
+  std::size_t ring_rows = 0;  ///< in a ring: most of a window that a member holds
 };
+
+/// Of a task of a step. @param block tokens of a chunk of merged samples.
+[[nodiscard]] inline MergedTask merged_task(const StageTask& task, const StageOptions& options,
+                                            Tokens block) {
+  const bool ring = task.merged() && options.merged == MergedAttention::ring;
+  return {task.members.size(), static_cast<std::size_t>(task.tokens), options.merged,
+          ring ? most_ring_rows(task, options.ring_tokens, block) : 0};
+}
 
 /// What a task of a stage computes with on a GPU, beside weights, stores, and the rows that come and go (x
 /// forward, dx backward). Rows are the task's tokens; all layers use the same matrices, and all tasks the
@@ -40,12 +53,20 @@ struct StageWorkspace {
   MatrixView<Bf16> dnormed, dqkv, dattention, dact;
   MatrixView<float> delta;  ///< [heads x tokens]
   std::span<float> norm;    ///< of the norm's gradient
-  // Merged: rows are all members' tokens, of this one's heads.
+  // Merged by heads: rows are all members' tokens, of this one's heads.
   MatrixView<Bf16> head_q, head_kv, head_out;  ///< queries; keys and values, or their gradients; outputs
   MatrixView<float> head_lse;                  ///< [heads x tokens]
   MatrixView<Bf16> head_dq, head_dout;         ///< backward
   MatrixView<float> head_delta;                ///< backward
   std::span<Bf16> sent, received;              ///< what goes to members and comes from them
+
+  // Merged in a ring: rows are the task's own tokens, of all heads.
+  MatrixView<Bf16> ring_part;  ///< attention to what came round, or the queries' gradients [heads * head_dim]
+  MatrixView<float> ring_lse;  ///< of it [heads x tokens]
+  MatrixView<float> ring_sum;  ///< of the parts [heads * head_dim]
+  std::array<MatrixView<Bf16>, 3> ring_keys;   ///< keys and values of a window [2 kv_heads * head_dim]
+  std::array<MatrixView<float>, 2> ring_made;  ///< backward: their gradients [2 kv_heads * head_dim]
+  MatrixView<float> ring_came;                 ///< backward: other members' of own keys and values
 
   /// Lays all out one behind another. @param chunk most tokens of which logits exist at a time. @param at
   /// where, beginning at a multiple of `arena_alignment`; nullptr to learn the size. @returns bytes in all.
@@ -77,7 +98,17 @@ inline std::size_t StageWorkspace::lay_out(const StagePart& part, std::size_t ch
     rows(logits, std::min(tokens, chunk), part.vocab());
     add(states, std::min(tokens, chunk));
   }
-  if (merged.members > 1) {
+  if (merged.members > 1 && merged.merged == MergedAttention::ring) {
+    const std::size_t keys_values = 2 * heads.kv_width();
+    rows(ring_part, tokens, query);
+    rows(ring_lse, heads.heads, tokens);
+    rows(ring_sum, tokens, query);
+    for (auto& matrix : ring_keys) rows(matrix, merged.ring_rows, keys_values);
+    if (pass == Pass::backward) {
+      for (auto& matrix : ring_made) rows(matrix, merged.ring_rows, keys_values);
+      rows(ring_came, merged.ring_rows, keys_values);
+    }
+  } else if (merged.members > 1) {
     const std::size_t all = merged.tokens, share = heads.heads / merged.members;
     const std::size_t own_query = query / merged.members, own_keys = 2 * heads.kv_width() / merged.members;
     for (auto* matrix : {&head_q, &head_out}) rows(*matrix, all, own_query);

@@ -274,19 +274,20 @@ void NcclGroup::close() {
 
 namespace {
 
-/// Memory and a stream for a first byte. @throws std::runtime_error if the GPU fails.
-class FirstByte {
+/// Memory and a stream for first bytes. @throws std::runtime_error if the GPU fails.
+class FirstBytes {
  public:
-  FirstByte() {
+  /// @param bytes of memory
+  explicit FirstBytes(std::size_t bytes) {
     check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
-    if (const cudaError_t error = cudaMalloc(&data_, 1); error != cudaSuccess) {
+    if (const cudaError_t error = cudaMalloc(&data_, bytes); error != cudaSuccess) {
       cudaStreamDestroy(stream_);
       check(error);
     }
   }
-  FirstByte(const FirstByte&) = delete;
-  FirstByte& operator=(const FirstByte&) = delete;
-  ~FirstByte() {
+  FirstBytes(const FirstBytes&) = delete;
+  FirstBytes& operator=(const FirstBytes&) = delete;
+  ~FirstBytes() {
     cudaFree(data_);
     cudaStreamDestroy(stream_);
   }
@@ -302,10 +303,23 @@ class FirstByte {
     link.wait(stream_);
   }
 
+  /// Between any two members. All have to call it. There are two bytes for each.
+  void pass_all(NcclGroup& members) {
+    std::vector<DeviceBlock> sends, receives;
+    for (std::size_t i = 0; i < members.size(); ++i) {
+      if (i == members.position()) continue;
+      auto* bytes = static_cast<std::byte*>(data_) + 2 * i;
+      sends.push_back({i, bytes, 1});
+      receives.push_back({i, bytes + 1, 1});
+    }
+    members.exchange(sends, receives, stream_);
+    members.wait(stream_);
+  }
+
  private:
   static void check(cudaError_t error) {
     if (error != cudaSuccess)
-      throw std::runtime_error(concat("linking stages: CUDA error ", static_cast<int>(error), " (",
+      throw std::runtime_error(concat("linking ranks: CUDA error ", static_cast<int>(error), " (",
                                       cudaGetErrorString(error), ")"));
   }
 
@@ -319,7 +333,7 @@ StageLinks link_stages(NcclGroup& pipeline) {
   // Receives may wait long, beside tasks that want the GPU.
   constexpr int most_blocks = 4;
   StageLinks links;
-  FirstByte byte;
+  FirstBytes byte(1);
   const std::size_t stage = pipeline.position();
   for (const std::size_t round : {0U, 1U}) {
     const auto pair = neighbours_of(stage, pipeline.size(), round);
@@ -333,6 +347,13 @@ StageLinks link_stages(NcclGroup& pipeline) {
     (first ? links.from_next : links.to_before).emplace(std::move(*backward));
   }
   return links;
+}
+
+NcclGroup link_members(NcclGroup& replicas) {
+  constexpr int most_blocks = 8;
+  NcclGroup members = *replicas.split(0, most_blocks);
+  FirstBytes(2 * members.size()).pass_all(members);
+  return members;
 }
 
 }  // namespace slimpack::kernels

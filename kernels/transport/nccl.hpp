@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "kernels/cuda/portable.hpp"
+#include "kernels/device_links.hpp"
 #include "kernels/transport/collectives.hpp"
 #include "kernels/transport/device_wait.hpp"
 #include "kernels/transport/transport.hpp"
@@ -33,13 +34,6 @@ inline constexpr DeviceNumber device_number = std::same_as<V, std::byte>    ? De
                                               : std::same_as<V, float>      ? DeviceNumber::fp32
                                               : std::same_as<V, double>     ? DeviceNumber::fp64
                                                                             : DeviceNumber::int64;
-
-/// Memory of this rank's GPU that goes to, or comes from, another member of a group.
-struct DeviceBlock {
-  std::size_t position = 0;  ///< of the other member
-  std::byte* data = nullptr;
-  std::size_t bytes = 0;
-};
 
 /// Ranks whose GPUs work together through NCCL: what `Group` is on the host. All spans are memory of this thread's current
 /// GPU. Each operation is queued on a stream and done when the stream is there; all members have to queue the same ones
@@ -199,5 +193,11 @@ struct StageLinks {
 /// @param pipeline a group of one rank per stage, in the order of stages.
 /// @throws TransportError if a rank fails, or this one's GPU does.
 [[nodiscard]] StageLinks link_stages(NcclGroup& pipeline);
+
+/// A group of the same members for what they exchange within a step beside computation: it takes few of the
+/// GPU's blocks. A byte goes between any two, so that none waits for the other when it is first used. All
+/// members have to call it.
+/// @throws TransportError if a rank fails, or this one's GPU does.
+[[nodiscard]] NcclGroup link_members(NcclGroup& replicas);
 
 }  // namespace slimpack::kernels

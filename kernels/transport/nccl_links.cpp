@@ -37,10 +37,19 @@ void require_prepared_for_links() {
           " with links between GPUs: tasks may wait behind receives");
 }
 
-NcclLinks::NcclLinks(NcclGroup all, std::size_t rank, std::size_t stages)
+NcclLinks::NcclLinks(NcclGroup all, std::size_t rank, std::size_t stages, bool merged)
     : all_(std::move(all)),
       pipeline_(*all_.split(static_cast<int>(rank / stages))),
       replicas_(*all_.split(static_cast<int>(rank % stages))),
-      stages_(link_stages(pipeline_)) {}
+      stages_(link_stages(pipeline_)) {
+  if (merged && replicas_.size() > 1) members_.emplace(link_members(replicas_));
+}
+
+void NcclLinks::exchange(std::span<const DeviceBlock> sends, std::span<const DeviceBlock> receives,
+                         cuda::Stream stream) {
+  require(members_.has_value(), "members of a merged pack exchange ", sends.size(),
+          " blocks; expected links that were made with `merged`, of more than one replica");
+  members_->exchange(sends, receives, stream);
+}
 
 }  // namespace slimpack::kernels

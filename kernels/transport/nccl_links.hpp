@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <span>
 
 #include "kernels/cuda/portable.hpp"
@@ -27,13 +28,14 @@ class NcclLinks {
  public:
   /// Links rank `pipeline * stages + stage` to its neighbours and its stage's replicas. All ranks have to
   /// call it, each with a GPU of its own as its current one.
-  /// @param host has to outlive the links. @param stages of each pipeline.
+  /// @param host has to outlive the links. @param stages of each pipeline. @param merged whether packs may be
+  /// merged (DP-Merge): all replicas of a stage are then linked with each other, which takes some memory.
   /// @throws InvalidInput unless the number of ranks is a multiple of `stages`; as
   /// `require_prepared_for_links`.
   /// @throws TransportError if a rank can't join.
   template <Transport T>
-  NcclLinks(T& host, std::size_t stages, const TransportOptions& options = {})
-      : NcclLinks(checked(host, stages, options), host.rank(), stages) {}
+  NcclLinks(T& host, std::size_t stages, const TransportOptions& options = {}, bool merged = true)
+      : NcclLinks(checked(host, stages, options), host.rank(), stages, merged) {}
 
   void send(Way way, std::span<const cuda::Bf16> rows, cuda::Stream stream) {
     link(way).send(other(way), rows, stream);
@@ -46,12 +48,15 @@ class NcclLinks {
   }
   void all_reduce(std::span<float> numbers, cuda::Stream stream) { replicas_.all_reduce(numbers, stream); }
   void all_gather(std::span<float> numbers, cuda::Stream stream) { replicas_.all_gather(numbers, stream); }
+  /// @throws InvalidInput for links that were made without `merged`.
+  void exchange(std::span<const DeviceBlock> sends, std::span<const DeviceBlock> receives,
+                cuda::Stream stream);
 
   [[nodiscard]] AsyncState state() const { return all_.state(); }
   void abort() { all_.abort(); }
 
  private:
-  NcclLinks(NcclGroup all, std::size_t rank, std::size_t stages);
+  NcclLinks(NcclGroup all, std::size_t rank, std::size_t stages, bool merged);
 
   template <Transport T>
   static NcclGroup checked(T& host, std::size_t stages, const TransportOptions& options) {
@@ -75,6 +80,7 @@ class NcclLinks {
 
   NcclGroup all_, pipeline_, replicas_;
   StageLinks stages_;
+  std::optional<NcclGroup> members_;
 };
 
 }  // namespace slimpack::kernels

@@ -174,6 +174,22 @@ TEST_CASE("on GPUs rows are of 2 bytes a number, weights and log-sum-exps of 4")
     CHECK(merged.pack_seconds(0, pass) == Approx(cost.pack_seconds(0, pass) + 5 * 2 * 2e-6));
 }
 
+TEST_CASE("in a ring of GPUs gradients go home in float from each round") {
+  const Profile p = gpu_machine(3);
+  const std::vector<std::int32_t> layers{5};
+  const MeasuredCost cost(p, profiled_model(), layers, {.replicas = 3});
+  const MeasuredCost merged = cost.with_context_parallel(3);
+  const double kv = 2 * 2 * 16;  // numbers of a key and a value
+  CHECK(merged.rates(0, Pass::forward).per_key ==
+        Approx(cost.rates(0, Pass::forward).per_key + 5 * 2 * kv * 2 / 1e9 / 3));
+  CHECK(merged.rates(0, Pass::backward).per_key ==
+        Approx(cost.rates(0, Pass::backward).per_key + 5 * 2 * kv * (2 + 4) / 1e9 / 3));
+  CHECK(merged.rates(0, Pass::forward).per_slice ==
+        Approx(cost.rates(0, Pass::forward).per_slice + 5 * 2 * 2e-6));
+  CHECK(merged.rates(0, Pass::backward).per_slice ==
+        Approx(cost.rates(0, Pass::backward).per_slice + 5 * 4 * 2e-6));
+}
+
 TEST_CASE("attention's share of a peak is what a layer's pairs take") {
   Profile p = gpu_machine(1);
   p.forward.layer.per_twice_pair = 2.0 * 4 * 16 / 6e14;

@@ -53,6 +53,27 @@ TEST_CASE("CUDA: attention of packs of slices with prefixes, forward and backwar
   }
 }
 
+TEST_CASE("CUDA: attention of slices whose queries all see the same keys of other tokens", "[threads]") {
+  for (const std::int32_t block : {attention_rows, group_attention_rows}) {
+    for (unsigned seed = 1; seed <= 12; ++seed) {
+      INFO("seed " << seed << ", blocks of " << block);
+      std::mt19937 random(seed);
+      compare(seed < 9 ? Case(random, 40, 60, true) : Case(random, 200, 300, true), block);
+    }
+  }
+  std::mt19937 random(1);
+  for (const std::int32_t tokens : {1, 64, 65}) {
+    for (const std::int32_t keys : {2, 31, 32, 33, 63, 64, 65, 96, 97, 127, 128, 129}) {
+      INFO(tokens << " tokens see " << keys << " keys");
+      Case c = Case::slice_after(random, keys, tokens);
+      c.slices.front().own_keys = 0;
+      c.spoil();
+      compare(c);
+      compare(c, group_attention_rows);
+    }
+  }
+}
+
 TEST_CASE("CUDA: attention has the same bits whenever copies are done", "[threads]") {
   const auto same = [](const auto& a, const auto& b) {
     const auto bytes = [](const auto& m) { return numbers(m).size_bytes(); };
@@ -194,6 +215,9 @@ TEST_CASE("CUDA: slices that share rows or reach beyond them are named") {
                     Catch::StartsWith("two samples have row 9 of the cache"));
   CHECK_THROWS_WITH(work({{0, 0, 0, 6}}), Catch::StartsWith("slice 0 has 0 tokens after 6"));
   CHECK_THROWS_WITH(work({{8, 4, 0, 6}}), Catch::StartsWith("slice 0 begins at row 8"));
+  CHECK_NOTHROW(work({{0, 8, 14, 6, 0, 0}}));
+  CHECK_THROWS_WITH(work({{0, 8, 14, 0, 0, 0}}),
+                    Catch::StartsWith("slice 0 has own_keys 0 and a prefix of 0"));
   CHECK_THROWS_WITH(work({{0, 4, 14, 6}}), Catch::StartsWith("slice 0 has its sample's keys from row 14"));
   PackIndices indices;
   indices.cu_seqlens_q = {0, 5, 9};

@@ -25,7 +25,8 @@ inline constexpr double bound = slimpack::testing::bf16_tolerance;
 
 /// A pack of slices in any order, with rows that belong to none between them, in the pack and in the cache.
 struct Case {
-  Case(std::mt19937& random, std::size_t most_tokens, std::size_t most_prefix) {
+  /// @param others slices of some samples see the keys of other tokens: all queries the same ones
+  Case(std::mt19937& random, std::size_t most_tokens, std::size_t most_prefix, bool others = false) {
     shape.kv_heads = pick(random, 1, 2);
     shape.heads = shape.kv_heads * pick(random, 1, 3);
     shape.head_dim = pick(random, 0, 1) == 1 ? 64 : 128;
@@ -33,12 +34,19 @@ struct Case {
       auto at = static_cast<std::int32_t>(pick(random, 0, 2) == 0 ? 0 : pick(random, 0, most_prefix));
       cache += pick(random, 0, 3);
       const auto key_begin = static_cast<std::int32_t>(cache);
+      const bool causal = !others || pick(random, 0, 3) == 0;
+      std::int32_t end = key_begin;
       for (std::size_t left = pick(random, 1, 3); left > 0; --left) {
         const auto size = static_cast<std::int32_t>(pick(random, 1, most_tokens));
         slices.push_back({.query_begin = 0, .tokens = size, .key_begin = key_begin, .prefix = at});
+        if (!causal) {
+          slices.back().prefix = static_cast<std::int32_t>(pick(random, 2, 2 + most_prefix));
+          slices.back().own_keys = 0;
+        }
+        end = std::max(end, key_begin + slices.back().seen());
         at += size + static_cast<std::int32_t>(pick(random, 0, 1) * pick(random, 0, 9));
       }
-      cache += static_cast<std::size_t>(slices.back().prefix + slices.back().tokens);
+      cache = static_cast<std::size_t>(end);
     }
     cache += pick(random, 0, 3);
     std::shuffle(slices.begin(), slices.end(), random);
@@ -75,7 +83,7 @@ struct Case {
     std::vector<bool> query(tokens), key(cache);
     for (const AttentionSlice& s : slices) {
       std::fill_n(query.begin() + s.query_begin, s.tokens, true);
-      std::fill_n(key.begin() + s.key_begin, s.prefix + s.tokens, true);
+      std::fill_n(key.begin() + s.key_begin, s.seen(), true);
     }
     const auto spoil_rows = [](Bf16Rows& m, const std::vector<bool>& used) {
       for (std::size_t r = 0; r < used.size(); ++r) {
@@ -103,9 +111,8 @@ struct Expected {
     Attention<double> attention(c.shape);
     for (const AttentionSlice& s : c.slices) {
       const auto row = static_cast<std::size_t>(s.query_begin), rows = static_cast<std::size_t>(s.tokens);
-      const auto key = static_cast<std::size_t>(s.key_begin),
-                 keys = static_cast<std::size_t>(s.prefix + s.tokens);
-      const std::vector<Positions> at{{s.prefix, s.prefix + s.tokens}}, all{{0, s.prefix + s.tokens}};
+      const auto key = static_cast<std::size_t>(s.key_begin), keys = static_cast<std::size_t>(s.seen());
+      const std::vector<Positions> at{{s.prefix, s.prefix + s.tokens}}, all{{0, s.seen()}};
       const QueryRows<double> queries{q.view().middle_rows(row, rows), at};
       const std::vector<KeyValuePiece<double>> pieces{
           {k.view().middle_rows(key, keys), v.view().middle_rows(key, keys), all}};

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <deque>
 #include <functional>
+#include <initializer_list>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -13,6 +14,7 @@
 
 #include "bench/gpu/stage_run.hpp"
 #include "kernels/cuda/stage_attention.hpp"
+#include "kernels/cuda/stage_ring.hpp"
 #include "kernels/cuda/stage_state.hpp"
 #include "kernels/cuda/stage_tasks.hpp"
 #include "kernels/cuda/stage_tell.hpp"
@@ -100,46 +102,49 @@ TEST_CASE("CUDA: rows from device to device give the same bits as through the ho
   }
 }
 
-TEST_CASE("CUDA: merged packs share heads beside links between devices") {
-  for (unsigned seed = 1; seed <= 4; ++seed) {
-    INFO("seed " << seed);
-    StageCase c = case_of(slimpack::testing::sample_plan({.seed = seed,
-                                                          .samples = 4,
-                                                          .merged = 1 + seed % 3,
-                                                          .pipelines = 2,
-                                                          .stages = 2 + seed % 2,
-                                                          .max_tokens = 60}),
-                          seed);
-    c.model.kv_heads = 2;
-    c.model.heads = 2 + 2 * static_cast<std::int32_t>(seed % 2);
-    c.options.stage.merged = MergedAttention::heads;
-    c.options.block = 1 + static_cast<Tokens>(seed * 5 % 40);
-    check_same(c, run_linked(c, {.order = seed, .early = seed % 2 == 0}), run_through_host(c));
+namespace {
+
+/// Some of whose packs are merged.
+StageCase merged_case(unsigned seed, MergedAttention merged, std::size_t stages = 0) {
+  StageCase c = case_of(slimpack::testing::sample_plan({.seed = seed,
+                                                        .samples = 4,
+                                                        .merged = 1 + seed % 3,
+                                                        .members = 2 + seed % 3,
+                                                        .pipelines = 2 + seed % 3,
+                                                        .stages = stages > 0 ? stages : 1 + seed % 3,
+                                                        .max_tokens = 60,
+                                                        .split_weights = seed % 4 == 0}),
+                        seed);
+  if (merged == MergedAttention::heads) {
+    c.model.kv_heads = 12;  // whatever the number of members
+    c.model.heads = 12;
   }
+  c.options.stage.merged = merged;
+  c.options.stage.ring_tokens = 1 + seed * 7 % 20;
+  c.options.block = 1 + static_cast<Tokens>(seed * 5 % 40);
+  return c;
 }
 
-TEST_CASE("CUDA: when a rank fails or stands still within a step, links end on all") {
-  StageCase c = case_of(slimpack::testing::sample_plan(
-                            {.seed = 3, .samples = 4, .pipelines = 2, .stages = 3, .max_tokens = 40}),
-                        3);
-  const auto error_of = [&](const LinkOptions& options) {
-    std::string error;
-    try {
-      run_linked(c, options);
-    } catch (const std::exception& thrown) {
-      error = thrown.what();
-    }
-    return error;
-  };
-  for (const std::size_t rank : {0U, 1U, 2U, 4U}) {
+std::string linked_error(const StageCase& c, const LinkOptions& options) {
+  try {
+    run_linked(c, options);
+  } catch (const std::exception& thrown) {
+    return thrown.what();
+  }
+  return {};
+}
+
+/// A rank fails, or stands still, before each task of some passes: all others hear of it.
+void check_ends(const StageCase& c, std::initializer_list<std::size_t> ranks) {
+  for (const std::size_t rank : ranks) {
     for (const char first : {'F', 'B'}) {
       INFO("rank " << rank << " in its first " << first);
       const auto at_fault = [&](BusyTransport& t, std::string_view task) {
         return t.rank() == rank && task.size() > 1 && task[0] == first && task[1] <= '9';
       };
-      CHECK(error_of({.hook = [&](BusyTransport& t, std::string_view task) {
-              if (at_fault(t, task)) throw std::runtime_error("no more");
-            }}) == "no more");
+      CHECK(linked_error(c, {.hook = [&](BusyTransport& t, std::string_view task) {
+                           if (at_fault(t, task)) throw std::runtime_error("no more");
+                         }}) == "no more");
     }
   }
   LinkOptions still{.hook = [](BusyTransport& t, std::string_view task) {
@@ -150,5 +155,42 @@ TEST_CASE("CUDA: when a rank fails or stands still within a step, links end on a
   }};
   still.transport.timeout = 300ms;
   still.transport.grace = 200ms;
-  CHECK_THAT(error_of(still), Catch::Contains("work on the device is not done after 0.3 s"));
+  CHECK_THAT(linked_error(c, still), Catch::Contains("work on the device is not done after 0.3 s"));
+}
+
+}  // namespace
+
+TEST_CASE("CUDA: members share heads from device to device with the same bits as through the host") {
+  for (unsigned seed = 1; seed <= 6; ++seed) {
+    INFO("seed " << seed);
+    const StageCase c = merged_case(seed, MergedAttention::heads);
+    const Outcome expected = run_through_host(c);
+    for (const bool early : {false, true})
+      check_same(c, run_linked(c, {.order = seed + 40 * early, .early = early}), expected);
+  }
+}
+
+TEST_CASE("CUDA: keys go round from device to device with the same bits as through the host") {
+  for (unsigned seed = 1; seed <= 6; ++seed) {
+    INFO("seed " << seed);
+    const StageCase c = merged_case(seed, MergedAttention::ring);
+    const Outcome expected = run_through_host(c);
+    for (const bool early : {false, true})
+      check_same(c, run_linked(c, {.order = seed + 40 * early, .early = early}), expected);
+  }
+}
+
+TEST_CASE("CUDA: when a rank fails or stands still within a step, links end on all") {
+  check_ends(case_of(slimpack::testing::sample_plan(
+                         {.seed = 3, .samples = 4, .pipelines = 2, .stages = 3, .max_tokens = 40}),
+                     3),
+             {0U, 1U, 2U, 4U});
+}
+
+TEST_CASE("CUDA: when a member of a merged pack fails or stands still, links end on all") {
+  // Without neighbours: it is members alone that wait for each other.
+  for (const MergedAttention merged : {MergedAttention::heads, MergedAttention::ring}) {
+    INFO((merged == MergedAttention::ring ? "in a ring" : "by heads"));
+    check_ends(merged_case(3, merged, 1), {0U, 1U});
+  }
 }

@@ -9,6 +9,7 @@
 #include "kernels/cuda/profile_device.hpp"
 #include "kernels/cuda/stage.hpp"
 #include "kernels/cuda/stage_attention.hpp"
+#include "kernels/cuda/stage_ring.hpp"
 #include "kernels/cuda/stage_state.hpp"
 #include "kernels/cuda/stage_tasks.hpp"
 #include "kernels/cuda/stage_tell.hpp"

@@ -13,6 +13,7 @@
 #include <mutex>
 #include <optional>
 #include <random>
+#include <set>
 #include <span>
 #include <stdexcept>
 #include <string_view>
@@ -62,6 +63,7 @@ class ThreadLinks {
     own_->hub = std::move(hub);
     own_->rank = rank;
     own_->stage = rank % stages;
+    own_->stages = stages;
     own_->replicas = ranks / stages;
     own_->position = rank / stages;
     own_->early = early;
@@ -104,6 +106,28 @@ class ThreadLinks {
     });
   }
 
+  void exchange(std::span<const kernels::DeviceBlock> sends, std::span<const kernels::DeviceBlock> receives,
+                Stream stream) {
+    std::vector<Move> moves;
+    for (const kernels::DeviceBlock& block : sends)
+      moves.push_back({true, block, own_->early && own_->random() % 2 == 0});
+    for (const kernels::DeviceBlock& block : receives) moves.push_back({false, block, false});
+    stream.add([own = own_, left = std::make_shared<std::vector<Move>>(std::move(moves))] {
+      // Of those to, or from, a rank, the first that is left.
+      std::set<std::pair<bool, std::size_t>> held_up;
+      std::erase_if(*left, [&](const Move& move) {
+        if (held_up.contains({move.sends, move.block.position})) return false;
+        const std::size_t other = own->rank_of(move.block.position);
+        const std::span<std::byte> bytes(move.block.data, move.block.bytes);
+        const bool done =
+            move.sends ? own->try_send(other, bytes, move.early) : own->try_receive(other, bytes);
+        if (!done) held_up.insert({move.sends, move.block.position});
+        return done;
+      });
+      return left->empty();
+    });
+  }
+
   [[nodiscard]] kernels::AsyncState state() const { return {.done = true, .error = {}}; }
 
   void abort() {
@@ -116,11 +140,19 @@ class ThreadLinks {
   }
 
  private:
+  /// Of an exchange.
+  struct Move {
+    bool sends = false;
+    kernels::DeviceBlock block;
+    bool early = false;
+  };
   struct Own {
     std::shared_ptr<LinkHub> hub;
-    std::size_t rank = 0, stage = 0, replicas = 0, position = 0;
+    std::size_t rank = 0, stage = 0, stages = 0, replicas = 0, position = 0;
     bool early = false, aborted = false;
     std::mt19937 random;
+
+    [[nodiscard]] std::size_t rank_of(std::size_t replica) const { return replica * stages + stage; }
 
     bool try_send(std::size_t to, std::span<const std::byte> bytes, bool at_once) {
       const std::scoped_lock lock(hub->mutex);

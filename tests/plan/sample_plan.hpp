@@ -17,7 +17,8 @@ struct SamplePlanOptions {
   std::uint64_t seed = 1;
   std::size_t samples = 7;   ///< that run; at least one
   std::size_t deferred = 0;  ///< further samples, held back
-  std::size_t merged = 0;    ///< the first samples run on pipelines 0 and 1 together, where there are two
+  std::size_t merged = 0;    ///< the first samples run on several pipelines together, where there are some
+  std::size_t members = 2;   ///< how many, the first ones
   std::size_t pipelines = 2;
   std::size_t stages = 3;
   Tokens max_tokens = 90;
@@ -172,8 +173,9 @@ class SamplePlanMaker {
   void add_packs(Pass pass) {
     auto& held = held_[pass == Pass::forward ? 0 : 1];
     held.resize(o_.pipelines);
-    const PipelineId both[] = {0, 1};
-    cut(pass, merged_line_, both);
+    std::vector<PipelineId> members;
+    for (PipelineId p = 0; p < std::min(o_.members, o_.pipelines); ++p) members.push_back(p);
+    cut(pass, merged_line_, members);
     for (PipelineId p = 0; p < o_.pipelines; ++p) cut(pass, lines_[p], {&p, 1});
   }
 

@@ -166,14 +166,17 @@ class MeasuredCost {
   }
 
   /// Rounds of messages that hold two numbers (forward) or four for each key, and backward the way home of the
-  /// gradients.
+  /// gradients. On GPUs, gradients go home from each round, in float.
   [[nodiscard]] PackRates ring(Exchange what) const {
     const bool forward = what != Exchange::backward;
     const Transformer& m = profile_->model;
-    const double key_bytes = 2.0 * m.kv_heads * m.head_dim * profile_->real_bytes;
-    const double sent =
-        forward ? group_ - 1.0 : 2.0 * (group_ - 1.0) + 1.0;  // times a member's keys and values
-    return {.per_slice = (forward ? group_ - 1.0 : group_) * profile_->transfer.latency,
+    const bool gpu = profile_->device.has_value();
+    const double key_bytes = 2.0 * m.kv_heads * m.head_dim * profile_->real_bytes, rounds = group_ - 1.0;
+    const double floats = profile_->weight_bytes() / profile_->real_bytes;
+    // Times a member's keys and values.
+    const double sent = forward ? rounds : gpu ? (1.0 + floats) * rounds : 2.0 * rounds + 1.0;
+    const double messages = forward ? rounds : gpu ? 2.0 * rounds : group_;
+    return {.per_slice = messages * profile_->transfer.latency,
             .per_key = sent * key_bytes / group_ / profile_->transfer.bandwidth};
   }
 

@@ -26,7 +26,7 @@ struct CudnnBatch {
 
 /// The batch of a pack's slices; a slice's keys are those of its sample up to its own end.
 /// @throws InvalidInput naming the first slice that is empty or reaches beyond the rows, or a row that two
-/// slices' queries or two samples' keys share, as `attention_work`. O(n log n) for n slices.
+/// slices' queries or two samples' keys share, as `attention_work`; or if a slice sees no keys of its own. O(n log n) for n slices.
 [[nodiscard]] inline CudnnBatch cudnn_batch(std::span<const AttentionSlice> slices, std::size_t queries,
                                             std::size_t keys, const AttentionStrides& strides) {
   static_cast<void>(attention_work(slices, queries, keys));  // it checks them
@@ -39,7 +39,8 @@ struct CudnnBatch {
     out.lse.push_back(query);
   };
   for (const AttentionSlice& s : slices) {
-    const std::int32_t seen = s.prefix + s.tokens;
+    require(s.own_keys == 1, "a slice sees other keys than its own; expected causal slices for cuDNN");
+    const std::int32_t seen = s.seen();
     out.query_lengths.push_back(s.tokens);
     out.key_lengths.push_back(seen);
     out.longest_queries = std::max<std::int64_t>(out.longest_queries, s.tokens);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <type_traits>
 
 #include "kernels/cuda/device/block.hpp"
 #include "kernels/math/matrix.hpp"
@@ -9,27 +10,33 @@
 namespace slimpack::kernels::cuda {
 
 /// A block per row: to += from.
+template <class From>
 struct AccumulateRowsKernel {
-  MatrixView<const Bf16> from;
+  MatrixView<const From> from;
   MatrixView<float> to;
 
   template <class Warp>
   SLIMPACK_DEVICE void operator()(Warp& warp) const {
     for (std::size_t row = warp.block(); row < from.rows; row += warp.blocks()) {
       for_each_in_block<1>(warp, from.cols, [&](int /*lane*/, std::size_t i) {
-        row_of(to, row)[i] += to_float(row_of(from, row)[i]);
+        if constexpr (sizeof(From) == sizeof(float)) {
+          row_of(to, row)[i] += row_of(from, row)[i];
+        } else {
+          row_of(to, row)[i] += to_float(row_of(from, row)[i]);
+        }
       });
     }
   }
 };
 
 /// `accumulate_rows` by any launcher; see accumulate_rows.hpp.
-template <class Launch>
-void accumulate_rows_by(Launch&& launch, const MatrixView<const Bf16>& from, const MatrixView<float>& to) {
+template <class Launch, class From>
+void accumulate_rows_by(Launch&& launch, const MatrixView<From>& from, const MatrixView<float>& to) {
   require(from.rows == to.rows && from.cols == to.cols, "rows to add are ", from.rows, " x ", from.cols,
           "; expected ", to.rows, " x ", to.cols);
   if (from.rows == 0) return;
-  launch(AccumulateRowsKernel{from, to}, Grid{.blocks = blocks_for(from.rows), .warps = 4});
+  using Number = std::remove_const_t<From>;
+  launch(AccumulateRowsKernel<Number>{from, to}, Grid{.blocks = blocks_for(from.rows), .warps = 4});
 }
 
 }  // namespace slimpack::kernels::cuda

@@ -59,8 +59,8 @@ struct AttentionForwardKernel {
       Product::template multiply_transposed<dim, keys>(
           warp, [&](int step) { return q[step]; }, k_tile, scores);
       // Of a tile that all rows of the warp see in full, nothing is masked.
-      const int limit = queries.place + warp.warp() * 16 - tile * keys;  // key that row 0 sees last
-      if (limit < keys - 1) hide_later_keys<keys>(warp, limit, scores);
+      const int limit = queries.last_key(warp.warp() * 16) - tile * keys;  // of row 0
+      if (limit < keys - 1) hide_later_keys<keys>(warp, limit, queries.step(), scores);
       rescale<dim>(warp, soften<keys>(warp, a.scale * log2_of_e, scores, softmax), sums);
       Product::template multiply<keys, dim>(
           warp, [&](int step) { return as_left<Warp, keys>(warp, scores, step); }, k_tile + keys * dim, sums);

@@ -33,14 +33,25 @@ struct KeyQueries {
     return next_slice(at);
   }
 
-  /// Tokens of a sample up to the end of its last slice.
-  [[nodiscard]] SLIMPACK_DEVICE int tokens_of_sample() const {
-    int tokens = 0;
+  /// Keys of a sample that any of its slices sees.
+  [[nodiscard]] SLIMPACK_DEVICE int keys_of_sample() const {
+    int keys = 0;
     for (int i = item.slice; i < item.end; ++i) {
-      const int end = a.slices[i].prefix + a.slices[i].tokens;
-      tokens = end > tokens ? end : tokens;
+      const int seen = a.slices[i].seen();
+      keys = seen > keys ? seen : keys;
     }
-    return tokens;
+    return keys;
+  }
+
+  /// Which queries of a tile see the item's key r: those from (first + r) * factor on, 0 or less meaning all of
+  /// them, `queries` or more none.
+  struct Sight {
+    int first, factor;
+  };
+  [[nodiscard]] SLIMPACK_DEVICE Sight sight(const Cursor& at) const {
+    const AttentionSlice& slice = a.slices[at.slice];
+    if (slice.own_keys != 0) return {item.first - slice.prefix - at.first, 1};
+    return {item.first - slice.prefix + 1, queries};
   }
 
  private:
@@ -48,7 +59,7 @@ struct KeyQueries {
   [[nodiscard]] SLIMPACK_DEVICE bool next_slice(Cursor& at) const {
     while (++at.slice < item.end) {
       const AttentionSlice& slice = a.slices[at.slice];
-      if (slice.prefix + slice.tokens <= item.first) continue;
+      if (slice.seen() <= item.first) continue;
       at.head = kv_head * a.group();
       at.first = first_query(slice);
       return true;
@@ -57,7 +68,7 @@ struct KeyQueries {
   }
 
   [[nodiscard]] SLIMPACK_DEVICE int first_query(const AttentionSlice& slice) const {
-    return item.first > slice.prefix ? item.first - slice.prefix : 0;
+    return slice.own_keys != 0 && item.first > slice.prefix ? item.first - slice.prefix : 0;
   }
 };
 

@@ -65,8 +65,8 @@ struct AttentionQueryGradientKernel {
       LanesOf<Warp, Sums<keys>> scores{}, gradients{};
       multiply_rows<Product, dim, keys>(warp, q_tile, k_tile, scores);
       multiply_rows<Product, dim, keys>(warp, dout_tile, k_tile + keys * dim, gradients);
-      const int limit = queries.place + warp.warp() * 16 - tile * keys;  // key that row 0 sees last
-      differentiate(warp, limit, lse, delta, scores, gradients);
+      const int limit = queries.last_key(warp.warp() * 16) - tile * keys;  // of row 0
+      differentiate(warp, limit, queries.step(), lse, delta, scores, gradients);
       Product::template multiply<keys, dim>(
           warp, [&](int step) { return as_left<Warp, keys>(warp, gradients, step); }, k_tile, sums);
       warp.sync();
@@ -88,9 +88,9 @@ struct AttentionQueryGradientKernel {
   }
 
  private:
-  /// Gradients of the probabilities become those of the scores.
+  /// Gradients of the probabilities become those of the scores. Row r sees keys up to limit + step * r.
   template <class Warp>
-  SLIMPACK_DEVICE void differentiate(Warp& warp, int limit, const LanesOf<Warp, TwoRows>& lse,
+  SLIMPACK_DEVICE void differentiate(Warp& warp, int limit, int step, const LanesOf<Warp, TwoRows>& lse,
                                      const LanesOf<Warp, TwoRows>& delta,
                                      const LanesOf<Warp, Sums<keys>>& scores,
                                      LanesOf<Warp, Sums<keys>>& gradients) const {
@@ -101,7 +101,7 @@ struct AttentionQueryGradientKernel {
         SLIMPACK_UNROLL
         for (int i = 0; i < 4; ++i) {
           const Place at = place_in_sum(lane, i);
-          const bool is_seen = n * 8 + at.col <= limit + at.row;
+          const bool is_seen = n * 8 + at.col <= limit + step * at.row;
           const float p = is_seen ? power_of_2(scores[lane].at[n][i] * factor - lse[lane].at[i / 2]) : 0.0F;
           gradients[lane].at[n][i] = p * (gradients[lane].at[n][i] - delta[lane].at[i / 2]);
         }

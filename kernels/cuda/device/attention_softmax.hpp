@@ -9,16 +9,19 @@
 // The online softmax of attention's forward kernels, on a warp's 16 rows of scores.
 namespace slimpack::kernels::cuda {
 
-/// Hides the keys behind each row: row r sees those up to limit + r.
+/// Hides the keys behind each row: row r sees those up to limit + step * r.
 template <int keys, class Warp>
-SLIMPACK_DEVICE inline void hide_later_keys(Warp& warp, int limit, LanesOf<Warp, Sums<keys>>& scores) {
+SLIMPACK_DEVICE inline void hide_later_keys(Warp& warp, int limit, int step,
+                                            LanesOf<Warp, Sums<keys>>& scores) {
   warp.lanes([&](int lane) {
+    const Place first = place_in_sum(lane, 0);
+    const int left = limit + step * first.row - first.col;
     SLIMPACK_UNROLL
     for (int n = 0; n < keys / 8; ++n) {
       SLIMPACK_UNROLL
       for (int i = 0; i < 4; ++i) {
-        const Place at = place_in_sum(lane, i);
-        if (n * 8 + at.col > limit + at.row) scores[lane].at[n][i] = -INFINITY;
+        const Place from_first = place_in_sum(0, i);
+        if (n * 8 + from_first.col > left + step * from_first.row) scores[lane].at[n][i] = -INFINITY;
       }
     }
   });

@@ -33,9 +33,15 @@ struct TwoRows {
 struct QueryTile {
   AttentionSlice slice;
   int rows;               ///< at most those of an item
-  int place;              ///< of its first query in the sample
+  int place;              ///< of the key that its first query sees last
   int seen;               ///< keys, by the last query
   std::size_t first_row;  ///< of the pack
+
+  /// Keys by which a row sees more than the one before: `slice.own_keys`, of numbers that kernels have in
+  /// registers anyway. Of one row it makes no difference.
+  [[nodiscard]] SLIMPACK_DEVICE int step() const { return seen - place == rows ? 1 : 0; }
+  /// Place of the key that a row sees last.
+  [[nodiscard]] SLIMPACK_DEVICE int last_key(int row) const { return place + step() * row; }
 };
 
 /// @param most rows of an item
@@ -43,8 +49,8 @@ struct QueryTile {
                                                           int most) {
   const AttentionSlice slice = a.slices[item.slice];
   const int left = slice.tokens - item.first, rows = left < most ? left : most;
-  const int place = slice.prefix + item.first;
-  return {slice, rows, place, place + rows,
+  const int place = slice.own_keys != 0 ? slice.prefix + item.first : slice.prefix - 1;
+  return {slice, rows, place, slice.own_keys != 0 ? place + rows : slice.prefix,
           static_cast<std::size_t>(slice.query_begin) + static_cast<std::size_t>(item.first)};
 }
 

@@ -106,19 +106,19 @@ struct AttentionWgmmaForwardKernel {
   }
 
   /// The scores of a tile become probabilities, those of keys that a row does not see 0.
+  /// @param limit key that the warp's first row sees last
   template <class Warp>
-  [[nodiscard]] SLIMPACK_DEVICE LanesOf<Warp, TwoRows> probabilities(Warp& warp, const Block& b, int row,
-                                                                     int tile,
+  [[nodiscard]] SLIMPACK_DEVICE LanesOf<Warp, TwoRows> probabilities(Warp& warp, const Block& b, int limit,
                                                                      LanesOf<Warp, Sums<keys>>& scores,
                                                                      SoftmaxRows<Warp>& softmax) const {
-    const int limit = b.queries.place + row - tile * keys;  // key that the warp's first row sees last
-    if (limit < keys - 1) hide_later_keys<keys>(warp, limit, scores);
+    if (limit < keys - 1) hide_later_keys<keys>(warp, limit, b.queries.step(), scores);
     return soften<keys>(warp, a.scale * log2_of_e, scores, softmax);
   }
 
   template <class Warp>
   SLIMPACK_DEVICE void consume(Warp& warp, const Block& b, int group) const {
     const int row = group * group_rows + warp.warp_of_group() * 16;
+    const int last_key = b.queries.last_key(row);  // of the warp's first row
     RingBarriers<stages>&k_ring = b.barriers->keys, &v_ring = b.barriers->values;
     LanesOf<Warp, Sums<dim>> sums{};
     LanesOf<Warp, Sums<keys>> scores;
@@ -145,7 +145,7 @@ struct AttentionWgmmaForwardKernel {
     start_scores(0);
     warp.template wait_products<0>(scores);
     warp.arrive(k_ring.empty[0]);
-    static_cast<void>(probabilities(warp, b, row, 0, scores, softmax));
+    static_cast<void>(probabilities(warp, b, last_key, scores, softmax));
     take_probabilities();
 
     const bool in_turns = b.consumers == 2 && b.tiles > 1;
@@ -163,7 +163,7 @@ struct AttentionWgmmaForwardKernel {
       if (in_turns && (group == 0 || tile + 1 < b.tiles)) warp.arrive_at_turn(1 - group, 2 * group_warps);
       warp.template wait_products<1>(scores);
       warp.arrive(k_ring.empty[now.stage]);
-      const auto kept = probabilities(warp, b, row, tile, scores, softmax);
+      const auto kept = probabilities(warp, b, last_key - tile * keys, scores, softmax);
       warp.compute_now(softmax.total, -a.scale);
       warp.template wait_products<0>(sums, p);
       warp.arrive(v_ring.empty[before.stage]);

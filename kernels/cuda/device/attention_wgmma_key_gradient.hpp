@@ -28,7 +28,7 @@ struct AttentionWgmmaKeyGradientKernel {
   /// Of a stage's queries: log-sum-exps in powers of two, and deltas.
   struct alignas(16) Numbers {
     float lse[queries], delta[queries];
-    int first_key;  ///< place of the block's first key among the queries: those before do not see it
+    typename KeyQueries<queries>::Sight sight;  ///< of the block's first key
     bool is_last;
   };
   struct Barriers {
@@ -77,7 +77,7 @@ struct AttentionWgmmaKeyGradientKernel {
     const auto kv_head = static_cast<int>(warp.block() % static_cast<std::size_t>(a.kv_heads));
     const KeyItem item = items[warp.block() / static_cast<std::size_t>(a.kv_heads)];
     const Queries tiles{a, item, kv_head};
-    const int rows = tiles.tokens_of_sample() - item.first;
+    const int rows = tiles.keys_of_sample() - item.first;
     auto* memory = static_cast<unsigned char*>(warp.shared());
     auto* q = memory + 2 * KeyTileShape::bytes;
     return {tiles,
@@ -127,7 +127,7 @@ struct AttentionWgmmaKeyGradientKernel {
                                 full);
     Numbers& to = b.numbers[stage];
     const auto head = static_cast<std::size_t>(at.head);
-    const int first_key = b.tiles.item.first - slice.prefix - at.first;
+    const typename Queries::Sight sight = b.tiles.sight(at);
     warp.lanes([&](int lane) {
       SLIMPACK_NO_UNROLL
       for (int i = lane; i < queries; i += warp_lanes) {
@@ -136,7 +136,7 @@ struct AttentionWgmmaKeyGradientKernel {
         to.lse[i] = i < rows.valid ? row_of(saved.lse, head)[token] * log2_of_e : INFINITY;
         to.delta[i] = i < rows.valid ? row_of(saved.delta, head)[token] : 0.0F;
       }
-      if (lane == 0) to.first_key = first_key;
+      if (lane == 0) to.sight = sight;
     });
   }
 
@@ -145,7 +145,7 @@ struct AttentionWgmmaKeyGradientKernel {
   SLIMPACK_DEVICE void exponentiate(Warp& warp, int row, const Numbers& numbers,
                                     LanesOf<Warp, Sums<queries>>& scores) const {
     const float factor = a.scale * log2_of_e;
-    const int limit = numbers.first_key + row;
+    const int limit = numbers.sight.first + row, factor_of_key = numbers.sight.factor;
     if (limit + 15 > 0) {  // or all of the tile's queries see all of the warp's keys
       warp.lanes([&](int lane) {
         SLIMPACK_UNROLL
@@ -153,7 +153,7 @@ struct AttentionWgmmaKeyGradientKernel {
           SLIMPACK_UNROLL
           for (int i = 0; i < 4; ++i) {
             const Place at = place_in_sum(lane, i);
-            if (n * 8 + at.col < limit + at.row) scores[lane].at[n][i] = -INFINITY;
+            if (n * 8 + at.col < (limit + at.row) * factor_of_key) scores[lane].at[n][i] = -INFINITY;
           }
         }
       });

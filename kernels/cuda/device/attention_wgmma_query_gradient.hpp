@@ -26,6 +26,7 @@ struct AttentionWgmmaQueryGradientKernel {
   struct Barriers {
     Mbarrier queries;
     RingBarriers<stages> keys;
+    int step;  ///< of the queries, here since registers are short
   };
   static constexpr std::size_t tiles_bytes = 2 * QueryTileShape::bytes + 2 * stages * KeyTileShape::bytes;
   static constexpr std::size_t shared = tiles_bytes + sizeof(Barriers);
@@ -41,6 +42,9 @@ struct AttentionWgmmaQueryGradientKernel {
     const Block block = this->block(warp);
     if (warp.warp() == 0) {
       warp.begin_barrier(block.barriers->queries, 1);
+      warp.lanes([&](int lane) {
+        if (lane == 0) block.barriers->step = block.queries.step();
+      });
       begin_ring(warp, block.barriers->keys, block.consumers * group_warps);
       warp.show_barriers();
     }
@@ -126,11 +130,11 @@ struct AttentionWgmmaQueryGradientKernel {
   /// Scores become probabilities; gives the lane's sums of its rows. @param limit key that the warp's first row
   /// sees last
   template <class Warp>
-  [[nodiscard]] SLIMPACK_DEVICE LanesOf<Warp, TwoRows> exponentiate(Warp& warp, int limit,
+  [[nodiscard]] SLIMPACK_DEVICE LanesOf<Warp, TwoRows> exponentiate(Warp& warp, const Block& b, int limit,
                                                                     const LanesOf<Warp, RowNumbers>& numbers,
                                                                     LanesOf<Warp, Sums<keys>>& scores) const {
     const float factor = a.scale * log2_of_e;
-    if (limit < keys - 1) hide_later_keys<keys>(warp, limit, scores);
+    if (limit < keys - 1) hide_later_keys<keys>(warp, limit, b.barriers->step, scores);
     LanesOf<Warp, TwoRows> total{};
     warp.lanes([&](int lane) {
       SLIMPACK_UNROLL
@@ -172,7 +176,7 @@ struct AttentionWgmmaQueryGradientKernel {
     LanesOf<Warp, Fragment> ds[keys / 16];
     const auto place = [](int tile) { return ring_place<stages>(tile); };
     const LanesOf<Warp, RowNumbers> numbers = numbers_of(warp, b, row);
-    const int first_place = b.queries.place + row;  // of the warp's first row
+    const int last_key = b.queries.last_key(row);  // of the warp's first row
 
     const auto start = [&](const Bf16* left, Bf16* ring_of, int tile, LanesOf<Warp, Sums<keys>>& to) {
       GroupProduct::multiply_transposed<QueryTileShape, KeyTileShape>(
@@ -199,7 +203,7 @@ struct AttentionWgmmaQueryGradientKernel {
       start(b.q, b.k, 0, scores);
       start(b.dout, b.v, 0, gradients);
       warp.template wait_products<0>(scores, gradients);
-      static_cast<void>(exponentiate(warp, first_place, numbers, scores));
+      static_cast<void>(exponentiate(warp, b, last_key, numbers, scores));
       differentiate_to_factors(scores, gradients);
     }
     for (int tile = 1; tile < b.tiles; ++tile) {
@@ -211,7 +215,7 @@ struct AttentionWgmmaQueryGradientKernel {
       start_sums(tile - 1);
       start(b.dout, b.v, tile, gradients);
       warp.template wait_products<2>(scores);
-      warp.compute_now(exponentiate(warp, first_place - tile * keys, numbers, scores), -a.scale);
+      warp.compute_now(exponentiate(warp, b, last_key - tile * keys, numbers, scores), -a.scale);
       warp.template wait_products<0>(sums, ds, gradients);
       warp.arrive(ring.empty[place(tile - 1).stage]);
       differentiate_to_factors(scores, gradients);
