@@ -112,6 +112,7 @@ class RankExecutor {
     report.tasks.reserve(program->tasks().size());
     const Clock::time_point begin = Clock::now();
     Walk walk{*this, *program, report, begin, {}};
+    transport_.set_task("begin of the step's tasks");
     if constexpr (linked) mail_.start();
     run_stage(*program, walk, options_.loop);
     report.loss = stage_.loss();
@@ -235,6 +236,8 @@ class RankExecutor {
       if constexpr (linked) {
         mail_.begin_step(plan, *program, stage_.part().hidden());
         report.link_bytes = static_cast<double>(mail_.bytes());
+      } else {
+        mail_.begin_step(plan, *program, stage_.part().hidden(), options_.loop.window);
       }
       hash = plan_hash(plan, salt(ids));
     } catch (const InvalidInput&) {

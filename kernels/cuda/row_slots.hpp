@@ -40,6 +40,8 @@ class RowSlots {
   using Memory = typename D::Memory;
   using Stream = typename D::Stream;
 
+  static constexpr std::size_t behind = 2;  ///< so the device has a task while the host prepares another one
+
   /// A task's place: its rows, and what the host tells of it.
   struct Slot {
     Bf16* rows = nullptr;

@@ -116,6 +116,7 @@ class DeviceStage {
   };
 
   void take_arena();
+  void take_exchange(const StageProgram& program);
   void begin_task(const StageTask& task, const MatrixView<const Bf16>& rows);
   void end_task();
   [[nodiscard]] TaskTables tell(const StageTask& task, std::byte* device);
@@ -181,7 +182,10 @@ class DeviceStage {
   [[nodiscard]] AttentionInput attention_input(std::size_t layer, const StageTask& task,
                                                const MatrixView<const Bf16>& q) const;
 
-  /// Host memory for numbers that the host waits for, until the next call.
+  /// Numbers of each replica's part that go through the host at a time.
+  [[nodiscard]] std::size_t share_numbers() const;
+  /// Host memory for numbers that the host waits for, until the next call. What steps need of it is taken when the
+  /// stage is made, and with `set_replicas`.
   template <class T>
   [[nodiscard]] std::span<T> through(std::size_t n);
   void copy_now(void* to, const void* from, std::size_t bytes);

@@ -45,6 +45,7 @@ DeviceStage<D>::DeviceStage(const StagePart& part, const StageOptions& options)
   copies_ = arena.take<Bf16>(n);
   loss_ = arena.take<double>(1);
   device_.set_product_workspace(arena.take<std::byte>(D::product_workspace));
+  static_cast<void>(through<double>(1));  // for the loss
 }
 
 template <StageDevice D>
@@ -126,6 +127,8 @@ void DeviceStage<D>::set_replicas(Replicas<float> replicas) {
   first_ = arena.take<float>(own);
   second_ = arena.take<float>(own);
   replicas_ = std::move(replicas);
+  if (replicas_.size > 1 && !replicas_.on_device)
+    static_cast<void>(through<float>(share_numbers() * replicas_.size));
 }
 
 template <StageDevice D>
@@ -143,10 +146,11 @@ void DeviceStage<D>::begin_step(const StageProgram& program, const Ragged<std::i
   plan_.begin_step(program);
   pending_.clear();
   take_arena();
-  staging_.begin_step();
+  take_exchange(program);
+  staging_.begin_step(plan_.step_data_bytes());
   device_.fill(Queue::compute, std::as_writable_bytes(gradients_), 0);
   device_.fill(Queue::compute, std::as_writable_bytes(loss_), 0);
-  clock_.begin_step();
+  clock_.begin_step(program.tasks().size());
 }
 
 /// The arena: units, two tasks' rows and what they are told, the workspace.
@@ -172,6 +176,23 @@ void DeviceStage<D>::take_arena() {
   workspace_ = arena.take<std::byte>(plan_.workspace_bytes()).data();
 }
 
+/// Memory of the host for what merged tasks exchange.
+template <StageDevice D>
+void DeviceStage<D>::take_exchange(const StageProgram& program) {
+  std::size_t most = 0;
+  for (const StageTask& task : program.tasks()) {
+    if (!task.merged() || task.pass == Pass::weight) continue;
+    const MergedTask merged{task.members.size(), static_cast<std::size_t>(task.tokens)};
+    most = std::max(most,
+                    exchange_numbers(part_, task.pass, static_cast<std::size_t>(task.owned_tokens), merged));
+  }
+  for (HostNumbers<D>* numbers : {&sent_, &received_}) {
+    if (numbers->size() >= most) continue;
+    *numbers = {};  // or both would be there
+    *numbers = HostNumbers<D>(device_, most);
+  }
+}
+
 template <StageDevice D>
 double DeviceStage<D>::loss() {
   const std::span<double> host = through<double>(1);
@@ -181,13 +202,17 @@ double DeviceStage<D>::loss() {
   return sum * step_.label_weight();
 }
 
+template <StageDevice D>
+std::size_t DeviceStage<D>::share_numbers() const {
+  constexpr std::size_t most = std::size_t{1} << 22U;
+  return std::min(layout_.size() / replicas_.size + 1, std::max<std::size_t>(1, most / replicas_.size));
+}
+
 /// Parts differ by one number at most: in each chunk, all have as many places, the last of which may be none.
 template <StageDevice D>
 template <class F>
 void DeviceStage<D>::for_each_share(F&& f) {
-  constexpr std::size_t most = std::size_t{1} << 22U;
-  const std::size_t n = layout_.size(), largest = n / replicas_.size + 1;
-  const std::size_t share = std::min(largest, std::max<std::size_t>(1, most / replicas_.size));
+  const std::size_t largest = layout_.size() / replicas_.size + 1, share = share_numbers();
   const std::span<float> host = through<float>(share * replicas_.size);
   for (std::size_t first = 0; first < largest; first += share) {
     const std::size_t size = std::min(share, largest - first);

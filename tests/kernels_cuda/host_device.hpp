@@ -91,8 +91,8 @@ class HostDevice {
   }
 
   void set_product_workspace(std::span<std::byte>) {}
-  [[nodiscard]] static Memory memory(std::size_t bytes, std::string_view) { return Memory(bytes); }
-  [[nodiscard]] static HostMemory host_memory(std::size_t bytes) { return HostMemory(bytes); }
+  [[nodiscard]] Memory memory(std::size_t bytes, std::string_view) { return taken(bytes); }
+  [[nodiscard]] HostMemory host_memory(std::size_t bytes) { return taken(bytes); }
 
   [[nodiscard]] std::int32_t attention_rows() const { return attention_rows_; }
   [[nodiscard]] static kernels::cuda::TensorMap tensor_map(
@@ -153,6 +153,16 @@ class HostDevice {
     return std::chrono::duration<double>(to.state_->time - from.state_->time).count();
   }
 
+  /// What the thread's devices are asked for while this is set is an error: memory, theirs or the host's.
+  static bool& memory_is_fixed() {
+    thread_local bool fixed = false;
+    return fixed;
+  }
+  /// Pieces of memory that the thread's devices were asked for.
+  static std::size_t& pieces_taken() {
+    thread_local std::size_t pieces = 0;
+    return pieces;
+  }
   /// Seed of the next device's order.
   static std::uint32_t& next_seed() {
     thread_local std::uint32_t seed = 1;
@@ -165,6 +175,13 @@ class HostDevice {
   }
 
  private:
+  [[nodiscard]] static Memory taken(std::size_t bytes) {
+    if (memory_is_fixed())
+      throw std::logic_error("within a step, " + std::to_string(bytes) + " bytes of memory are taken");
+    ++pieces_taken();
+    return Memory(bytes);
+  }
+
   struct Work {
     std::function<void()> run;
     std::shared_ptr<const Event::State> waits_for;

@@ -64,7 +64,7 @@ Outcome run_linked(const StageCase& c, const LinkOptions& options = {}) {
 }
 
 Outcome run_through_host(const StageCase& c) {
-  return slimpack::bench::run_stages<Stage>(
+  return slimpack::testing::run_through_host<Stage>(
       c, [](std::size_t rank) { HostDevice::next_seed() = static_cast<std::uint32_t>(100 * rank + 7); });
 }
 
