@@ -54,6 +54,7 @@ concept RowPort = requires(P& port, std::size_t n, std::span<const Number> rows,
 /// - What ring shifts and all-to-alls move lies in the host's memory. What replicas exchange lies where
 ///   `Replicas` says.
 /// - `read_times(tasks)`, if there is one, sets when the step's tasks ran by the device's clock; without, the host's counts.
+/// - `graph_tasks()`, if there is one, says how many of the step's tasks were given to a device as graphs.
 /// - `loss()` and `update()` come behind the step's last task and wait for what they need. `loss()` throws InvalidInput if it
 ///   is no number.
 template <class S>

@@ -118,6 +118,7 @@ class RankExecutor {
     report.loss = stage_.loss();
     if constexpr (requires { stage_.read_times(std::span(report.tasks)); })
       stage_.read_times(std::span(report.tasks));
+    if constexpr (requires { stage_.graph_tasks(); }) report.graph_tasks = stage_.graph_tasks();
     report.peak_bytes = stage_.memory().peak();
     report.pipeline_seconds = seconds_since(begin);
     transport_.set_task("exchange of gradients");

@@ -46,6 +46,18 @@ StageCase small_case(std::mt19937& random, std::int32_t dp, std::int32_t pp) {
   return c;
 }
 
+/// How far weights are from those without, after four steps of which two are launched as captured before.
+double graphs_error(StageCase c) {
+  c.steps = 4;
+  const Outcome with = run_stages<CudaStage>(c, [](std::size_t) {});
+  c.options.stage.graphs = false;
+  const Outcome without = run_stages<CudaStage>(c, [](std::size_t) {});
+  for (const kernels::StepReport& report : with.reports) {
+    if (report.graph_tasks != report.tasks.size()) return INFINITY;
+  }
+  return error_of(with.weights, without.weights);
+}
+
 }  // namespace
 
 void check_stage(Checks& checks, unsigned seed) {
@@ -57,6 +69,7 @@ void check_stage(Checks& checks, unsigned seed) {
       checks.add("a step's loss", std::abs(result.loss - expected.loss) / std::abs(expected.loss));
       checks.add("a step's gradients", error_of(result.gradients, expected.gradients));
       checks.add("weights after a step", error_of(result.weights, expected.weights));
+      checks.add("weights after steps of graphs", graphs_error(c));
     }
   }
 }

@@ -58,6 +58,14 @@ class RowSlots {
     slots_[slot].data = data;
   }
 
+  /// Call while the device has nothing to do: each step uses the places in the same turns.
+  void begin_step() { current_ = 0; }
+
+  /// The place of a step's task. @param number of tasks that have a place before it
+  [[nodiscard]] const Slot& of_task(std::size_t number) const { return slots_[(number + 1) % slots_.size()]; }
+  /// The place of the last task.
+  [[nodiscard]] const Slot& current() const { return slots_[current_]; }
+
   /// The place of the next task, for which everything may be brought once the task before the last is done with it.
   Slot& next() {
     current_ = 1 - current_;

@@ -15,6 +15,7 @@
 #include "kernels/cuda/stage_device.hpp"
 #include "kernels/cuda/stage_workspace.hpp"
 #include "kernels/cuda/staging.hpp"
+#include "kernels/cuda/step_graphs.hpp"
 #include "kernels/cuda/task_clock.hpp"
 #include "kernels/cuda/task_data.hpp"
 #include "kernels/math/adamw.hpp"
@@ -36,6 +37,11 @@ namespace slimpack::kernels::cuda {
 /// stays on the device until `loss()`. What the stage keeps during a step lies in one arena, taken before the
 /// step's first task as large as `ArenaPlan` says, and again only for a later step that needs more. Weights
 /// are taken when the stage is made, moments with `set_replicas`. `memory()` counts all three.
+///
+/// Where a step repeats the one before, its tasks' work is captured before the first of them, and given to the device
+/// as a graph for each task, in this step and in later ones that are the same: the same tasks of the same slices in
+/// the same memory. What the host brings, ids and labels among it, may differ. Merged tasks, within which the host
+/// waits, are no graphs. Graphs take memory of the device that `memory()` does not count.
 ///
 /// Members of a merged pack share attention by heads (`MergedAttention::heads`). What they exchange passes
 /// through the host, which waits for it twice a layer in each pass, and twice more where backward recomputes.
@@ -99,6 +105,9 @@ class DeviceStage {
   /// As CpuStage's; waits for the device.
   void update(std::int64_t step, const AdamWOptions& options);
 
+  /// Tasks of the last step that the device was given as graphs.
+  [[nodiscard]] std::size_t graph_tasks() const { return graphs_.launched(); }
+
   /// Sets the times of the step's tasks by the device's clock, once `loss()` was asked for.
   void read_times(std::span<TaskRecord> tasks) { clock_.read(tasks); }
 
@@ -117,7 +126,14 @@ class DeviceStage {
 
   void take_arena();
   void take_exchange(const StageProgram& program);
+  void begin_graphs();
+  void capture_tasks();
+  void lay_out(const StageTask& task, const typename RowSlots<D>::Slot& slot);
   void begin_task(const StageTask& task, const MatrixView<const Bf16>& rows);
+  void compute(const StageTask& task);
+  void compute_forward(const StageTask& task);
+  void compute_backward(const StageTask& task);
+  void compute_weight(const StageTask& task);
   void end_task();
   [[nodiscard]] TaskTables tell(const StageTask& task, std::byte* device);
   void tell_rows(const StageTask& task, TaskTables& tables);
@@ -217,6 +233,7 @@ class DeviceStage {
   RowSlots<D> slots_;
   Staging<D> staging_;
   TaskClock<D> clock_;
+  StepGraphs<D> graphs_;
   StageStep step_;
   AllToAll<Bf16> exchange_;
   HostNumbers<D> sent_, received_;

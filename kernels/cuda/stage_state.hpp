@@ -2,8 +2,11 @@
 
 // What a `DeviceStage` holds, and does before and behind a step: included where one is instantiated.
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <cstdint>
 #include <utility>
+#include <vector>
 
 #include "kernels/cuda/arena.hpp"
 #include "kernels/cuda/arena_plan_walk.hpp"
@@ -33,7 +36,8 @@ DeviceStage<D>::DeviceStage(const StagePart& part, const StageOptions& options)
       plan_(part, options),
       slots_(device_),
       staging_(device_),
-      clock_(device_) {
+      clock_(device_),
+      graphs_(device_) {
   const std::size_t n = layout_.size();
   const std::size_t bytes = 2 * arena_bytes<float>(n) + arena_bytes<Bf16>(n) + arena_bytes<double>(1) +
                             arena_bytes<std::byte>(D::product_workspace);
@@ -146,6 +150,8 @@ void DeviceStage<D>::begin_step(const StageProgram& program, const Ragged<std::i
   plan_.begin_step(program);
   pending_.clear();
   take_arena();
+  slots_.begin_step();
+  begin_graphs();
   take_exchange(program);
   staging_.begin_step(plan_.step_data_bytes());
   device_.fill(Queue::compute, std::as_writable_bytes(gradients_), 0);
@@ -174,6 +180,36 @@ void DeviceStage<D>::take_arena() {
     slots_.set(slot, at, arena.take<std::byte>(plan_.data_bytes()).data());
   }
   workspace_ = arena.take<std::byte>(plan_.workspace_bytes()).data();
+}
+
+/// All that tasks' work depends on, beside what does not change as long as the stage is there.
+template <StageDevice D>
+void DeviceStage<D>::begin_graphs() {
+  if (!options_.graphs) return graphs_.clear();
+  const StageProgram& program = step_.program();
+  std::vector<std::uint64_t> words = work_words(program);
+  const auto add_place = [&](const void* place) { words.push_back(reinterpret_cast<std::uintptr_t>(place)); };
+  for (const std::size_t slot : {0U, 1U}) {
+    add_place(slots_.of_task(slot).rows);
+    add_place(slots_.of_task(slot).data);
+  }
+  add_place(units_);
+  add_place(workspace_);
+  words.push_back(std::bit_cast<std::uint64_t>(step_.label_weight()));
+  if (graphs_.begin_step(std::move(words), program.tasks().size())) capture_tasks();
+}
+
+/// The work of all tasks but merged ones, in the places that they will have.
+template <StageDevice D>
+void DeviceStage<D>::capture_tasks() {
+  std::size_t number = 0;
+  for (const StageTask& task : step_.program().tasks()) {
+    const auto* slot = task.pass == Pass::weight ? nullptr : &slots_.of_task(number++);
+    if (task.merged()) continue;
+    if (slot != nullptr) lay_out(task, *slot);
+    graphs_.capture(task, slot != nullptr ? slot->data : nullptr, [&] { compute(task); });
+  }
+  pending_.clear();
 }
 
 /// Memory of the host for what merged tasks exchange.
