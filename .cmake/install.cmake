@@ -19,5 +19,8 @@ install(FILES
   "${PROJECT_SOURCE_DIR}/.cmake/slimpackOptional.cmake"
   "${PROJECT_SOURCE_DIR}/.cmake/FindGLPK.cmake"
   "${PROJECT_SOURCE_DIR}/.cmake/FindCbc.cmake"
+  "${PROJECT_SOURCE_DIR}/.cmake/slimpackCompiled.cmake"
+  "${PROJECT_SOURCE_DIR}/.cmake/FindNCCL.cmake"
+  "${PROJECT_SOURCE_DIR}/.cmake/FindCUDNN.cmake"
   DESTINATION "${package_dir}")
 install(FILES "${PROJECT_SOURCE_DIR}/LICENSE" DESTINATION "${CMAKE_INSTALL_DOCDIR}")

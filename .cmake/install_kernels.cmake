@@ -1,6 +1,6 @@
-# The compiled parts that this build has: slimpack::transport and slimpack::kernels, whose headers don't need Eigen, and
-# slimpack::mpi. Each has an export of its own, which the package includes if it is there.
-foreach(part IN ITEMS transport kernels mpi)
+# The compiled parts that this build has. Each has an export of its own, which the package includes where it is asked for,
+# or links nothing but slimpack. Their headers need none of what they link.
+foreach(part IN LISTS slimpack_compiled)
   if(NOT TARGET slimpack_${part})
     continue()
   endif()
@@ -12,4 +12,10 @@ foreach(part IN ITEMS transport kernels mpi)
 endforeach()
 
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/kernels" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/slimpack-kernels"
-  FILES_MATCHING PATTERN "*.hpp" PATTERN "*_private.hpp" EXCLUDE)
+  FILES_MATCHING PATTERN "*.hpp" PATTERN "*_private.hpp" EXCLUDE PATTERN "cuda" EXCLUDE)
+# The kernels' own headers, in device/, are for who makes a DeviceStage of another device.
+if(TARGET slimpack_kernels_cuda)
+  install(DIRECTORY "${PROJECT_SOURCE_DIR}/kernels/cuda"
+    DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/slimpack-kernels/kernels"
+    FILES_MATCHING PATTERN "*.hpp" PATTERN "*_private.hpp" EXCLUDE)
+endif()

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Builds the CUDA back end for this machine's GPU, checks its kernels and whole training steps against the CPU's in
 # double precision, looks for bad memory accesses and races where compute-sanitizer is there, and times the kernels
-# and a stage of llama-13b, whose task times it compares with those that a profile of this GPU predicts: the profile is
-# left as BUILD_DIRECTORY/profile.json where nlohmann_json is found. Everything in one call, for a machine that is lent
-# for minutes. SLIMPACK_LENGTHS names the file of lengths; default: examples/data. Exit codes: 0, 1 if something is
-# wrong, 2 without a GPU.
+# and a stage of llama-13b, whose task times it compares with those that a profile of this GPU predicts, and whose
+# steps it times with and without CUDA graphs: the profile is left as BUILD_DIRECTORY/profile.json where nlohmann_json is
+# found. Everything in one call, for a machine that is lent for minutes. SLIMPACK_LENGTHS names the file of lengths;
+# default: examples/data. Exit codes: 0, 1 if something is wrong, 2 without a GPU.
 # Usage: gpu.sh [BUILD_DIRECTORY [ARCHITECTURE]]   defaults: build/gpu, 90a-real
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -28,32 +28,48 @@ struct Arrivals {
   std::vector<Tokens> places;  ///< tokens that each place has room for
 };
 
-/// Lays down where rows that come from a neighbour are put, so that no receive waits for anything that the
-/// rows' sending does not wait for anyway: a place is used again only for rows whose sender, before it makes
-/// them, has had something from this stage that was made behind the place's last reader. So sends are
-/// complete once their rows are made and the receiver has come by, as the loop demands (exec/loop.hpp),
-/// though a way keeps its order. In 1F1B the places are as many as packs in flight on the sender.
-/// @param program of the stage that receives. @param sender tasks of the neighbour, in its order. @param pass
-/// of the rows.
-/// @throws InvalidInput if the sender has a pack that the stage has not.
-/// Complexity: O(tasks log(tasks) + arrivals x places).
-[[nodiscard]] inline Arrivals arrivals_of(const StageProgram& program, std::span<const Task> sender,
-                                          Pass pass) {
-  std::map<std::pair<Pass, PackId>, std::size_t> own;
-  for (std::size_t i = 0; i < program.tasks().size(); ++i)
-    own[{program.tasks()[i].pass, program.tasks()[i].pack}] = i;
-  Arrivals result;
-  std::vector<std::size_t> free_behind;  // by place: tasks of this stage that have been done once it is free
-  std::size_t done = 0;                  // tasks of this stage that are done before what the sender does now
-  for (const Task& task : sender) {
-    if (task.pass == Pass::weight) continue;
-    const auto found = own.find({task.pass, task.pack});
-    require(found != own.end(), "a neighbour of stage ", program.stage(), " has ", to_string(task),
+namespace detail {
+
+/// A pack's task, between stages that stand beside each other.
+struct HandOver {
+  std::size_t index = 0;  ///< in the order of the stage that receives the rows in question
+  Tokens tokens = 0;
+};
+
+/// @param program of one of the stages. @param other tasks of the other one, in its order.
+/// @param program_receives or else the other one.
+[[nodiscard]] inline std::map<std::pair<Pass, PackId>, HandOver> hand_overs(const StageProgram& program,
+                                                                            std::span<const Task> other,
+                                                                            bool program_receives) {
+  std::map<std::pair<Pass, PackId>, HandOver> result;
+  for (std::size_t i = 0; i < program.tasks().size(); ++i) {
+    const StageTask& task = program.tasks()[i];
+    result[{task.pass, task.pack}] = {i, task.owned_tokens};
+  }
+  for (std::size_t i = 0; i < other.size(); ++i) {
+    if (other[i].pass == Pass::weight) continue;
+    const auto found = result.find({other[i].pass, other[i].pack});
+    require(found != result.end(), "a neighbour of stage ", program.stage(), " has ", to_string(other[i]),
             "; expected tasks of packs that both have");
-    const Tokens tokens = program.tasks()[found->second].owned_tokens;
+    if (!program_receives) found->second.index = i;
+  }
+  return result;
+}
+
+/// @param senders tasks of the stage that sends, in its order. @param rows of these tasks.
+template <class Tasks>
+[[nodiscard]] Arrivals lay_out_places(const Tasks& senders,
+                                      const std::map<std::pair<Pass, PackId>, HandOver>& rows, Pass pass) {
+  Arrivals result;
+  std::vector<std::size_t>
+      free_behind;       // by place: tasks of the receiver that have been done once it is free
+  std::size_t done = 0;  // tasks of the receiver that are done before what the sender does now
+  for (const auto& task : senders) {
+    if (task.pass == Pass::weight) continue;
+    const auto [index, tokens] = rows.at({task.pass, task.pack});
     if (tokens == 0) continue;
     if (task.pass != pass) {
-      done = std::max(done, found->second + 1);
+      done = std::max(done, index + 1);
       continue;
     }
     // The smallest that is large enough, or else the largest.
@@ -70,11 +86,38 @@ struct Arrivals {
       result.places.push_back(0);
       free_behind.push_back(0);
     }
-    result.all.push_back({task.pack, tokens, best, found->second, free_behind[best]});
+    result.all.push_back({task.pack, tokens, best, index, free_behind[best]});
     result.places[best] = std::max(result.places[best], tokens);
-    free_behind[best] = found->second + 1;
+    free_behind[best] = index + 1;
   }
   return result;
+}
+
+}  // namespace detail
+
+/// Lays down where rows that come from a neighbour are put, so that no receive waits for anything that the
+/// rows' sending does not wait for anyway: a place is used again only for rows whose sender, before it makes
+/// them, has had something from this stage that was made behind the place's last reader. So sends are
+/// complete once their rows are made and the receiver has come by, as the loop demands (exec/loop.hpp),
+/// though a way keeps its order. In 1F1B the places are as many as packs in flight on the sender.
+/// @param program of the stage that receives. @param sender tasks of the neighbour, in its order. @param pass
+/// of the rows.
+/// @throws InvalidInput if the sender has a pack that the stage has not.
+/// Complexity: O(tasks log(tasks) + arrivals x places).
+[[nodiscard]] inline Arrivals arrivals_of(const StageProgram& program, std::span<const Task> sender,
+                                          Pass pass) {
+  return detail::lay_out_places(sender, detail::hand_overs(program, sender, true), pass);
+}
+
+/// The same for the sender: where it keeps rows until they have gone. A place is used again only for rows of
+/// tasks that, by the plan, come after something that the receiver has made behind the place's last rows: so
+/// these have gone, and the sender waits for nothing that it has not waited for already.
+/// @param program of the stage that sends. @param receiver tasks of the neighbour, in its order. @param pass of
+/// the rows.
+/// @throws InvalidInput if the receiver has a pack that the stage has not. Complexity: as `arrivals_of`.
+[[nodiscard]] inline Arrivals departures_of(const StageProgram& program, std::span<const Task> receiver,
+                                            Pass pass) {
+  return detail::lay_out_places(program.tasks(), detail::hand_overs(program, receiver, false), pass);
 }
 
 }  // namespace slimpack::kernels

@@ -22,11 +22,13 @@ namespace slimpack::kernels {
 /// - `buffer(n)`: host memory of n numbers that the back end copies from and to at full speed. A value that has `data()` and
 ///   `size()`; an empty one has no memory.
 /// - `fetch(rows, to)`: queues a copy of rows that a task has returned to host memory.
+/// - `behind`: tasks, given to the back end and not done, whose rows the host keeps before it waits for the first of them.
 /// - `mark()`: the point behind all that has been queued. `reached(mark)`: whether it is done, for good. `wait(mark)`: until
 ///   it is.
 template <class P, class Number>
 concept RowPort = requires(P& port, std::size_t n, std::span<const Number> rows, std::span<Number> to,
                            typename P::Mark& mark, typename P::Buffer& buffer) {
+  { P::behind } -> std::convertible_to<std::size_t>;
   { port.buffer(n) } -> std::same_as<typename P::Buffer>;
   { buffer.data() } -> std::convertible_to<Number*>;
   { buffer.size() } -> std::convertible_to<std::size_t>;
@@ -52,6 +54,7 @@ concept RowPort = requires(P& port, std::size_t n, std::span<const Number> rows,
 /// - What ring shifts and all-to-alls move lies in the host's memory. What replicas exchange lies where
 ///   `Replicas` says.
 /// - `read_times(tasks)`, if there is one, sets when the step's tasks ran by the device's clock; without, the host's counts.
+/// - `graph_tasks()`, if there is one, says how many of the step's tasks were given to a device as graphs.
 /// - `loss()` and `update()` come behind the step's last task and wait for what they need. `loss()` throws InvalidInput if it
 ///   is no number.
 template <class S>

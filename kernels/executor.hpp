@@ -119,11 +119,13 @@ class RankExecutor {
     report.tasks.reserve(program->tasks().size());
     const Clock::time_point begin = Clock::now();
     Walk walk{*this, *program, report, begin, {}};
+    transport_.set_task("begin of the step's tasks");
     if constexpr (linked) mail_.start();
     run_stage(*program, walk, options_.loop);
     report.loss = stage_.loss();
     if constexpr (requires { stage_.read_times(std::span(report.tasks)); })
       stage_.read_times(std::span(report.tasks));
+    if constexpr (requires { stage_.graph_tasks(); }) report.graph_tasks = stage_.graph_tasks();
     report.peak_bytes = stage_.memory().peak();
     report.pipeline_seconds = seconds_since(begin);
     transport_.set_task("exchange of gradients");
@@ -242,6 +244,8 @@ class RankExecutor {
       if constexpr (linked) {
         mail_.begin_step(plan, *program, stage_.part().hidden());
         report.link_bytes = static_cast<double>(mail_.bytes());
+      } else {
+        mail_.begin_step(plan, *program, stage_.part().hidden(), options_.loop.window);
       }
       hash = plan_hash(plan, salt(ids));
     } catch (const InvalidInput&) {

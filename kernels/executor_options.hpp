@@ -32,6 +32,7 @@ struct StepReport {
   double peak_bytes = 0.0;        ///< most that the stage has used
   double predicted_bytes = 0.0;   ///< what the memory model says of it
   double link_bytes = 0.0;        ///< of the device, beside these, that rows from other ranks' devices take
+  std::size_t graph_tasks = 0;    ///< that a GPU was given as graphs, since the step repeats the one before
   std::vector<TaskRecord> tasks;
 };
 

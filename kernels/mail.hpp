@@ -1,18 +1,22 @@
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <cstddef>
 #include <deque>
+#include <map>
 #include <span>
 #include <utility>
 #include <vector>
 
+#include "kernels/arrivals.hpp"
 #include "kernels/transport/transport.hpp"
 
 namespace slimpack::kernels {
 
 /// Rows on their way to or from another rank, by a transport of the host. What a back end still computes, or copies to the
-/// host, is handed to the transport once it is there; nobody waits for it before there is nothing else to do. Memory is used
-/// again once a transfer is complete.
+/// host, is handed to the transport once it is there; nobody waits for it before there is nothing else to do. All memory is
+/// taken before a step's first task.
 /// @tparam Port a RowPort of numbers of this type
 template <class Number, class Port, Transport T>
 class Mail {
@@ -20,24 +24,56 @@ class Mail {
   /// Both have to outlive it.
   Mail(T& transport, Port& port) : transport_(transport), port_(port) {}
 
+  /// Takes the memory of a step's rows: for those that go, as much as may be under way at a time by the plan
+  /// (`departures_of`); for those that come, a piece for each receive that is posted ahead, and for those that the back
+  /// end may not have read yet.
+  /// @param window receives that are posted and not used, at most.
+  void begin_step(const Plan& plan, const StageProgram& program, std::size_t hidden, std::size_t window) {
+    const auto& order = plan.pipelines[program.pipeline()].order;
+    const std::size_t stage = program.stage();
+    by_tag_.clear();
+    lay_out(0, Pass::forward,
+            program.last() ? Arrivals{} : departures_of(program, order[stage + 1], Pass::forward), hidden);
+    lay_out(1, Pass::backward,
+            program.first() ? Arrivals{} : departures_of(program, order[stage - 1], Pass::backward), hidden);
+    std::vector<std::size_t> sizes;
+    for (const StageTask& task : program.tasks()) {
+      if (task.pass == Pass::weight || (task.pass == Pass::forward ? program.first() : program.last()))
+        continue;
+      if (task.owned_tokens > 0) sizes.push_back(static_cast<std::size_t>(task.owned_tokens) * hidden);
+    }
+    places_ = std::min(sizes.size(), window + 1 + Port::behind);  // one is in use
+    if (in_.size() < places_) in_.resize(places_);
+    for (std::size_t i = 0; i < places_; ++i) {
+      std::size_t most = 0;
+      for (std::size_t k = i; k < sizes.size(); k += places_) most = std::max(most, sizes[k]);
+      grow(in_[i].numbers, most);
+      in_[i].is_read = false;
+    }
+    posted_ = received_ = 0;
+  }
+
   void post(std::size_t from, Tag tag, std::size_t numbers) {
-    Letter& letter = expected_.emplace_back(Letter{{}, take(numbers), numbers, 0, 0, {}});
-    letter.request = transport_.irecv(from, tag, std::as_writable_bytes(letter.span()));
+    In& in = in_[posted_++ % places_];
+    if (in.is_read) wait_for(in);
+    in.size = numbers;
+    in.request = transport_.irecv(from, tag, std::as_writable_bytes(in.span()));
     hand_over();
   }
 
   /// Numbers of the oldest posted receive, in the host's memory, valid until the next call and what the back end was asked
   /// for until then is done.
   std::span<const Number> receive() {
-    if (opened_.numbers.size() > 0) {
-      opened_.mark = port_.mark();
-      read_.push_back(std::move(opened_));
+    if (received_ > 0) {
+      In& last = in_[(received_ - 1) % places_];
+      last.mark = port_.mark();
+      last.is_read = true;
+      last.order = ++marks_;
     }
-    opened_ = std::move(expected_.front());
-    expected_.pop_front();
+    In& in = in_[received_++ % places_];
     flush();
-    transport_.wait(opened_.request);
-    return opened_.span();
+    transport_.wait(in.request);
+    return in.span();
   }
 
   /// The back end has been given the next of its tasks.
@@ -45,13 +81,14 @@ class Mail {
 
   /// @param rows that a task of the back end has returned.
   void send(std::size_t to, Tag tag, std::span<const Number> rows) {
-    while (!sent_.empty() && transport_.test(sent_.front().request)) {
-      give_back(std::move(sent_.front().numbers));
-      sent_.pop_front();
-    }
-    Letter& letter = ready_.emplace_back(Letter{{}, take(rows.size()), rows.size(), to, tag, {}});
-    port_.fetch(rows, letter.span());
-    letter.mark = port_.mark();
+    const auto [way, place] = by_tag_.at(tag);
+    Out& out = out_[way][place];
+    if (out.is_under_way) transport_.wait(out.request);  // it has been received, by the plan
+    out.is_under_way = false;
+    ready_.push_back({&out, rows.size(), to, tag, {}, 0});
+    port_.fetch(rows, ready_.back().span());
+    ready_.back().mark = port_.mark();
+    ready_.back().order = ++marks_;
     hand_over();
   }
 
@@ -66,62 +103,88 @@ class Mail {
 
   void wait_for_sends() {
     flush();
-    for (Letter& letter : sent_) {
-      transport_.wait(letter.request);
-      give_back(std::move(letter.numbers));
+    for (auto& way : out_) {
+      for (Out& out : way) {
+        if (out.is_under_way) transport_.wait(out.request);
+        out.is_under_way = false;
+      }
     }
-    sent_.clear();
   }
 
  private:
   using Buffer = typename Port::Buffer;
+  using Mark = typename Port::Mark;
 
-  struct Letter {
-    Request request;
-    Buffer numbers;
+  struct In {
+    Buffer numbers{};
     std::size_t size = 0;
-    std::size_t to = 0;
-    Tag tag = 0;
-    typename Port::Mark mark;
+    Request request;
+    bool is_read = false;  ///< the back end has been given all that reads it: up to the mark
+    Mark mark{};
+    std::size_t order = 0;  ///< of the mark
 
     [[nodiscard]] std::span<Number> span() { return {numbers.data(), size}; }
   };
+  struct Out {
+    Buffer numbers{};
+    Request request;
+    bool is_under_way = false;
+  };
+  /// Rows that the back end has been asked for.
+  struct Letter {
+    Out* out = nullptr;
+    std::size_t size = 0, to = 0;
+    Tag tag = 0;
+    Mark mark{};
+    std::size_t order = 0;  ///< of the mark
+
+    [[nodiscard]] std::span<Number> span() { return {out->numbers.data(), size}; }
+  };
+
+  void grow(Buffer& buffer, std::size_t numbers) {
+    if (buffer.size() >= numbers) return;
+    buffer = Buffer{};  // or both would be there
+    buffer = port_.buffer(numbers);
+  }
+
+  void lay_out(std::size_t way, Pass pass, const Arrivals& departures, std::size_t hidden) {
+    auto& places = out_[way];
+    if (places.size() < departures.places.size()) places.resize(departures.places.size());
+    for (std::size_t i = 0; i < departures.places.size(); ++i)
+      grow(places[i].numbers, static_cast<std::size_t>(departures.places[i]) * hidden);
+    for (const Arrival& rows : departures.all) by_tag_[message_tag(pass, rows.pack)] = {way, rows.place};
+  }
 
   /// Of rows that have reached the host, without waiting.
   void hand_over() {
     while (!ready_.empty() && port_.reached(ready_.front().mark)) hand_over_first();
   }
   void hand_over_first() {
-    Letter& letter = sent_.emplace_back(std::move(ready_.front()));
+    Letter& letter = ready_.front();
+    letter.out->request = transport_.isend(letter.to, letter.tag, std::as_bytes(letter.span()));
+    letter.out->is_under_way = true;
     ready_.pop_front();
-    letter.request = transport_.isend(letter.to, letter.tag, std::as_bytes(letter.span()));
   }
 
-  Buffer take(std::size_t size) {
-    while (!read_.empty() && port_.reached(read_.front().mark)) {
-      give_back(std::move(read_.front().numbers));
-      read_.pop_front();
+  /// Until the back end has read rows, handing over what it has made until then: another rank may wait for it.
+  void wait_for(In& in) {
+    while (!ready_.empty() && ready_.front().order < in.order) {
+      port_.wait(ready_.front().mark);
+      hand_over_first();
     }
-    Buffer numbers{};
-    if (!free_.empty()) {
-      numbers = std::move(free_.back());
-      free_.pop_back();
-    }
-    if (numbers.size() < size) {
-      numbers = Buffer{};  // or both would be there
-      numbers = port_.buffer(size);
-    }
-    return numbers;
-  }
-  void give_back(Buffer&& numbers) {
-    if (numbers.size() > 0) free_.push_back(std::move(numbers));
+    port_.wait(in.mark);
+    in.mark = {};
+    in.is_read = false;
   }
 
   T& transport_;
   Port& port_;
-  std::deque<Letter> expected_, ready_, sent_, read_;
-  Letter opened_{};
-  std::vector<Buffer> free_;
+  std::vector<In> in_;  ///< in turn
+  std::size_t places_ = 0, posted_ = 0, received_ = 0;
+  std::array<std::vector<Out>, 2> out_;                        ///< to the next stage, and to the one before
+  std::map<Tag, std::pair<std::size_t, std::size_t>> by_tag_;  ///< way and place
+  std::deque<Letter> ready_;
+  std::size_t marks_ = 0;
 };
 
 }  // namespace slimpack::kernels

@@ -54,6 +54,18 @@ bool is_merged(const Plan& plan) {
   return false;
 }
 
+/// How far weights are from those without, after four steps of which two are launched as captured before.
+double graphs_error(StageCase c) {
+  c.steps = 4;
+  const Outcome with = run_stages<CudaStage>(c, [](std::size_t) {});
+  c.options.stage.graphs = false;
+  const Outcome without = run_stages<CudaStage>(c, [](std::size_t) {});
+  for (const kernels::StepReport& report : with.reports) {
+    if (report.graph_tasks != report.tasks.size()) return INFINITY;
+  }
+  return error_of(with.weights, without.weights);
+}
+
 }  // namespace
 
 void check_stage(Checks& checks, unsigned seed) {
@@ -66,7 +78,9 @@ void check_stage(Checks& checks, unsigned seed) {
   };
   for (const std::int32_t pp : {1, 3}) {
     for (const std::int32_t dp : {1, 2}) {
-      check(small_case(random, dp, pp), "");
+      const StageCase c = small_case(random, dp, pp);
+      check(c, "");
+      checks.add("weights after steps of graphs", graphs_error(c));
     }
     StageCase c = small_case(random, 2, pp, true);
     require(is_merged(c.plan), "no pack is merged; expected some, of the longest sample");

@@ -40,8 +40,9 @@ void check_stage(Checks& checks, unsigned seed);
 kernels::cuda::Ceilings time_kernels(unsigned seed);
 
 /// Measures a profile of stages of llama-13b, as `slimpack profile --device cuda` does. Then prints task times, the error of
-/// what the profile predicts of them, memory, and model-FLOPs utilisation of a stage, on plans that pack whole samples and on
-/// plans that slice them. Lengths are those of the file that SLIMPACK_LENGTHS names, or of examples/data.
+/// what the profile predicts of them, memory, model-FLOPs utilisation of a stage, and what its steps take with and without
+/// CUDA graphs, on plans that pack whole samples and on plans that slice them. Lengths are those of the file that
+/// SLIMPACK_LENGTHS names, or of examples/data.
 /// @param ceilings utilisation is a share of their FLOP/s. @param profile_file for the profile; empty: it is not kept.
 /// @throws InvalidInput if it is to be kept by a program without nlohmann_json.
 void time_stage(const kernels::cuda::Ceilings& ceilings, const std::string& profile_file);

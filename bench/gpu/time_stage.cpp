@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <map>
@@ -37,10 +39,15 @@ constexpr Tokens context = 32768;
 
 Job job_of(const Transformer& model) { return {model, device_preset("h100"), {.dp = 1, .pp = stages}}; }
 
+/// A step of a stage.
+struct StageRun {
+  std::vector<TaskRecord> tasks;
+  double seconds = 0.0;  ///< from the step's begin to its loss, by the host's clock
+  std::size_t graph_tasks = 0;
+};
+
 /// Runs a stage's tasks in the plan's order, with the same rows for each that would come from another stage.
-std::vector<TaskRecord> run_tasks(CudaStage& stage, const StageProgram& program,
-                                  const Ragged<std::int32_t>& ids) {
-  stage.begin_step(program, ids);
+StageRun run_tasks(CudaStage& stage, const StageProgram& program, const Ragged<std::int32_t>& ids) {
   Tokens most = 0;
   for (const StageTask& task : program.tasks()) most = std::max(most, task.owned_tokens);
   const std::size_t hidden = stage.part().hidden();
@@ -49,17 +56,21 @@ std::vector<TaskRecord> run_tasks(CudaStage& stage, const StageProgram& program,
   std::normal_distribution<float> normal;
   for (std::size_t i = 0; i < rows.size(); ++i)
     rows.data()[i] = i < 65536 ? kernels::cuda::to_bf16(normal(random)) : rows.data()[i - 65536];
-  std::vector<TaskRecord> records;
+  StageRun run;
+  const auto begin = std::chrono::steady_clock::now();
+  stage.begin_step(program, ids);
   for (const StageTask& task : program.tasks()) {
     const kernels::MatrixView<const Bf16> in(rows.data(), static_cast<std::size_t>(task.owned_tokens),
                                              hidden);
     static_cast<void>(task.pass == Pass::forward ? stage.forward(task, in) : stage.backward(task, in));
     stage.release(task);
-    records.push_back({.pass = task.pass, .pack = task.pack});
+    run.tasks.push_back({.pass = task.pass, .pack = task.pack});
   }
   static_cast<void>(stage.loss());
-  stage.read_times(records);
-  return records;
+  run.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  stage.read_times(run.tasks);
+  run.graph_tasks = stage.graph_tasks();
+  return run;
 }
 
 double quantile(std::vector<double> values, double q) {
@@ -92,12 +103,12 @@ void report(const char* name, const Plan& plan, const StageProgram& program,
 
 /// How far a profile's seconds are from measured ones. @param runs of the same tasks, whose median counts.
 void report_prediction(const char* name, const Profile& profile, const StageProgram& program,
-                       const std::vector<std::vector<TaskRecord>>& runs) {
+                       const std::vector<StageRun>& runs) {
   std::vector<MeasuredTask> tasks;
   double predicted = 0.0, all = 0.0;
   for (std::size_t i = 0; i < program.tasks().size(); ++i) {
     std::vector<double> seconds;
-    for (const auto& run : runs) seconds.push_back(run[i].seconds);
+    for (const auto& run : runs) seconds.push_back(run.tasks[i].seconds);
     MeasuredTask& task = tasks.emplace_back(kernels::measured_task(program, program.tasks()[i]));
     task.seconds = quantile(seconds, 0.5);
     predicted += predicted_seconds(profile, task);
@@ -109,12 +120,11 @@ void report_prediction(const char* name, const Profile& profile, const StageProg
       name, tasks.size(), 100 * error.median, 100 * error.worst, 100 * (predicted / all - 1));
 }
 
-void time_plan_of(const char* name, const Plan& plan, const CudaStage::Memory& memory, double peak_flops,
-                  const Profile& profile) {
-  constexpr std::size_t repeats = 3;
-  const kernels::StagePart part = kernels::stage_part(plan.model, plan, 0, measured);
+/// Steps of a new stage, behind those in which all is taken, chosen and captured.
+/// @param[out] peak most memory of the stage.
+std::vector<StageRun> run_steps(const Plan& plan, bool graphs, std::size_t repeats, double& peak) {
   const StageProgram program(plan, 0, measured);
-  CudaStage stage(part);
+  CudaStage stage(kernels::stage_part(plan.model, plan, 0, measured), {.graphs = graphs});
   stage.initialise();
   stage.set_replicas({});
   Ragged<std::int32_t> ids;
@@ -122,14 +132,45 @@ void time_plan_of(const char* name, const Plan& plan, const CudaStage::Memory& m
     for (Tokens t = 0; t < length; ++t) ids.add(static_cast<std::int32_t>(t % plan.model.vocab));
     ids.close();
   }
-  static_cast<void>(run_tasks(stage, program, ids));  // cuBLASLt chooses, host memory is taken
-  std::vector<std::vector<TaskRecord>> runs;
+  for (int step = 0; step < 2; ++step) static_cast<void>(run_tasks(stage, program, ids));
+  std::vector<StageRun> runs;
   while (runs.size() < repeats) runs.push_back(run_tasks(stage, program, ids));
-  report(name, plan, program, runs.back(), peak_flops);
+  peak = stage.memory().peak();
+  return runs;
+}
+
+/// From the first task's begin to the last one's end, by the GPU's clock.
+double device_seconds(const StageRun& run) {
+  return run.tasks.back().start + run.tasks.back().seconds - run.tasks.front().start;
+}
+
+void report_graphs(const char* name, const std::vector<StageRun>& without,
+                   const std::vector<StageRun>& with) {
+  const auto median = [](const std::vector<StageRun>& runs, auto&& seconds_of) {
+    std::vector<double> seconds;
+    for (const StageRun& run : runs) seconds.push_back(seconds_of(run));
+    return quantile(seconds, 0.5);
+  };
+  const auto whole = [](const StageRun& run) { return run.seconds; };
+  const double before = median(without, whole), after = median(with, whole);
+  std::printf("| %s, a step without graphs | %zu | %.2f | on the GPU %.2f | | |\n", name,
+              without.back().graph_tasks, 1e3 * before, 1e3 * median(without, device_seconds));
+  std::printf("| %s, a step with graphs | %zu | %.2f | on the GPU %.2f | %.3f of that without | |\n", name,
+              with.back().graph_tasks, 1e3 * after, 1e3 * median(with, device_seconds), after / before);
+}
+
+void time_plan_of(const char* name, const Plan& plan, const CudaStage::Memory& memory, double peak_flops,
+                  const Profile& profile) {
+  constexpr std::size_t repeats = 3;
+  const StageProgram program(plan, 0, measured);
+  double peak = 0.0, peak_of_graphs = 0.0;
+  const auto runs = run_steps(plan, false, repeats, peak);
+  report(name, plan, program, runs.back().tasks, peak_flops);
   report_prediction(name, profile, program, runs);
   const double simulated = memory_over_time(plan, time_plan(plan), memory).peak_bytes[0][measured];
-  std::printf("| %s, memory in GB | | %.3f | simulated %.3f | %+.2f %% | |\n", name,
-              stage.memory().peak() * 1e-9, simulated * 1e-9, 100 * (stage.memory().peak() / simulated - 1));
+  std::printf("| %s, memory in GB | | %.3f | simulated %.3f | %+.2f %% | |\n", name, peak * 1e-9,
+              simulated * 1e-9, 100 * (peak / simulated - 1));
+  report_graphs(name, runs, run_steps(plan, true, repeats, peak_of_graphs));
 }
 
 Profile profile_of(const Transformer& model, const kernels::cuda::Ceilings& ceilings) {

@@ -44,7 +44,9 @@ po::options_description description() {
       "links", po::value<std::string>()->default_value("auto"),
       "cuda: what moves rows and gradients between ranks: nccl, host (through its memory), or auto: nccl "
       "where each "
-      "rank is a process with a GPU of its own")("json", "one JSON document at the end");
+      "rank is a process with a GPU of its own")(
+      "no-graphs", "cuda: tasks are not launched as CUDA graphs where a plan repeats")(
+      "json", "one JSON document at the end");
   training.add(job_description(
       {.model = "tiny",
        .device = "cpu",
@@ -69,6 +71,7 @@ bool fits_plan_file(const std::string& option) {
                            "start-timeout",
                            "transport",
                            "links",
+                           "no-graphs",
                            "json",
                            "quiet",
                            "layers",
@@ -280,6 +283,8 @@ std::optional<TrainOptions> train_options(const std::vector<std::string>& argume
   o.start_timeout = milliseconds_of(*values, "start-timeout");
   o.ranks = ranks_from((*values)["transport"].as<std::string>());
   o.links = links_from((*values)["links"].as<std::string>(), o);
+  o.graphs = values->count("no-graphs") == 0;
+  require(o.graphs || o.cuda, "--no-graphs is given; expected no such option without --device cuda");
   o.json = values->count("json") != 0;
   return o;
 }
@@ -292,6 +297,7 @@ Course make_course(const TrainOptions& options) {
   const double sharing = options.cuda && options.ranks != RankKind::threads ? 1.0 : ranks;
   course.stage = stage_options(options.cuda, by_heads(options),
                                limited ? options.memory_bytes : machine_bytes(options) / sharing);
+  course.stage.graphs = options.graphs;
   return course;
 }
 

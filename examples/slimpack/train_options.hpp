@@ -37,6 +37,7 @@ struct TrainOptions {
   RankKind ranks = RankKind::threads;
   bool cuda = false;  ///< stages run on GPUs
   LinkKind links = LinkKind::automatic;
+  bool graphs = true;  ///< of CUDA, where a plan repeats
   bool json = false;
   boost::program_options::variables_map values;  ///< for what overrides a plan file's model
 };

@@ -73,6 +73,8 @@ class ArenaPlan {
   [[nodiscard]] std::size_t used_units() const { return used_units_; }
   [[nodiscard]] std::size_t most_tokens() const { return most_tokens_; }
   [[nodiscard]] std::size_t data_bytes() const { return data_bytes_; }
+  /// What the host tells of all tasks of a step, at most.
+  [[nodiscard]] std::size_t step_data_bytes() const { return step_data_bytes_; }
   [[nodiscard]] std::size_t workspace_bytes() const { return workspace_bytes_; }
 
   [[nodiscard]] const FragmentTable<Pages>& fragments() const { return fragments_; }
@@ -121,6 +123,7 @@ class ArenaPlan {
   std::vector<std::uint8_t> split_;              ///< [backward pack]
   std::unordered_map<PackId, UnitRun> pending_;  ///< of split backward packs
   std::size_t units_ = 0, used_units_ = 0, most_tokens_ = 0, data_bytes_ = 0, workspace_bytes_ = 0;
+  std::size_t step_data_bytes_ = 0;
 };
 
 /// Bf16 numbers of the factors of a token's matrix gradients that wait for a weight task: inputs and

@@ -196,7 +196,7 @@ bool ArenaPlan::walk(const StageProgram& program, Space& space) {
 
 /// Of what all tasks use in turn.
 inline void ArenaPlan::find_sizes(const StageProgram& program) {
-  most_tokens_ = data_bytes_ = workspace_bytes_ = 0;
+  most_tokens_ = data_bytes_ = workspace_bytes_ = step_data_bytes_ = 0;
   for (const StageTask& task : program.tasks()) {
     if (task.pass == Pass::weight) continue;
     const auto tokens = static_cast<std::size_t>(task.owned_tokens);
@@ -208,7 +208,9 @@ inline void ArenaPlan::find_sizes(const StageProgram& program) {
     most_tokens_ = std::max(most_tokens_, tokens);
     const bool ring = task.merged() && options_.merged == MergedAttention::ring;
     const std::size_t rounds = ring ? ring_data_bytes(task, options_.ring_tokens, program.block()) : 0;
-    data_bytes_ = std::max(data_bytes_, task_data_bytes(task, pieces, pages) + rounds);
+    const std::size_t told = task_data_bytes(task, pieces, pages) + rounds;
+    data_bytes_ = std::max(data_bytes_, told);
+    step_data_bytes_ += told;
     const MergedTask merged = merged_task(task, options_, program.block());
     workspace_bytes_ = std::max(workspace_bytes_, stage_workspace_bytes(part_, options_.head_chunk_tokens,
                                                                         task.pass, tokens, merged));

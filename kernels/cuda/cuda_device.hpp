@@ -23,6 +23,7 @@ class CudaDevice {
   using HostMemory = cuda::HostMemory;
   using Event = cuda::Event;
   using Stream = cuda::Stream;
+  using Graph = cuda::Graph;
 
   static constexpr std::size_t product_workspace = std::size_t{32} << 20U;
 
@@ -62,6 +63,11 @@ class CudaDevice {
     for (const OwnedStream& stream : *streams_)
       waiter_ ? waiter_([&] { return stream.idle(); }) : stream.wait();
   }
+  template <class F>
+  [[nodiscard]] Graph capture(F&& work) const {
+    return Graph(stream(Queue::compute), std::forward<F>(work));
+  }
+  void replay(const Graph& graph) const { graph.launch(stream(Queue::compute)); }
   void set_waiter(DeviceWaiter waiter) { waiter_ = std::move(waiter); }
   [[nodiscard]] static double seconds(const Event& from, const Event& to) { return to.seconds_since(from); }
   [[nodiscard]] Stream stream(Queue queue) const {

@@ -1,11 +1,7 @@
 #include "kernels/cuda/cuda_stage.hpp"
 
 #include "kernels/cuda/launcher_private.hpp"
-#include "kernels/cuda/stage_attention.hpp"
-#include "kernels/cuda/stage_ring.hpp"
-#include "kernels/cuda/stage_state.hpp"
-#include "kernels/cuda/stage_tasks.hpp"
-#include "kernels/cuda/stage_tell.hpp"
+#include "kernels/cuda/stage_definitions.hpp"
 
 namespace slimpack::kernels::cuda {
 

@@ -36,6 +36,7 @@ BackEndTimes profile_device(const MeasuredDevice& device, ProfileOptions options
   options.clock = ProfileClock::wall;  // of updates: tasks have the device's
   options.most_tokens = std::max(options.most_tokens, most_tokens);
   if (options.stage_layers == 0) options.stage_layers = 2;
+  options.stage.graphs = false;  // plans of batches differ from step to step
   profile.real_bytes = sizeof(typename S::Number);
   BackEndTimes times = measure_back_end<S>(profile.model, options);
   fit_back_end(times, profile);

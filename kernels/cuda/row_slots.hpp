@@ -40,6 +40,8 @@ class RowSlots {
   using Memory = typename D::Memory;
   using Stream = typename D::Stream;
 
+  static constexpr std::size_t behind = 2;  ///< so the device has a task while the host prepares another one
+
   /// A task's place: its rows, and what the host tells of it.
   struct Slot {
     Bf16* rows = nullptr;
@@ -55,6 +57,14 @@ class RowSlots {
     slots_[slot].rows = rows;
     slots_[slot].data = data;
   }
+
+  /// Call while the device has nothing to do: each step uses the places in the same turns.
+  void begin_step() { current_ = 0; }
+
+  /// The place of a step's task. @param number of tasks that have a place before it
+  [[nodiscard]] const Slot& of_task(std::size_t number) const { return slots_[(number + 1) % slots_.size()]; }
+  /// The place of the last task.
+  [[nodiscard]] const Slot& current() const { return slots_[current_]; }
 
   /// The place of the next task, for which everything may be brought once the task before the last is done with it.
   Slot& next() {

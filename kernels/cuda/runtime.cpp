@@ -11,6 +11,7 @@ void FreeDeviceMemory::operator()(std::byte* p) const { static_cast<void>(cudaFr
 void FreeHostMemory::operator()(std::byte* p) const { static_cast<void>(cudaFreeHost(p)); }
 void DestroyStream::operator()(CUstream_st* p) const { static_cast<void>(cudaStreamDestroy(p)); }
 void DestroyEvent::operator()(CUevent_st* p) const { static_cast<void>(cudaEventDestroy(p)); }
+void DestroyGraph::operator()(CUgraphExec_st* p) const { static_cast<void>(cudaGraphExecDestroy(p)); }
 
 }  // namespace detail
 
@@ -78,6 +79,36 @@ double Event::seconds_since(const Event& other) const {
   check(cudaEventElapsedTime(&milliseconds, other.event_.get(), event_.get()), "reading an event's time");
   return static_cast<double>(milliseconds) * 1e-3;
 }
+
+namespace {
+
+struct DestroyCaptured {
+  void operator()(CUgraph_st* p) const { static_cast<void>(cudaGraphDestroy(p)); }
+};
+
+}  // namespace
+
+Graph::Graph(Stream stream, const std::function<void()>& work) {
+  // For this thread: those of other ranks on the same GPU go on.
+  check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "beginning to capture work");
+  cudaGraph_t captured = nullptr;
+  try {
+    work();
+  } catch (...) {
+    static_cast<void>(cudaStreamEndCapture(stream, &captured));
+    static_cast<void>(cudaGetLastError());  // or the next launch would report it
+    const std::unique_ptr<CUgraph_st, DestroyCaptured> discarded(captured);
+    throw;
+  }
+  check(cudaStreamEndCapture(stream, &captured), "capturing work");
+  const std::unique_ptr<CUgraph_st, DestroyCaptured> owned(captured);
+  cudaGraphExec_t made = nullptr;
+  check(cudaGraphInstantiate(&made, captured, 0), "making a graph of captured work");
+  graph_.reset(made);
+  check(cudaGraphUpload(made, stream), "bringing a graph to the GPU");
+}
+
+void Graph::launch(Stream stream) const { check(cudaGraphLaunch(graph_.get(), stream), "launching a graph"); }
 
 void wait_for_device() { check(cudaDeviceSynchronize(), "waiting for the GPU"); }
 

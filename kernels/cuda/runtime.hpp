@@ -1,13 +1,15 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <span>
 
 #include "kernels/cuda/portable.hpp"
 
-// The runtime's event, which its headers define.
+// The runtime's event and graph, which its headers define.
 struct CUevent_st;
+struct CUgraphExec_st;
 
 namespace slimpack::kernels::cuda {
 
@@ -24,6 +26,9 @@ struct DestroyStream {
 };
 struct DestroyEvent {
   void operator()(CUevent_st* p) const;
+};
+struct DestroyGraph {
+  void operator()(CUgraphExec_st* p) const;
 };
 
 }  // namespace detail
@@ -95,6 +100,21 @@ class Event {
 
  private:
   std::unique_ptr<CUevent_st, detail::DestroyEvent> event_;
+};
+
+/// Work that a stream can be given at once, again and again. One that holds none may only be assigned to.
+class Graph {
+ public:
+  Graph() = default;
+  /// Captures what `work` gives to the stream, instead of doing it, and brings it to the GPU. Meanwhile this thread
+  /// may ask the GPU for nothing else: no memory, no waits, no points of other streams.
+  /// @throws std::runtime_error if it does, or the GPU refuses; what `work` throws.
+  Graph(Stream stream, const std::function<void()>& work);
+
+  void launch(Stream stream) const;
+
+ private:
+  std::unique_ptr<CUgraphExec_st, detail::DestroyGraph> graph_;
 };
 
 /// Makes the host wait for all work of the current GPU. @throws std::runtime_error if any of it failed.

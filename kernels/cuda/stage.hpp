@@ -17,6 +17,7 @@
 #include "kernels/cuda/stage_device.hpp"
 #include "kernels/cuda/stage_workspace.hpp"
 #include "kernels/cuda/staging.hpp"
+#include "kernels/cuda/step_graphs.hpp"
 #include "kernels/cuda/task_clock.hpp"
 #include "kernels/cuda/task_data.hpp"
 #include "kernels/math/adamw.hpp"
@@ -43,6 +44,11 @@ namespace slimpack::kernels::cuda {
 /// they exchange goes from device to device, once `set_device_exchange` was called; otherwise it passes through
 /// the host, which waits for it: by heads twice a layer in each pass, and twice more where backward recomputes;
 /// in a ring, while attention to what came before goes on.
+///
+/// Where a step repeats the one before, its tasks' work is captured before the first of them, and given to the device
+/// as a graph for each task, in this step and in later ones that are the same: the same tasks of the same slices in
+/// the same memory. What the host brings, ids and labels among it, may differ. Merged tasks, within which the host
+/// may wait, are no graphs. Graphs take memory of the device that `memory()` does not count.
 ///
 /// Not supported: heads of other sizes than 64 and 128, widths that are no multiples of 8.
 /// @tparam D what it runs on.
@@ -107,6 +113,9 @@ class DeviceStage {
   /// As CpuStage's; waits for the device.
   void update(std::int64_t step, const AdamWOptions& options);
 
+  /// Tasks of the last step that the device was given as graphs.
+  [[nodiscard]] std::size_t graph_tasks() const { return graphs_.launched(); }
+
   /// Sets the times of the step's tasks by the device's clock, once `loss()` was asked for.
   void read_times(std::span<TaskRecord> tasks) { clock_.read(tasks); }
 
@@ -124,7 +133,15 @@ class DeviceStage {
   };
 
   void take_arena();
+  void take_exchange(const StageProgram& program);
+  void begin_graphs();
+  void capture_tasks();
+  void lay_out(const StageTask& task, const typename RowSlots<D>::Slot& slot);
   void begin_task(const StageTask& task, const MatrixView<const Bf16>& rows);
+  void compute(const StageTask& task);
+  void compute_forward(const StageTask& task);
+  void compute_backward(const StageTask& task);
+  void compute_weight(const StageTask& task);
   void end_task();
   [[nodiscard]] TaskTables tell(const StageTask& task, std::byte* device);
   void tell_rows(const StageTask& task, TaskTables& tables);
@@ -215,7 +232,10 @@ class DeviceStage {
   [[nodiscard]] AttentionInput attention_input(std::size_t layer, const StageTask& task,
                                                const MatrixView<const Bf16>& q) const;
 
-  /// Host memory for numbers that the host waits for, until the next call.
+  /// Numbers of each replica's part that go through the host at a time.
+  [[nodiscard]] std::size_t share_numbers() const;
+  /// Host memory for numbers that the host waits for, until the next call. What steps need of it is taken when the
+  /// stage is made, and with `set_replicas`.
   template <class T>
   [[nodiscard]] std::span<T> through(std::size_t n);
   void copy_now(void* to, const void* from, std::size_t bytes);
@@ -247,6 +267,7 @@ class DeviceStage {
   RowSlots<D> slots_;
   Staging<D> staging_;
   TaskClock<D> clock_;
+  StepGraphs<D> graphs_;
   StageStep step_;
   AllToAll<Bf16> exchange_;
   DeviceExchange<typename D::Stream> device_exchange_;
@@ -272,7 +293,7 @@ class DeviceStage {
   std::vector<Message> messages_;                      ///< of the exchange that goes on
   std::vector<RingWindow> windows_;                    ///< in a ring
   std::vector<RingRound> rounds_;                      ///< in a ring: of all windows, one behind another
-  std::size_t sent_numbers_ = 0, received_numbers_ = 0;
+  std::size_t sent_numbers_ = 0;
   StageWorkspace work_;
   MatrixView<Bf16> rows_;      ///< x forward, dx backward
   Bf16* set_aside_ = nullptr;  ///< where the next factors go

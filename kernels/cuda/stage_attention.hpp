@@ -132,7 +132,6 @@ void DeviceStage<D>::begin_exchange(const StageTask& task, std::initializer_list
     received += (tokens_to_heads ? all : own) * numbers;
   }
   sent_numbers_ = sent;
-  received_numbers_ = received;
 }
 
 /// What was gathered goes to the members.
@@ -166,11 +165,9 @@ template <StageDevice D>
 void DeviceStage<D>::exchange_through_host(const StageTask& task) {
   require(static_cast<bool>(exchange_), to_string(task), " is merged; expected an all-to-all between its ",
           task.members.size(), " members");
-  if (sent_.size() < sent_numbers_) sent_ = HostNumbers<D>(device_, sent_numbers_);
   device_.copy(Queue::compute, sent_.data(), work_.sent.data(), sent_numbers_ * sizeof(Bf16));
   device_.record(gathered_, Queue::compute);
   device_.wait(gathered_);  // and so for what the last exchange has brought
-  if (received_.size() < received_numbers_) received_ = HostNumbers<D>(device_, received_numbers_);
   for (const Message& m : messages_) {
     const auto sum = [](const std::vector<std::size_t>& sizes) {
       return std::accumulate(sizes.begin(), sizes.end(), std::size_t{0});

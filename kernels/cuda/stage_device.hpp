@@ -49,15 +49,20 @@ inline constexpr std::size_t queue_count = 8;
 /// - `record(event, queue)`: the event becomes the point behind all that the queue has been given. `wait(queue, event)`: what
 ///   it is given from now on waits for the point that the event is now; for none, if it was never recorded.
 /// - `reached(event)`, `wait(event)`, `wait_all()`: of the host. `seconds(from, to)` between two points that were reached.
+/// - `capture(work)`: what `work()` gives to the queue `compute` is not done, but becomes a graph. Meanwhile nothing else may
+///   be asked for: other queues, events, waits, memory, or what has not been used before. `replay(graph)`: all of its work
+///   again, with the same arguments, into the queue `compute`.
 /// - `set_waiter(waiter)`: `wait` and `wait_all` wait by it from now on; by themselves if it is empty.
 /// - `stream(queue)`: for links between devices, a value.
 template <class D>
 concept StageDevice = std::default_initializable<D> && std::default_initializable<typename D::Memory> &&
     std::default_initializable<typename D::HostMemory> && std::default_initializable<typename D::Event> &&
+    std::movable<typename D::Graph> &&
     requires(D& d, std::size_t bytes, std::string_view what, std::span<std::byte> memory, void* to,
              const void* from, Queue queue, typename D::Event& event, Product product,
              const MatrixView<const Bf16>& a, const MatrixView<Bf16>& c, const MatrixView<float>& sum,
-             Update update, unsigned char value, DeviceWaiter waiter) {
+             Update update, unsigned char value, DeviceWaiter waiter, void (*work)(),
+             const typename D::Graph& graph) {
   { D::product_workspace } -> std::convertible_to<std::size_t>;
   d.set_product_workspace(memory);
   { d.attention_rows() } -> std::same_as<std::int32_t>;
@@ -74,6 +79,8 @@ concept StageDevice = std::default_initializable<D> && std::default_initializabl
   d.wait(event);
   d.wait_all();
   { d.seconds(event, event) } -> std::same_as<double>;
+  { d.capture(work) } -> std::same_as<typename D::Graph>;
+  d.replay(graph);
   d.set_waiter(waiter);
   { d.stream(queue) } -> std::same_as<typename D::Stream>;
 };

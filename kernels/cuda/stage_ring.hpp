@@ -168,11 +168,9 @@ void DeviceStage<D>::move_through_host(const StageTask& task, const DeviceBlock&
   require(static_cast<bool>(exchange_), to_string(task), " is merged; expected an all-to-all between its ",
           task.members.size(), " members");
   const std::size_t sent = out.bytes / sizeof(Bf16), received = in.bytes / sizeof(Bf16);
-  if (sent_.size() < sent) sent_ = HostNumbers<D>(device_, sent);
   device_.copy(Queue::members, sent_.data(), out.data, out.bytes);
   device_.record(gathered_, Queue::members);
   device_.wait(gathered_);  // and so for what the last exchange has brought
-  if (received_.size() < received) received_ = HostNumbers<D>(device_, received);
   std::vector<std::size_t> send_sizes(task.members.size()), receive_sizes(task.members.size());
   send_sizes[out.position] = sent;
   receive_sizes[in.position] = received;

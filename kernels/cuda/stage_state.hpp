@@ -2,8 +2,11 @@
 
 // What a `DeviceStage` holds, and does before and behind a step: included where one is instantiated.
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <cstdint>
 #include <utility>
+#include <vector>
 
 #include "kernels/cuda/arena.hpp"
 #include "kernels/cuda/arena_plan_walk.hpp"
@@ -34,7 +37,8 @@ DeviceStage<D>::DeviceStage(const StagePart& part, const StageOptions& options)
       plan_(part, options),
       slots_(device_),
       staging_(device_),
-      clock_(device_) {
+      clock_(device_),
+      graphs_(device_) {
   const std::size_t n = layout_.size();
   const std::size_t bytes = 2 * arena_bytes<float>(n) + arena_bytes<Bf16>(n) + arena_bytes<double>(1) +
                             arena_bytes<std::byte>(D::product_workspace);
@@ -46,6 +50,7 @@ DeviceStage<D>::DeviceStage(const StagePart& part, const StageOptions& options)
   copies_ = arena.take<Bf16>(n);
   loss_ = arena.take<double>(1);
   device_.set_product_workspace(arena.take<std::byte>(D::product_workspace));
+  static_cast<void>(through<double>(1));  // for the loss
 }
 
 template <StageDevice D>
@@ -127,6 +132,8 @@ void DeviceStage<D>::set_replicas(Replicas<float> replicas) {
   first_ = arena.take<float>(own);
   second_ = arena.take<float>(own);
   replicas_ = std::move(replicas);
+  if (replicas_.size > 1 && !replicas_.on_device)
+    static_cast<void>(through<float>(share_numbers() * replicas_.size));
 }
 
 template <StageDevice D>
@@ -142,10 +149,13 @@ void DeviceStage<D>::begin_step(const StageProgram& program, const Ragged<std::i
   plan_.begin_step(program);
   pending_.clear();
   take_arena();
-  staging_.begin_step();
+  slots_.begin_step();
+  begin_graphs();
+  take_exchange(program);
+  staging_.begin_step(plan_.step_data_bytes());
   device_.fill(Queue::compute, std::as_writable_bytes(gradients_), 0);
   device_.fill(Queue::compute, std::as_writable_bytes(loss_), 0);
-  clock_.begin_step();
+  clock_.begin_step(program.tasks().size());
 }
 
 /// The arena: units, two tasks' rows and what they are told, the workspace.
@@ -171,6 +181,53 @@ void DeviceStage<D>::take_arena() {
   workspace_ = arena.take<std::byte>(plan_.workspace_bytes()).data();
 }
 
+/// All that tasks' work depends on, beside what does not change as long as the stage is there.
+template <StageDevice D>
+void DeviceStage<D>::begin_graphs() {
+  if (!options_.graphs) return graphs_.clear();
+  const StageProgram& program = step_.program();
+  std::vector<std::uint64_t> words = work_words(program);
+  const auto add_place = [&](const void* place) { words.push_back(reinterpret_cast<std::uintptr_t>(place)); };
+  for (const std::size_t slot : {0U, 1U}) {
+    add_place(slots_.of_task(slot).rows);
+    add_place(slots_.of_task(slot).data);
+  }
+  add_place(units_);
+  add_place(workspace_);
+  words.push_back(std::bit_cast<std::uint64_t>(step_.label_weight()));
+  if (graphs_.begin_step(std::move(words), program.tasks().size())) capture_tasks();
+}
+
+/// The work of all tasks but merged ones, in the places that they will have.
+template <StageDevice D>
+void DeviceStage<D>::capture_tasks() {
+  std::size_t number = 0;
+  for (const StageTask& task : step_.program().tasks()) {
+    const auto* slot = task.pass == Pass::weight ? nullptr : &slots_.of_task(number++);
+    if (task.merged()) continue;
+    if (slot != nullptr) lay_out(task, *slot);
+    graphs_.capture(task, slot != nullptr ? slot->data : nullptr, [&] { compute(task); });
+  }
+  pending_.clear();
+}
+
+/// Memory of the host for what merged tasks exchange through it.
+template <StageDevice D>
+void DeviceStage<D>::take_exchange(const StageProgram& program) {
+  if (device_exchange_) return;
+  std::size_t most = 0;
+  for (const StageTask& task : program.tasks()) {
+    if (!task.merged() || task.pass == Pass::weight) continue;
+    most = std::max(most, exchange_numbers(part_, task.pass, static_cast<std::size_t>(task.owned_tokens),
+                                           merged_task(task, options_, program.block())));
+  }
+  for (HostNumbers<D>* numbers : {&sent_, &received_}) {
+    if (numbers->size() >= most) continue;
+    *numbers = {};  // or both would be there
+    *numbers = HostNumbers<D>(device_, most);
+  }
+}
+
 template <StageDevice D>
 double DeviceStage<D>::loss() {
   const std::span<double> host = through<double>(1);
@@ -180,13 +237,17 @@ double DeviceStage<D>::loss() {
   return sum * step_.label_weight();
 }
 
+template <StageDevice D>
+std::size_t DeviceStage<D>::share_numbers() const {
+  constexpr std::size_t most = std::size_t{1} << 22U;
+  return std::min(layout_.size() / replicas_.size + 1, std::max<std::size_t>(1, most / replicas_.size));
+}
+
 /// Parts differ by one number at most: in each chunk, all have as many places, the last of which may be none.
 template <StageDevice D>
 template <class F>
 void DeviceStage<D>::for_each_share(F&& f) {
-  constexpr std::size_t most = std::size_t{1} << 22U;
-  const std::size_t n = layout_.size(), largest = n / replicas_.size + 1;
-  const std::size_t share = std::min(largest, std::max<std::size_t>(1, most / replicas_.size));
+  const std::size_t largest = layout_.size() / replicas_.size + 1, share = share_numbers();
   const std::span<float> host = through<float>(share * replicas_.size);
   for (std::size_t first = 0; first < largest; first += share) {
     const std::size_t size = std::min(share, largest - first);

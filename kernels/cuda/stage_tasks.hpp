@@ -16,9 +16,7 @@ namespace slimpack::kernels::cuda {
 template <StageDevice D>
 MatrixView<const Bf16> DeviceStage<D>::forward(const StageTask& task, const MatrixView<const Bf16>& in) {
   begin_task(task, part_.first ? MatrixView<const Bf16>() : in);
-  if (part_.first) embedding_by(launch(), ends().embedding, tables_.ids, rows_);
-  for (std::size_t layer = 0; layer < part_.layer_count(); ++layer) layer_forward(layer, task);
-  if (part_.last) head_forward();
+  graphs_.run(task, slots_.current().data, [&] { compute(task); });
   end_task();
   return part_.last ? MatrixView<const Bf16>() : rows_;
 }
@@ -26,14 +24,8 @@ MatrixView<const Bf16> DeviceStage<D>::forward(const StageTask& task, const Matr
 template <StageDevice D>
 MatrixView<const Bf16> DeviceStage<D>::backward(const StageTask& task, const MatrixView<const Bf16>& dout) {
   begin_task(task, part_.last ? MatrixView<const Bf16>() : dout);
-  if (step_.is_split(task)) set_aside_ = units_ + plan_.pending(task.pack) * unit();
-  clear_gradients(task);
-  if (part_.last) head_backward();
-  for (std::size_t layer = part_.layer_count(); layer-- > 0;) {
-    load_or_recompute(layer, task);
-    mlp_backward(layer, task);
-    attention_backward(layer, task);
-  }
+  graphs_.run(task, slots_.current().data, [&] { compute(task); });
+  // Not in the task's graph: how much it is depends on the ids.
   if (part_.first) {
     embedding_backward_by(launch(), tables_.ids, tables_.begins, tables_.tokens,
                           MatrixView<const Bf16>(rows_), layout_.ends(gradients_.data()).embedding);
@@ -46,28 +38,73 @@ template <StageDevice D>
 void DeviceStage<D>::weight(const StageTask& task) {
   step_.require_begun(task);
   clock_.begin_task();
+  graphs_.run(task, nullptr, [&] { compute(task); });
+  clock_.end_task();
+}
+
+/// Gives a task's work to the queue `compute`, and asks the device for nothing else, unless it is merged: so it can
+/// be captured. What it is depends on the program, the places and what `begin_graphs` names.
+template <StageDevice D>
+void DeviceStage<D>::compute(const StageTask& task) {
+  switch (task.pass) {
+    case Pass::forward:
+      return compute_forward(task);
+    case Pass::backward:
+      return compute_backward(task);
+    case Pass::weight:
+      return compute_weight(task);
+  }
+}
+
+template <StageDevice D>
+void DeviceStage<D>::compute_forward(const StageTask& task) {
+  rope_table_by(launch(), tables_.positions, part_.heads().head_dim, options_.rope_theta, work_.rope);
+  if (part_.first) embedding_by(launch(), ends().embedding, tables_.ids, rows_);
+  for (std::size_t layer = 0; layer < part_.layer_count(); ++layer) layer_forward(layer, task);
+  if (part_.last) head_forward();
+}
+
+template <StageDevice D>
+void DeviceStage<D>::compute_backward(const StageTask& task) {
+  rope_table_by(launch(), tables_.positions, part_.heads().head_dim, options_.rope_theta, work_.rope);
+  if (step_.is_split(task)) set_aside_ = units_ + plan_.pending(task.pack) * unit();
+  clear_gradients(task);
+  if (part_.last) head_backward();
+  for (std::size_t layer = part_.layer_count(); layer-- > 0;) {
+    load_or_recompute(layer, task);
+    mlp_backward(layer, task);
+    attention_backward(layer, task);
+  }
+}
+
+template <StageDevice D>
+void DeviceStage<D>::compute_weight(const StageTask& task) {
   for (const Pending& kept : pending_[task.pack])
     device_.multiply(Product::transposed_multiply, kept.a, kept.b, kept.gradient, Update::add);
   pending_.erase(task.pack);
-  clock_.end_task();
+}
+
+/// Where a task computes, and what it is told.
+template <StageDevice D>
+void DeviceStage<D>::lay_out(const StageTask& task, const typename RowSlots<D>::Slot& slot) {
+  const auto tokens = static_cast<std::size_t>(task.owned_tokens);
+  work_.lay_out(part_, options_.head_chunk_tokens, task.pass, tokens,
+                merged_task(task, options_, step_.program().block()), workspace_);
+  rows_ = {slot.rows, tokens, part_.hidden()};
+  tables_ = tell(task, slot.data);
 }
 
 template <StageDevice D>
 void DeviceStage<D>::begin_task(const StageTask& task, const MatrixView<const Bf16>& rows) {
   step_.require_begun(task);
-  const auto tokens = static_cast<std::size_t>(task.owned_tokens);
   const bool comes = task.pass == Pass::forward ? !part_.first : !part_.last;
   if (comes) require_rows(part_, task, rows);
-  work_.lay_out(part_, options_.head_chunk_tokens, task.pass, tokens,
-                merged_task(task, options_, step_.program().block()), workspace_);
   auto& slot = slots_.next();
-  rows_ = {slot.rows, tokens, part_.hidden()};
-  tables_ = tell(task, slot.data);
+  lay_out(task, slot);
   slots_.bring(slot.data, staging_.keep(data_.bytes()), data_.bytes().size());
   if (comes) slots_.bring(rows_.data, rows.data, rows.rows * rows.cols * sizeof(Bf16));
   slots_.brought();
   clock_.begin_task();
-  rope_table_by(launch(), tables_.positions, part_.heads().head_dim, options_.rope_theta, work_.rope);
 }
 
 template <StageDevice D>

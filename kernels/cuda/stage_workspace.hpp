@@ -74,6 +74,24 @@ struct StageWorkspace {
                       const MergedTask& merged, std::byte* at);
 };
 
+/// Memory for what goes to a merged task's members at a time, or comes from them, at most, in bf16 numbers.
+/// @param tokens that this one has.
+[[nodiscard]] inline std::size_t exchange_numbers(const StagePart& part, Pass pass, std::size_t tokens,
+                                                  const MergedTask& merged) {
+  const HeadShape heads = part.heads();
+  if (merged.merged == MergedAttention::ring) {  // keys and values, or their gradients, which are floats
+    const std::size_t number = pass == Pass::forward ? 1 : sizeof(float) / sizeof(Bf16);
+    return merged.ring_rows * 2 * heads.kv_width() * number;
+  }
+  const std::size_t share = heads.heads / merged.members, query = heads.query_width() / merged.members,
+                    keys = 2 * heads.kv_width() / merged.members;
+  // At once: queries with keys and values; outputs with log-sum-exps. Backward: queries and the outputs'
+  // gradients with log-sum-exps and deltas; the first again, of gradients.
+  const std::size_t widest =
+      pass == Pass::forward ? query + std::max(keys, 2 * share) : query + std::max(keys, query + 4 * share);
+  return std::max(merged.tokens, tokens * merged.members) * widest;
+}
+
 inline std::size_t StageWorkspace::lay_out(const StagePart& part, std::size_t chunk, Pass pass,
                                            std::size_t tokens, const MergedTask& merged, std::byte* at) {
   std::size_t bytes = 0;
@@ -118,11 +136,7 @@ inline std::size_t StageWorkspace::lay_out(const StagePart& part, std::size_t ch
       for (auto* matrix : {&head_dq, &head_dout}) rows(*matrix, all, own_query);
       rows(head_delta, share, all);
     }
-    // At once: queries with keys and values; outputs with log-sum-exps. Backward: queries and the outputs'
-    // gradients with log-sum-exps and deltas; the first again, of gradients.
-    const std::size_t widest = pass == Pass::forward ? own_query + std::max(own_keys, 2 * share)
-                                                     : own_query + std::max(own_keys, own_query + 4 * share);
-    for (auto* numbers : {&sent, &received}) add(*numbers, std::max(all, tokens * merged.members) * widest);
+    for (auto* numbers : {&sent, &received}) add(*numbers, exchange_numbers(part, pass, tokens, merged));
   }
   if (pass == Pass::forward) {
     rows(qkv, tokens, query + 2 * heads.kv_width());

@@ -18,9 +18,10 @@ class TaskClock {
   /// @param device has to outlive it.
   explicit TaskClock(D& device) : device_(device) {}
 
-  /// Call while the device has nothing to do.
-  void begin_step() {
+  /// Call while the device has nothing to do. @param tasks of the step, at most.
+  void begin_step(std::size_t tasks) {
     next_ = 0;
+    while (points_.size() < 2 * tasks + 1) points_.push_back(std::make_unique<typename D::Event>());
     mark();
   }
   void begin_task() { mark(); }

@@ -14,6 +14,8 @@ struct HostPort {
   using Buffer = AlignedVector<Real>;
   struct Mark {};
 
+  static constexpr std::size_t behind = 0;
+
   [[nodiscard]] static Buffer buffer(std::size_t numbers) { return Buffer(numbers); }
   static void fetch(std::span<const Real> rows, std::span<Real> to) {
     std::copy(rows.begin(), rows.end(), to.begin());

@@ -19,6 +19,8 @@ struct StageOptions {
   std::size_t page_tokens = 256;        ///< most tokens of a sample whose keys and values share memory
   std::size_t head_chunk_tokens = 256;  ///< tokens whose logits exist at a time
   MergedAttention merged = MergedAttention::ring;
+  /// On a GPU: the work of a step's tasks is captured once the step repeats the one before, and launched as graphs.
+  bool graphs = true;
   double limit_bytes = std::numeric_limits<double>::infinity();  ///< that the stage may use
 };
 

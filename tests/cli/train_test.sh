@@ -105,6 +105,7 @@ refuses "unknown planner 'magic'" "${train[@]}" --planner magic
 refuses "expected float, which master weights are on GPUs" "${train[@]}" --device cuda --real double
 refuses "--links is 'wire'; expected nccl, host or auto" "${train[@]}" --links wire
 refuses "--links is 'nccl'; expected no such option without --device cuda" "${train[@]}" --links nccl
+refuses "--no-graphs is given; expected no such option without --device cuda" "${train[@]}" --no-graphs
 
 # On a GPU: where none can be seen, it says what is missing.
 CUDA_VISIBLE_DEVICES='' refuses "; expected " "${train[@]}" --device cuda

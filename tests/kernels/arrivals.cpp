@@ -227,3 +227,28 @@ TEST_CASE("in 1F1B as many places take arriving rows as the sender has packs in 
     CHECK(devices.places(stage, 0) == 4 - (stage - 1));
   }
 }
+
+TEST_CASE("a sender keeps rows where its receiver's places say that they have gone") {
+  slimpack::testing::for_each_plan(60, [](const Plan& plan) {
+    for (std::size_t p = 0; p < plan.pipelines.size(); ++p) {
+      const auto& order = plan.pipelines[p].order;
+      const auto check_same = [&](std::size_t from, std::size_t to, Pass pass) {
+        const StageProgram sender(plan, static_cast<PipelineId>(p), from),
+            receiver(plan, static_cast<PipelineId>(p), to);
+        const Arrivals gone = departures_of(sender, order[to], pass),
+                       expected = arrivals_of(receiver, order[from], pass);
+        INFO("pipeline " << p << ", from stage " << from << " to " << to);
+        CHECK(gone.places == expected.places);
+        REQUIRE(gone.all.size() == expected.all.size());
+        for (std::size_t i = 0; i < gone.all.size(); ++i) {
+          const Arrival &a = gone.all[i], &b = expected.all[i];
+          CHECK((a.pack == b.pack && a.tokens == b.tokens && a.place == b.place && a.reader == b.reader));
+        }
+      };
+      for (std::size_t s = 1; s < order.size(); ++s) {
+        check_same(s - 1, s, Pass::forward);
+        check_same(s, s - 1, Pass::backward);
+      }
+    }
+  });
+}

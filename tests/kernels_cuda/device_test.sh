@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs the program that names the GPU where it can't see one, and as the machine is.
+# Runs a program that uses a GPU where it can't see one, and as the machine is.
 # Usage: device_test.sh PROGRAM
 set -euo pipefail
 
@@ -16,7 +16,7 @@ out=$(CUDA_VISIBLE_DEVICES='' "$1" 2>"$messages") || status=$?
 err=$(<"$messages")
 [[ $status == 2 ]] || fail "without a GPU it exits with $status instead of 2"
 [[ -z $out ]] || fail "without a GPU it prints: $out"
-[[ $err == cuda_device:*expected* ]] || fail "without a GPU it says: $err"
+[[ $err == "$(basename "$1"): "*expected* ]] || fail "without a GPU it says: $err"
 
 status=0
 "$1" || status=$?

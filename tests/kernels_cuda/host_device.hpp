@@ -10,11 +10,15 @@
 #include <functional>
 #include <memory>
 #include <random>
+#include <set>
 #include <span>
 #include <stdexcept>
 #include <string>
 #include <string_view>
 #include <thread>
+#include <tuple>
+#include <type_traits>
+#include <typeindex>
 #include <utility>
 #include <vector>
 
@@ -72,8 +76,16 @@ class HostDevice {
 
     /// @param attempt does the work if it can, and says whether it did: other threads' devices may have to come first.
     void add(std::function<bool()> attempt) const {
+      device->forbid_in_capture("links are given work");
       device->queues_[static_cast<std::size_t>(queue)].push_back({{}, nullptr, 0, std::move(attempt)});
     }
+  };
+
+  /// Work of the queue `compute` that is done again and again.
+  class Graph {
+   private:
+    friend HostDevice;
+    std::shared_ptr<std::vector<std::function<void()>>> work_;
   };
 
   HostDevice() : random_(next_seed()++), attention_rows_(next_attention_rows()) {
@@ -91,8 +103,8 @@ class HostDevice {
   }
 
   void set_product_workspace(std::span<std::byte>) {}
-  [[nodiscard]] static Memory memory(std::size_t bytes, std::string_view) { return Memory(bytes); }
-  [[nodiscard]] static HostMemory host_memory(std::size_t bytes) { return HostMemory(bytes); }
+  [[nodiscard]] Memory memory(std::size_t bytes, std::string_view) { return taken(bytes); }
+  [[nodiscard]] HostMemory host_memory(std::size_t bytes) { return taken(bytes); }
 
   [[nodiscard]] std::int32_t attention_rows() const { return attention_rows_; }
   [[nodiscard]] static kernels::cuda::TensorMap tensor_map(
@@ -102,6 +114,7 @@ class HostDevice {
 
   template <class Kernel>
   void launch(const Kernel& kernel, const kernels::cuda::Grid& grid) {
+    require_known(known_kernels_, std::type_index(typeid(Kernel)), "a kernel is loaded");
     add(kernels::cuda::Queue::compute, [this, kernel, grid] { launcher_(kernel, grid); });
   }
 
@@ -109,7 +122,10 @@ class HostDevice {
   void multiply(kernels::cuda::Product product, const kernels::MatrixView<const kernels::cuda::Bf16>& a,
                 const kernels::MatrixView<const kernels::cuda::Bf16>& b, const kernels::MatrixView<Out>& c,
                 kernels::Update update) {
-    static_cast<void>(kernels::cuda::gemm_layout(product, a, b, c));
+    require_known(
+        known_products_,
+        std::tuple(kernels::cuda::gemm_layout(product, a, b, c), update, std::is_same_v<Out, float>),
+        "a product's way is chosen");
     add(kernels::cuda::Queue::compute, [=, this] { product_of(product, a, b, c, update); });
   }
 
@@ -124,6 +140,7 @@ class HostDevice {
     });
   }
   void record(Event& event, kernels::cuda::Queue queue) {
+    forbid_in_capture("an event is recorded");
     const int number = ++event.state_->recorded;
     add(queue, [state = event.state_, number] {
       state->done = std::max(state->done, number);
@@ -131,9 +148,11 @@ class HostDevice {
     });
   }
   void wait(kernels::cuda::Queue queue, const Event& event) {
+    forbid_in_capture("a queue waits for an event from elsewhere");
     add(queue, {}, event.state_, event.state_->recorded);
   }
   [[nodiscard]] bool reached(const Event& event) {
+    forbid_in_capture("the host asks for an event");
     for (std::size_t some = random_() % 4; some > 0; --some) {
       if (!run_one()) break;
     }
@@ -147,12 +166,41 @@ class HostDevice {
       return std::all_of(queues_.begin(), queues_.end(), [](const auto& queue) { return queue.empty(); });
     });
   }
+  /// As a GPU's stream is captured, with what that forbids: any of it is an error.
+  template <class F>
+  [[nodiscard]] Graph capture(F&& work) {
+    forbid_in_capture("another capture begins");
+    Graph graph;
+    graph.work_ = std::make_shared<std::vector<std::function<void()>>>();
+    const struct Capturing {
+      HostDevice& device;
+      ~Capturing() { device.captured_ = nullptr; }
+    } capturing{*this};
+    captured_ = graph.work_.get();
+    work();
+    return graph;
+  }
+  void replay(const Graph& graph) {
+    if (!graph.work_) throw std::logic_error("a graph is launched that was not captured");
+    for (std::size_t i = 0; i < graph.work_->size(); ++i)
+      add(kernels::cuda::Queue::compute, [work = graph.work_, i] { (*work)[i](); });
+  }
   void set_waiter(kernels::DeviceWaiter waiter) { waiter_ = std::move(waiter); }
   [[nodiscard]] Stream stream(kernels::cuda::Queue queue) { return {this, queue}; }
   [[nodiscard]] static double seconds(const Event& from, const Event& to) {
     return std::chrono::duration<double>(to.state_->time - from.state_->time).count();
   }
 
+  /// What the thread's devices are asked for while this is set is an error: memory, theirs or the host's.
+  static bool& memory_is_fixed() {
+    thread_local bool fixed = false;
+    return fixed;
+  }
+  /// Pieces of memory that the thread's devices were asked for.
+  static std::size_t& pieces_taken() {
+    thread_local std::size_t pieces = 0;
+    return pieces;
+  }
   /// Seed of the next device's order.
   static std::uint32_t& next_seed() {
     thread_local std::uint32_t seed = 1;
@@ -165,6 +213,14 @@ class HostDevice {
   }
 
  private:
+  [[nodiscard]] Memory taken(std::size_t bytes) {
+    forbid_in_capture("memory is taken");
+    if (memory_is_fixed())
+      throw std::logic_error("within a step, " + std::to_string(bytes) + " bytes of memory are taken");
+    ++pieces_taken();
+    return Memory(bytes);
+  }
+
   struct Work {
     std::function<void()> run;
     std::shared_ptr<const Event::State> waits_for;
@@ -177,8 +233,18 @@ class HostDevice {
     return devices;
   }
 
+  void forbid_in_capture(const std::string& what) const {
+    if (captured_ != nullptr) throw std::logic_error("while a graph is captured, " + what);
+  }
+  /// What is used for the first time loads code or makes choices, which a capture may not do.
+  template <class T>
+  void require_known(std::set<T>& known, const T& used, const std::string& what) {
+    if (known.insert(used).second) forbid_in_capture(what);
+  }
+
   template <class Done>
   void wait_until(Done&& done) {
+    forbid_in_capture("the host waits");
     const std::function<bool()> go_on = [&] {
       while (!done()) {
         if (run_one()) continue;
@@ -193,6 +259,11 @@ class HostDevice {
 
   void add(kernels::cuda::Queue queue, std::function<void()> run,
            std::shared_ptr<const Event::State> waits_for = nullptr, int number = 0) {
+    if (captured_ != nullptr) {
+      if (queue != kernels::cuda::Queue::compute) forbid_in_capture("another queue is given work");
+      captured_->push_back(std::move(run));
+      return;
+    }
     queues_[static_cast<std::size_t>(queue)].push_back({std::move(run), std::move(waits_for), number, {}});
   }
 
@@ -254,6 +325,9 @@ class HostDevice {
   std::int32_t attention_rows_;
   std::size_t favourite_ = 0;
   std::array<std::deque<Work>, kernels::cuda::queue_count> queues_;
+  std::vector<std::function<void()>>* captured_ = nullptr;  ///< work, while a graph is captured
+  std::set<std::type_index> known_kernels_;
+  std::set<std::tuple<kernels::cuda::GemmLayout, kernels::Update, bool>> known_products_;
   bool waits_for_others_ = false;  ///< some queue, when last asked
   kernels::DeviceWaiter waiter_;
   FiberLauncher launcher_;

@@ -13,11 +13,7 @@
 #include <vector>
 
 #include "bench/gpu/stage_run.hpp"
-#include "kernels/cuda/stage_attention.hpp"
-#include "kernels/cuda/stage_ring.hpp"
-#include "kernels/cuda/stage_state.hpp"
-#include "kernels/cuda/stage_tasks.hpp"
-#include "kernels/cuda/stage_tell.hpp"
+#include "kernels/cuda/stage_definitions.hpp"
 #include "kernels/executor.hpp"
 #include "kernels/transport/in_process.hpp"
 #include "tests/kernels_cuda/host_device.hpp"
@@ -66,7 +62,7 @@ Outcome run_linked(const StageCase& c, const LinkOptions& options = {}) {
 }
 
 Outcome run_through_host(const StageCase& c) {
-  return slimpack::bench::run_stages<Stage>(
+  return slimpack::testing::run_through_host<Stage>(
       c, [](std::size_t rank) { HostDevice::next_seed() = static_cast<std::uint32_t>(100 * rank + 7); });
 }
 

@@ -9,11 +9,7 @@
 #include <vector>
 
 #include "bench/gpu/stage_run.hpp"
-#include "kernels/cuda/stage_attention.hpp"
-#include "kernels/cuda/stage_ring.hpp"
-#include "kernels/cuda/stage_state.hpp"
-#include "kernels/cuda/stage_tasks.hpp"
-#include "kernels/cuda/stage_tell.hpp"
+#include "kernels/cuda/stage_definitions.hpp"
 #include "kernels/executor.hpp"
 #include "kernels/transport/in_process.hpp"
 #include "slimpack/model/presets.hpp"
@@ -22,6 +18,7 @@
 #include "tests/kernels_cuda/host_device.hpp"
 #include "tests/kernels_cuda/random_bf16.hpp"
 #include "tests/kernels_cuda/stage_case.hpp"
+#include "tests/kernels_cuda/thread_links.hpp"
 #include "tests/plan/sample_plan.hpp"
 
 // Whole training steps of a GPU's stage, run on the host, against the CPU's stage in double.
@@ -40,7 +37,7 @@ using Stage = DeviceStage<HostDevice>;
 /// @param rows tokens of attention's blocks: which kernels run
 /// @param order seed of the times at which queues do their work.
 Outcome run_device(const StageCase& c, std::int32_t rows = attention_rows, std::size_t order = 1) {
-  return slimpack::bench::run_stages<Stage>(c, [&](std::size_t rank) {
+  return slimpack::testing::run_through_host<Stage>(c, [&](std::size_t rank) {
     HostDevice::next_seed() = static_cast<std::uint32_t>(100 * rank + order);
     HostDevice::next_attention_rows() = rows;
   });
@@ -276,6 +273,24 @@ TEST_CASE("CUDA: a step has the same bits, whenever queues do their work") {
     const StageCase c = ring_case(seed, 50);
     check_same_bits(c, run_device(c, attention_rows, 1), run_device(c, attention_rows, 50));
   }
+}
+
+TEST_CASE("CUDA: memory that is asked for within a step is an error, and all of it is taken before") {
+  HostDevice device;
+  HostDevice::memory_is_fixed() = true;
+  CHECK_THROWS_WITH(device.memory(8, "it"), Catch::Contains("within a step, 8 bytes of memory are taken"));
+  CHECK_THROWS_AS(device.host_memory(8), std::logic_error);
+  HostDevice::memory_is_fixed() = false;
+  kernels::cuda::Staging<HostDevice> staging(device);
+  staging.begin_step(48);
+  HostDevice::pieces_taken() = 0;
+  const std::vector<std::byte> some(32);
+  CHECK(staging.keep(some) != nullptr);
+  CHECK_THROWS_WITH(staging.keep(some), Catch::StartsWith("a task is told 32 bytes; expected at most 16"));
+  staging.begin_step(32);
+  CHECK(HostDevice::pieces_taken() == 0);
+  staging.begin_step(64);
+  CHECK(HostDevice::pieces_taken() == 1);
 }
 
 TEST_CASE("CUDA: a later step that needs a larger arena gets one, and a smaller one keeps it") {

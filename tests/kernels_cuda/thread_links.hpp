@@ -21,7 +21,9 @@
 #include <utility>
 #include <vector>
 
+#include "bench/gpu/stage_run.hpp"
 #include "kernels/device_links.hpp"
+#include "kernels/executor.hpp"
 #include "kernels/transport/in_process.hpp"
 #include "kernels/transport/part.hpp"
 #include "tests/kernels_cuda/host_device.hpp"
@@ -233,10 +235,13 @@ class ThreadLinks {
   std::shared_ptr<Own> own_;
 };
 
-/// A host's transport for devices that work while their thread does: lets them go on while it waits.
+/// A host's transport for devices that work while their thread does: lets them go on while it waits. And watches that they
+/// are asked for no memory within an executor's step, from its first task to the next step's begin.
 class BusyTransport {
  public:
-  explicit BusyTransport(kernels::InProcessTransport& transport) : transport_(transport) {}
+  explicit BusyTransport(kernels::InProcessTransport& transport) : transport_(transport) {
+    HostDevice::memory_is_fixed() = false;
+  }
 
   [[nodiscard]] std::size_t rank() const { return transport_.rank(); }
   [[nodiscard]] std::size_t size() const { return transport_.size(); }
@@ -258,6 +263,7 @@ class BusyTransport {
   void set_hook(std::function<void(std::string_view)> hook) { hook_ = std::move(hook); }
   void set_task(std::string_view text) {
     transport_.set_task(text);
+    HostDevice::memory_is_fixed() = text != "agreement on the plan";
     if (hook_) hook_(text);
   }
   void check() { transport_.check(); }
@@ -267,5 +273,17 @@ class BusyTransport {
   kernels::InProcessTransport& transport_;
   std::function<void(std::string_view)> hook_;
 };
+
+/// Trains on stages of `HostDevice`s, rows going through the host's memory.
+/// @param begin called by each rank's thread with its number, before it makes its stage.
+template <class Stage, class Begin>
+[[nodiscard]] bench::Outcome run_through_host(const bench::StageCase& c, Begin&& begin) {
+  std::vector<std::unique_ptr<BusyTransport>> transports(rank_count(c.plan));
+  return bench::run_executors(c, [&](kernels::InProcessTransport& t) {
+    begin(t.rank());
+    transports[t.rank()] = std::make_unique<BusyTransport>(t);
+    return kernels::RankExecutor<Stage, BusyTransport>(*transports[t.rank()], c.model, c.plan, c.options);
+  });
+}
 
 }  // namespace slimpack::testing
