@@ -13,25 +13,25 @@
 
 namespace bench {
 
-/// `count` lengths from a file, from its beginning again where it ends, cut at `most`. The file is what the
-/// environment variable names, or else `fallback`; without either, a seeded log-normal distribution (mu 8,
-/// sigma 1.5).
+/// `count` lengths from a file, where it ends more drawn from it at random (seeded), cut at `most`. The file is what
+/// the environment variable names, or else `fallback`; without either, a seeded log-normal distribution (mu 8, sigma
+/// 1.5).
 inline std::vector<slimpack::Tokens> lengths(std::size_t count, slimpack::Tokens most, const char* variable,
                                              const std::string& fallback = "") {
   const char* named = std::getenv(variable);
   std::ifstream file(named != nullptr ? named : fallback.c_str());
   std::vector<slimpack::Tokens> read;
   for (slimpack::Tokens n = 0; read.size() < count && file >> n;) read.push_back(std::min(n, most));
+  std::mt19937_64 random(1);
   if (read.empty()) {
-    std::mt19937_64 random(1);
     std::lognormal_distribution<double> distribution(8.0, 1.5);
     while (read.size() < count) {
       read.push_back(std::clamp(static_cast<slimpack::Tokens>(std::llround(distribution(random))),
                                 slimpack::Tokens{32}, most));
     }
   }
-  const std::size_t known = read.size();
-  while (read.size() < count) read.push_back(read[read.size() - known]);
+  std::uniform_int_distribution<std::size_t> known(0, read.size() - 1);
+  while (read.size() < count) read.push_back(read[known(random)]);
   return read;
 }
 

@@ -1,6 +1,6 @@
 // Numbers into bins, beside what the field's own code does, written again here from its description: one
-// binary, the same input. SLIMPACK_DOCUMENTS and SLIMPACK_WIKIPEDIA name files of lengths, repeated where
-// they end; the last argument of a line says which of the two (0 or 1).
+// binary, the same input. SLIMPACK_DOCUMENTS and SLIMPACK_WIKIPEDIA name files of lengths, from which more are
+// drawn where they end; the last argument of a line says which of the two (0 or 1).
 #include <benchmark/benchmark.h>
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 // Sequences over context-parallel ranks, beside what other systems do, written again here from their code: one
-// binary, the same input. SLIMPACK_DOCUMENTS, SLIMPACK_WIKIPEDIA and SLIMPACK_WLB name files of lengths, repeated
-// where they end; the last argument of a line says which of them (0, 1 or 2).
+// binary, the same input. SLIMPACK_DOCUMENTS, SLIMPACK_WIKIPEDIA and SLIMPACK_WLB name files of lengths, from which
+// more are drawn where they end; the last argument of a line says which of them (0, 1 or 2).
 #include <benchmark/benchmark.h>
 
 #include <algorithm>

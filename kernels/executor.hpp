@@ -1,13 +1,10 @@
 #pragma once
 
 #include <algorithm>
-#include <chrono>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
-#include <map>
-#include <memory>
 #include <optional>
 #include <span>
 #include <utility>
@@ -17,7 +14,8 @@
 #include "kernels/device_mail.hpp"
 #include "kernels/executor_options.hpp"
 #include "kernels/mail.hpp"
-#include "kernels/task_record.hpp"
+#include "kernels/merged_members.hpp"
+#include "kernels/stage_walk.hpp"
 #include "kernels/transport/collectives.hpp"
 #include "slimpack/exec/agreement.hpp"
 #include "slimpack/exec/loop.hpp"
@@ -70,29 +68,20 @@ class RankExecutor {
         stage_(stage_part(model, plan, place_.pipeline, place_.stage), options.stage),
         all_(transport),
         replicas_(transport, replicas(plan.pipelines.size())),
+        members_(transport, place_.stage, stages_),
         mail_(make_mail(std::move(links))) {
     stage_.initialise(options.init);
     stage_.set_replicas(together());
     stage_.set_ring_shift([this](const StageTask& task, std::span<const Number> out, std::span<Number> in) {
       mail_.flush();
-      members_of(task).ring_shift(out, in);
+      members_(task).ring_shift(out, in);
     });
     stage_.set_all_to_all([this](const StageTask& task, std::span<const Number> out,
                                  std::span<const std::size_t> out_sizes, std::span<Number> in,
                                  std::span<const std::size_t> in_sizes) {
-      const auto parts = [](auto numbers, std::span<const std::size_t> sizes) {
-        std::vector<decltype(numbers)> result;
-        std::size_t begin = 0;
-        for (const std::size_t size : sizes) {
-          result.push_back(numbers.subspan(begin, size));
-          begin += size;
-        }
-        return result;
-      };
-      const auto sent = parts(out, out_sizes);
-      const auto received = parts(in, in_sizes);
       mail_.flush();
-      members_of(task).template all_to_all<Number>(sent, received);
+      members_(task).template all_to_all<Number>(consecutive_parts(out, out_sizes),
+                                                 consecutive_parts(in, in_sizes));
     });
     if constexpr (linked) {
       using Stream = typename Stage::Port::Stream;
@@ -117,8 +106,8 @@ class RankExecutor {
     std::optional<StageProgram> program;
     prepare(plan, ids, program, report);
     report.tasks.reserve(program->tasks().size());
-    const Clock::time_point begin = Clock::now();
-    Walk walk{*this, *program, report, begin, {}};
+    const StepClock clock;
+    StageWalk<Stage, MailType, T> walk{stage_, mail_, transport_, *program, clock, report, {}};
     transport_.set_task("begin of the step's tasks");
     if constexpr (linked) mail_.start();
     run_stage(*program, walk, options_.loop);
@@ -127,12 +116,12 @@ class RankExecutor {
       stage_.read_times(std::span(report.tasks));
     if constexpr (requires { stage_.graph_tasks(); }) report.graph_tasks = stage_.graph_tasks();
     report.peak_bytes = stage_.memory().peak();
-    report.pipeline_seconds = seconds_since(begin);
+    report.pipeline_seconds = clock.seconds();
     transport_.set_task("exchange of gradients");
     stage_.update(++steps_, options_.adamw);
     if constexpr (linked) mail_.wait_for_sends();
     share(report);
-    report.seconds = seconds_since(begin);
+    report.seconds = clock.seconds();
     return report;
   }
 
@@ -141,64 +130,6 @@ class RankExecutor {
   [[nodiscard]] RankPlace place() const { return place_; }
 
  private:
-  using Clock = std::chrono::steady_clock;
-
-  /// The loop's callbacks.
-  struct Walk {
-    RankExecutor& rank;
-    const StageProgram& program;
-    StepReport& report;
-    Clock::time_point begin;
-    MatrixView<const Number> rows;  ///< of the current task: what came, then what it made
-
-    [[nodiscard]] std::size_t numbers(const StageTask& task) const {
-      return static_cast<std::size_t>(task.owned_tokens) * rank.stage_.part().hidden();
-    }
-    void post(const StageTask& task, std::size_t from) {
-      if (task.owned_tokens > 0) rank.mail_.post(from, message_tag(task.pass, task.pack), numbers(task));
-    }
-    void receive(const StageTask& task) {
-      const std::size_t hidden = rank.stage_.part().hidden();
-      rows = {nullptr, 0, hidden};
-      if (task.owned_tokens > 0)
-        rows = {rank.mail_.receive().data(), static_cast<std::size_t>(task.owned_tokens), hidden};
-    }
-    void send(const StageTask& task, std::size_t to) {
-      if (task.owned_tokens > 0)
-        rank.mail_.send(to, message_tag(task.pass, task.pack), {rows.data, numbers(task)});
-    }
-
-    void post_receive_activations(const StageTask& task) { post(task, program.rank() - 1); }
-    void post_receive_gradients(const StageTask& task) { post(task, program.rank() + 1); }
-    void receive_activations(const StageTask& task) { receive_for(task); }
-    void receive_gradients(const StageTask& task) { receive_for(task); }
-    void receive_for(const StageTask& task) {
-      rank.transport_.set_task(to_string(task));
-      receive(task);
-    }
-    void forward(const StageTask& task) { rows = rank.stage_.forward(task, rows); }
-    void recompute(const StageTask&) {}  // layer by layer, within backward
-    void backward(const StageTask& task) { rows = rank.stage_.backward(task, rows); }
-    void weight(const StageTask& task) { rank.stage_.weight(task); }
-    void send_activations(const StageTask& task) { send(task, program.rank() + 1); }
-    void send_gradients(const StageTask& task) { send(task, program.rank() - 1); }
-    void release(const StageTask& task) { rank.stage_.release(task); }
-    void end_of_step() {
-      rank.transport_.set_task("end of the step's tasks");
-      rank.mail_.wait_for_sends();
-    }
-
-    void started(const StageTask& task) {
-      rank.transport_.set_task(to_string(task));
-      report.tasks.push_back({task.pass, task.pack, seconds_since(begin), 0.0});
-    }
-    void finished(const StageTask&) {
-      TaskRecord& task = report.tasks.back();
-      task.seconds = seconds_since(begin) - task.start;
-      rank.mail_.finished();
-    }
-  };
-
   using MailType = typename detail::MailOf<Stage, T, Links>::type;
 
   [[nodiscard]] MailType make_mail(Links links) {
@@ -209,10 +140,6 @@ class RankExecutor {
       static_cast<void>(links);
       return MailType(transport_, stage_.port());
     }
-  }
-
-  [[nodiscard]] static double seconds_since(Clock::time_point begin) {
-    return std::chrono::duration<double>(Clock::now() - begin).count();
   }
 
   [[nodiscard]] static RankPlace checked_place(const T& transport, const Plan& plan) {
@@ -285,25 +212,6 @@ class RankExecutor {
     return hash.value();
   }
 
-  [[nodiscard]] Group<T>& members_of(const StageTask& task) {
-    std::vector<std::size_t> ranks;
-    for (const PipelineId member : task.members) ranks.push_back(rank_of({member, place_.stage}, stages_));
-    auto& group = merged_[ranks];
-    if (!group) group = std::make_unique<Group<T>>(transport_, ranks);
-    return *group;
-  }
-
-  /// Blocks of members as blocks of the stage's replicas; those of no bytes are left out.
-  [[nodiscard]] static std::vector<DeviceBlock> by_replica(const StageTask& task,
-                                                           std::span<const DeviceBlock> blocks) {
-    std::vector<DeviceBlock> result;
-    for (const DeviceBlock& block : blocks) {
-      const auto pipeline = static_cast<std::size_t>(task.members[block.position]);
-      if (block.bytes > 0) result.push_back({pipeline, block.data, block.bytes});
-    }
-    return result;
-  }
-
   /// What this stage's replicas do together.
   [[nodiscard]] Replicas<typename Stage::Weight> together() {
     using Weight = typename Stage::Weight;
@@ -348,7 +256,7 @@ class RankExecutor {
   RankPlace place_;
   Stage stage_;
   Group<T> all_, replicas_;
-  std::map<std::vector<std::size_t>, std::unique_ptr<Group<T>>> merged_;  // by ranks
+  MemberGroups<T> members_;
   MailType mail_;
   std::int64_t steps_ = 0;
 };

@@ -6,7 +6,7 @@
 #include <utility>
 #include <variant>
 
-#include "cpu_cost.hpp"
+#include "preset_cost.hpp"
 #include "slimpack/cost/measured.hpp"
 
 namespace slimpack::command {
@@ -15,7 +15,7 @@ namespace slimpack::command {
 /// knows recomputation and merging.
 class RankCost {
  public:
-  RankCost(CpuCost cost) : cost_(std::move(cost)) {}
+  RankCost(PresetCost cost) : cost_(std::move(cost)) {}
   RankCost(MeasuredCost cost) : cost_(std::move(cost)) {}
 
   [[nodiscard]] std::size_t stages() const {
@@ -44,7 +44,7 @@ class RankCost {
   }
 
  private:
-  std::variant<CpuCost, MeasuredCost> cost_;
+  std::variant<PresetCost, MeasuredCost> cost_;
 };
 
 /// The same without merging, for planners that would make a pipeline's stages of several ranks of it.

@@ -192,7 +192,7 @@ RankCost cost_of(const TrainOptions& o, const Transformer& model, std::span<cons
                         {.replicas = static_cast<std::int32_t>(pipelines), .exchange = exchange_of(o)});
   }
   const double rows = o.cuda ? bytes_per_bf16 : o.number_bytes;
-  return CpuCost{model, o.job.job.device, layers, pipelines, rows, exchange_of(o)};
+  return PresetCost{model, o.job.job.device, layers, pipelines, rows, exchange_of(o)};
 }
 
 Course planned_course(const TrainOptions& o) {

@@ -5,15 +5,15 @@
 #include <utility>
 #include <vector>
 
-#include "examples/slimpack/cpu_cost.hpp"
 #include "examples/slimpack/language.hpp"
+#include "examples/slimpack/preset_cost.hpp"
 #include "examples/slimpack/retime.hpp"
 #include "slimpack/model/presets.hpp"
 #include "slimpack/plan/validate.hpp"
 #include "tests/exec/plans.hpp"
 
 using namespace slimpack;
-using command::CpuCost, command::Language;
+using command::PresetCost, command::Language;
 
 TEST_CASE("texts depend on their number alone, and a longer one begins as a shorter one") {
   const Language language(50, 7), other(50, 8);
@@ -66,7 +66,7 @@ TEST_CASE("the CPU's cost is the calibrated one, whatever stages hold") {
     const auto exchange = heads ? ContextExchange::ulysses : ContextExchange::ring;
     const auto expected =
         CalibratedCost(job, {.exchange = exchange}).with_recompute(again).with_context_parallel(group);
-    const auto cost = CpuCost(job.model, job.device, layers, 2, 2, exchange)
+    const auto cost = PresetCost(job.model, job.device, layers, 2, 2, exchange)
                           .with_recompute(again)
                           .with_context_parallel(group);
     REQUIRE(cost.stages() == layers.size());
@@ -92,7 +92,7 @@ TEST_CASE("a plan made with a cost model keeps its durations when it is timed by
     const auto lengths = oracle::random_lengths(random, 4 + random() % 20, round % 2 == 0 ? 1 : 2,
                                                 round % 2 == 0 ? 3000 : 100'000);
     const auto cost = [&](std::span<const std::int32_t> layers) {
-      return CpuCost(job.model, job.device, layers, static_cast<std::size_t>(job.layout.dp), 4);
+      return PresetCost(job.model, job.device, layers, static_cast<std::size_t>(job.layout.dp), 4);
     };
     const Plan plan = plan_slimpack(lengths, job, cost(split_layers(job.model.layers, job.layout.pp)),
                                     TransformerMemory(job), {.tile = 16});
@@ -117,7 +117,7 @@ TEST_CASE("plans of all kinds are valid for another model on another device") {
     Transformer model = transformer_preset("tiny");
     model.layers = plan.model.layers;
     const auto cost = [&](std::span<const std::int32_t> layers) {
-      return CpuCost(model, cpu, layers, plan.pipelines.size(), 8);
+      return PresetCost(model, cpu, layers, plan.pipelines.size(), 8);
     };
     const Plan other = command::retimed(plan, model, cpu, cost);
     CHECK(violations(other) == std::vector<std::string>{});

@@ -273,6 +273,36 @@ TEST_CASE("numbers of packs to try are multiples of the stages, two per doubling
   CHECK(pack_counts(5, 0) == Counts{5});
 }
 
+TEST_CASE("the search loses little to the best number of packs for all pipelines alike") {
+  for (const Tokens context : {65536, 131072, 262144}) {
+    for (const std::int32_t dp : {4, 16}) {
+      INFO("context " << context << ", dp " << dp);
+      const std::vector<Tokens> lengths = github(512, context);
+      const Job job = llama_13b(dp, 8, dp == 4 ? 4 : 1);
+      const double found = plan_slimpack(lengths, job).step.seconds;
+      double best = std::numeric_limits<double>::infinity();
+      for (const std::size_t packs : pack_counts(8, SlimPackOptions{}.most_packs_per_stage * 8)) {
+        try {
+          best = std::min(best, plan_slimpack(lengths, job, {.packs = packs}).step.seconds);
+        } catch (const InvalidInput&) {  // does not fit into memory
+        }
+      }
+      CHECK(found <= 1.01 * best);
+    }
+  }
+}
+
+TEST_CASE("where merging leaves replicas' totals unequal, the equal ones without merging take longer") {
+  const std::vector<Tokens> lengths = github(2048, 65536);
+  const Plan merged = plan_slimpack(lengths, llama_13b(16, 8));
+  const Plan equal = plan_slimpack(lengths, llama_13b(16, 8), {.merge = false});
+  REQUIRE(!merged_groups(merged).empty());
+  CHECK(plan_metrics(equal).replica_imbalance <= 1.005);
+  CHECK(plan_metrics(merged).replica_imbalance > 1.005);
+  CHECK(plan_metrics(merged).busiest_stage_imbalance <= 1.005);
+  CHECK(merged.step.seconds < 0.98 * equal.step.seconds);
+}
+
 TEST_CASE("a plan says truly why its packs or replicas are unequal") {
   const auto notes = [](const std::vector<Tokens>& lengths, std::int32_t dp, const SlimPackOptions& options) {
     std::string all;

@@ -180,16 +180,18 @@ template <CostModel C, MemoryModel M>
   return best;
 }
 
+/// A candidate that is faster by this factor stays so when the other one is finished.
+inline constexpr double surely_faster = 0.998;
+
 /// Schedules all members of a candidate's groups, and of what becomes of it when pipelines' overheads are balanced; the
 /// faster one counts. Returns whether that is the balanced one. Does nothing where nothing fits.
 template <CostModel C, MemoryModel M>
 bool finish(Distributor<C, M>& distribute, ScheduleSearch<C, M>& search, int rounds, Candidate& best) {
   if (best.seconds == std::numeric_limits<double>::infinity()) return false;
   std::optional<Candidate> balanced = rebalanced(distribute, search, rounds, best);
-  search.finish(best);
-  if (!balanced) return false;
-  search.finish(*balanced);
-  if (balanced->seconds >= best.seconds) return false;
+  if (balanced) search.finish(*balanced);
+  if (!balanced || balanced->seconds >= best.seconds * surely_faster) search.finish(best);
+  if (!balanced || balanced->seconds >= best.seconds) return false;
   best = std::move(*balanced);
   return true;
 }
@@ -230,7 +232,8 @@ inline void note_imbalance(bool rebalanced, const SlimPackOptions& options, Plan
 
 /// SlimPack (sections 4 and 5.1): samples over pipelines, outliers merged over several (Phase 1); forward and
 /// backward MicroPacks of equal cost, each pass cut its own way, for every candidate number of packs (Phase
-/// 2); PackFlow's order under the memory limit; the candidate with the shortest simulated step wins.
+/// 2); PackFlow's order under the memory limit; of the candidates that the search simulates, the one with the
+/// shortest step wins.
 /// @param lengths tokens of every sample.
 /// @param cost, memory models of the job's stages; any types that satisfy the concepts.
 /// @throws InvalidInput if the batch or the job is impossible, or nothing fits into memory.

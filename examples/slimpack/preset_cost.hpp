@@ -12,16 +12,16 @@
 
 namespace slimpack::command {
 
-/// Time on ranks of the CPU back end, by the calibrated model of a device whose constants are those of one
-/// core. A CostModel that knows recomputation and merging; stages may hold any number of layers.
-class CpuCost {
+/// Time on ranks that train, by the calibrated model of a device: one core's constants, or a GPU's. A CostModel that
+/// knows recomputation and merging; stages may hold any number of layers.
+class PresetCost {
  public:
   /// @param device peak_flops of 32-bit numbers. @param layers held by each stage. @param pipelines that
   /// train together. @param number_bytes 4 or 8; with 8, half as many operations in a second. 2 on GPUs, whose
   /// peak_flops are of 16-bit numbers.
   /// @param exchange of merged packs: ring or ulysses.
-  CpuCost(const Transformer& model, const Device& device, std::span<const std::int32_t> layers,
-          std::size_t pipelines, double number_bytes, ContextExchange exchange = ContextExchange::ring)
+  PresetCost(const Transformer& model, const Device& device, std::span<const std::int32_t> layers,
+             std::size_t pipelines, double number_bytes, ContextExchange exchange = ContextExchange::ring)
       : layer_(two_layers(model, scaled(device, number_bytes)), {.exchange = exchange}),
         layers_(layers.begin(), layers.end()),
         recompute_(layers.size()),
@@ -46,8 +46,8 @@ class CpuCost {
     return layer_.transfer_seconds(tokens, pass);
   }
 
-  [[nodiscard]] CpuCost with_recompute(std::span<const std::int32_t> layers) const {
-    CpuCost copy = *this;
+  [[nodiscard]] PresetCost with_recompute(std::span<const std::int32_t> layers) const {
+    PresetCost copy = *this;
     copy.recompute_.assign(layers.begin(), layers.end());
     return copy;
   }
@@ -56,8 +56,8 @@ class CpuCost {
     return layer_.supports_context_parallel(group);
   }
 
-  [[nodiscard]] CpuCost with_context_parallel(std::int32_t group) const {
-    CpuCost copy = *this;
+  [[nodiscard]] PresetCost with_context_parallel(std::int32_t group) const {
+    PresetCost copy = *this;
     copy.layer_ = layer_.with_context_parallel(group);
     return copy;
   }
