@@ -192,6 +192,7 @@ refuses "version" "$slimpack" check "$folder/version.json"
 sed '0,/"F0","F1"/s//"F1","F0"/' "$folder/plan.json" >"$folder/order.json"
 "$slimpack" check "$folder/order.json" >"$folder/out" 2>"$folder/err"
 [[ $? == 2 ]] || fail "a plan that breaks a rule passes"
+grep -qF 'breaks the plan format in 1 place; expected none' "$folder/err" || fail "not one place: $(cat "$folder/err")"
 refuses "$folder/order.json: invalid plan: rule" "$slimpack" trace "$folder/order.json"
 
 [[ $failed == 0 ]] && echo "all checks of the command passed"
