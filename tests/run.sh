@@ -15,6 +15,7 @@ build() {  # preset [argument of cmake --build]...
 }
 
 if [[ ${CI-} == true ]]; then
+  .ci/install.sh clang-format
   .ci/format.sh
 
   # Clang warns of what GCC does not see, knows more of undefined behaviour, and builds this in two thirds of the time.

@@ -113,7 +113,7 @@ int check(const std::vector<std::string>& arguments) {
   const auto found = violations(plan, most);
   for (const std::string& violation : found) std::cout << path << ": " << violation << '\n';
   require(found.empty(), path, " breaks the plan format in ", found.size(),
-          found.size() < most ? "" : " or more", " places; expected none");
+          found.size() < most ? "" : " or more", found.size() == 1 ? " place" : " places", "; expected none");
   std::cout << path << ": valid; " << plan.pipelines.size() << " pipelines, " << plan.forward.packs.size()
             << " forward and " << plan.backward.packs.size() << " backward packs, step " << plan.step.seconds
             << " s\n";

@@ -221,7 +221,8 @@ Course course_of_file(const TrainOptions& o) {
   Plan plan = read_plan_file(o.plan_file);
   const auto found = violations(plan);
   require(found.empty(), o.plan_file, " breaks the plan format in ", found.size(),
-          " places, the first: ", found.empty() ? "" : found.front(), "; expected none");
+          found.size() == 1 ? " place: " : " places, the first: ", found.empty() ? "" : found.front(),
+          "; expected none");
   const Transformer model = model_from(o.values, plan.model);
   validate(model);
   const std::size_t pipelines = plan.pipelines.size();

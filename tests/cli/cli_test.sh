@@ -81,6 +81,35 @@ rm -r "$folder"/*.json.partial
 works "$slimpack" check "$folder/link.json"
 works "$slimpack" check "$folder/a.json"
 
+# What takes more than a second says on standard error how far it is, and nowhere else. These take as long as the
+# reader of their output lets them wait.
+mkfifo "$folder/late"
+says_progress() {  # TEXT COMMAND...: a line with TEXT while the command waits for a reader of the pipe
+  local text=$1
+  shift
+  : >"$folder/err"
+  "$@" >"$folder/out" 2>"$folder/err" </dev/null &
+  local command=$!
+  for ((i = 0; i < 600; ++i)); do
+    [[ ! -s $folder/err ]] || break
+    sleep 0.1
+  done
+  timeout 60 cat "$folder/late" >"$folder/read" || fail "nothing was written to the pipe: $*"
+  wait "$command" || fail "exit code $?: $*"
+  grep -qE "^slimpack: $text plans made in [0-9]+ s, now slimpack\$" "$folder/err" || fail "no progress: $*"
+  ! grep -qF ' plans made in ' "$folder/out" "$folder/read" || fail "progress is not on standard error: $*"
+}
+says_progress '0 of 1' "${plan[@]}" "$folder/late"
+[[ ! -s $folder/out ]] || fail "wrote to standard output"
+"$slimpack" check - <"$folder/read" >/dev/null || fail "what the pipe's reader got is no plan"
+says_progress '[0-6] of 6' "$slimpack" compare "${batch[@]}" "${job[@]}" --iterations 3 --json --html "$folder/late"
+[[ $(head -c 1 "$folder/out") == '{' ]] || fail "standard output is not the figures alone"
+"${plan[@]}" "$folder/late" --quiet 2>"$folder/err" &
+sleep 1.5
+timeout 60 cat "$folder/late" >/dev/null
+wait $! && [[ ! -s $folder/err ]] || fail "--quiet is not quiet: $(cat "$folder/err")"
+rm "$folder/late"
+
 # No reader, or no room, for standard output.
 { "$slimpack" presets; echo $? >"$folder/code"; } 2>/dev/null | true
 [[ $(cat "$folder/code") -le 2 ]] || fail "a closed pipe ends the command with $(cat "$folder/code")"
@@ -163,6 +192,7 @@ refuses "version" "$slimpack" check "$folder/version.json"
 sed '0,/"F0","F1"/s//"F1","F0"/' "$folder/plan.json" >"$folder/order.json"
 "$slimpack" check "$folder/order.json" >"$folder/out" 2>"$folder/err"
 [[ $? == 2 ]] || fail "a plan that breaks a rule passes"
+grep -qF 'breaks the plan format in 1 place; expected none' "$folder/err" || fail "not one place: $(cat "$folder/err")"
 refuses "$folder/order.json: invalid plan: rule" "$slimpack" trace "$folder/order.json"
 
 [[ $failed == 0 ]] && echo "all checks of the command passed"

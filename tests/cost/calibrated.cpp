@@ -62,6 +62,43 @@ TEST_CASE("calibrated time is FLOPs over achieved rates, plus what moves memory"
   CHECK(cost.slice_seconds(0, 100, 100, Pass::backward) == 0.0);
 }
 
+TEST_CASE(
+    "dense products and attention have a rate of their own in each pass, and the head is one more product") {
+  Job on = job(2, 1);
+  on.device.memory_bandwidth = on.device.intra_node.bandwidth = 1e29;  // leaves FLOPs alone
+  on.device.peak_flops = 1e15;
+  on.device.gemm_efficiency = 0.5;
+  on.device.attention_forward = 0.4;
+  on.device.attention_backward = 0.25;
+  const CalibratedCost cost(on);
+  // One layer of 13B, per token: 8 h h + 6 h f = 634388480; per pair: 4 h = 20480. Five layers, two devices.
+  const double dense = 5 * 634388480.0 / 2, attention = 5 * 20480.0 / 2, head = 2 * 5120 * 32000.0 / 2;
+  const double tokens = 1000, pairs = 1000 * 500 + 1000 * 1001 / 2;
+  const double forward = tokens * dense / 0.5e15 + pairs * attention / 0.4e15;
+  const double backward = tokens * 2 * dense / 0.5e15 + pairs * 2.5 * attention / 0.25e15;
+  CHECK(cost.slice_seconds(3, 500, 1500, Pass::forward) == Approx(forward).epsilon(1e-9));
+  CHECK(cost.slice_seconds(3, 500, 1500, Pass::backward) == Approx(backward).epsilon(1e-9));
+  CHECK(cost.slice_seconds(7, 500, 1500, Pass::forward) ==
+        Approx(forward + tokens * head / 0.5e15).epsilon(1e-9));
+  CHECK(cost.slice_seconds(7, 500, 1500, Pass::backward) ==
+        Approx(backward + tokens * 2 * head / 0.5e15).epsilon(1e-9));
+}
+
+TEST_CASE("a pack's constant is the device's, and its hidden states go to the next stage over the network") {
+  const CalibratedCost cost(job()), shared(job(2, 4));
+  Job slower = job();
+  slower.device = device_preset("a800");
+  for (const Pass pass : {Pass::forward, Pass::backward}) {
+    CHECK(cost.pack_seconds(0, pass) == 400e-6);
+    CHECK(shared.pack_seconds(7, pass) == 400e-6);
+    CHECK(CalibratedCost(slower).pack_seconds(0, pass) == 500e-6);
+    // 4500 tokens of 5120 numbers are 46.08 MB; 45 GB/s and 15 us.
+    CHECK(cost.transfer_seconds(4500, pass) == Approx(1.024e-3 + 15e-6).epsilon(1e-12));
+    CHECK(shared.transfer_seconds(4500, pass) == Approx(0.128e-3 + 15e-6).epsilon(1e-12));
+    CHECK(cost.transfer_seconds(0, pass) == 15e-6);
+  }
+}
+
 TEST_CASE("stages add up, slices add up, recomputation adds forward layers") {
   for (const std::int32_t cp : {1, 4}) {
     const CalibratedCost cost(job(2, cp));

@@ -48,6 +48,38 @@ bool check_pack_note(const Plan& plan, const SlimPackOptions& options) {
   return true;
 }
 
+/// @returns whether the plan has the note about the number of packs that was asked for.
+bool check_count_note(const Plan& plan, const SlimPackOptions& options) {
+  const std::string note = note_of(plan, std::to_string(options.packs) + " packs were asked for; ");
+  std::size_t least = options.packs, most = 0;
+  bool too_few_tiles = true;
+  for (const Pass pass : {Pass::forward, Pass::backward}) {
+    const PassPlan& all = plan.of(pass);
+    for (PipelineId p = 0; p < plan.pipelines.size(); ++p) {
+      std::size_t packs = 0, tiles = 0;
+      for (std::size_t k = 0; k < all.packs.size(); ++k) {
+        const auto on = all.pipelines[k];
+        if (std::find(on.begin(), on.end(), p) == on.end()) continue;
+        ++packs;
+        for (const Slice& slice : all.packs[k]) {
+          for (Tokens t = slice.begin; t < slice.end; ++t) tiles += t % options.tile == 0 ? 1 : 0;
+        }
+      }
+      least = std::min(least, packs);
+      most = std::max(most, packs);
+      if (packs < options.packs && tiles >= options.packs) too_few_tiles = false;
+    }
+  }
+  CHECK(note.empty() == (options.packs == 0 || least == options.packs));
+  if (note.empty()) return false;
+  CHECK(note == std::to_string(options.packs) + " packs were asked for; pipelines have at least " +
+                    std::to_string(least) + " and at most " + std::to_string(most) + " in a pass: " +
+                    (too_few_tiles
+                         ? "samples have too few tiles of " + std::to_string(options.tile) + " tokens"
+                         : "equal packs come out in these numbers"));
+  return true;
+}
+
 std::vector<Tokens> github(std::size_t count, Tokens context) {
   std::ifstream file(SLIMPACK_SOURCE_DIR "/examples/data/github.train.txt");
   std::vector<Tokens> lengths;
@@ -66,7 +98,7 @@ Job llama_13b(std::int32_t dp, std::int32_t pp, std::int32_t tp) {
 }  // namespace
 
 TEST_CASE("notes about balance hold for random batches under all options") {
-  int unequal = 0, equal = 0, asked = 0, plain = 0, shorter = 0, busiest = 0;
+  int unequal = 0, equal = 0, asked = 0, fewer = 0, plain = 0, shorter = 0, busiest = 0;
   for (unsigned seed = 1; seed <= 800; ++seed) {
     INFO("seed " << seed);
     std::mt19937 random(seed);
@@ -93,6 +125,7 @@ TEST_CASE("notes about balance hold for random batches under all options") {
     const bool noted = check_pack_note(plan, options);
     ++(noted ? unequal : equal);
     asked += noted && options.packs > 0 ? 1 : 0;
+    fewer += check_count_note(plan, options) ? 1 : 0;
 
     const PlanMetrics metrics = plan_metrics(plan);
     const std::string replicas = note_of(plan, "replicas hold");
@@ -109,8 +142,8 @@ TEST_CASE("notes about balance hold for random batches under all options") {
       CHECK(plan.step.seconds < plan_slimpack(lengths, job, cost, memory, options).step.seconds);
     }
   }
-  CAPTURE(unequal, equal, asked, plain, shorter, busiest);
-  CHECK(std::min({unequal, equal, asked, plain, busiest}) > 20);
+  CAPTURE(unequal, equal, asked, fewer, plain, shorter, busiest);
+  CHECK(std::min({unequal, equal, asked, fewer, plain, busiest}) > 20);
   CHECK(shorter > 3);
 }
 
@@ -138,4 +171,21 @@ TEST_CASE("where fewer packs would be unequal too, no note promises otherwise") 
     INFO("packs " << packs);
     CHECK(check_pack_note(plan_slimpack(lengths, job, {.packs = packs}), {.packs = packs}));
   }
+}
+
+TEST_CASE("where fewer packs come out than were asked for, a note says how many, and why") {
+  const std::vector<Tokens> lengths = github(64, 65536);
+  const auto ask = [&](SlimPackOptions options) {
+    const Plan plan = plan_slimpack(lengths, llama_13b(4, 8, 1), options);
+    check_count_note(plan, options);
+    return note_of(plan, std::to_string(options.packs));
+  };
+  CHECK(ask({.packs = 100000}).ends_with("samples have too few tiles of 128 tokens"));
+  CHECK(ask({.packs = 64}).empty());
+  CHECK(ask({.equal_packs = true, .packs = 200}).empty());
+
+  const std::vector<Tokens> outliers = github(512, 262144);
+  const Plan merged = plan_slimpack(outliers, llama_13b(16, 8, 1), {.packs = 20});
+  CHECK(check_count_note(merged, {.packs = 20}));
+  CHECK(note_of(merged, "20 packs").ends_with("equal packs come out in these numbers"));
 }

@@ -256,6 +256,29 @@ TEST_CASE("packs well above a tile are balanced to 2 % in both passes") {
   }
 }
 
+TEST_CASE("on GitHub's lengths, forward boundaries alone balance the backward pass worse") {
+  const Job job = llama_13b(16, 8);
+  for (const std::size_t samples : {512u, 2048u}) {
+    for (const Tokens context : {65536, 131072}) {
+      const std::vector<Tokens> lengths = github(samples, context);
+      for (const Tokens tile : {1, 128}) {
+        INFO("samples " << samples << ", context " << context << ", tile " << tile);
+        const Plan both = plan_slimpack(lengths, job, {.tile = tile});
+        const Plan forward_only = plan_slimpack(lengths, job, {.tile = tile, .asymmetric = false});
+        const PlanMetrics own = plan_metrics(both), mirrored = plan_metrics(forward_only);
+        CHECK(mirrored.max_over_mean_backward > own.max_over_mean_backward + 0.1);
+        CHECK(mirrored.max_over_mean_backward > mirrored.max_over_mean_forward + 0.1);
+        if (tile == 1) {
+          CHECK(own.max_over_mean_backward <= 1.02);
+          CHECK(mirrored.max_over_mean_forward <= 1.02);
+        }
+        // Of 512 samples a step is mostly filling and draining, of 2048 it is packs.
+        if (samples == 2048) CHECK(both.step.seconds < 0.85 * forward_only.step.seconds);
+      }
+    }
+  }
+}
+
 TEST_CASE("equal numbers of packs leave merged and local packs of equal size") {
   const std::vector<Tokens> lengths = github(512, 65536);
   const Plan plan = plan_slimpack(lengths, llama_13b(16, 8), {.tile = 1, .equal_packs = true});

@@ -26,8 +26,9 @@ const T& find_preset(std::span<const T> presets, std::string_view kind, std::str
 }  // namespace detail
 
 /// The papers' models. 7B to 150B: SlimPack, Table 3 (32,000 words). 32B: Hydraulis, section 8.1 (LLaMA).
-/// InfiniPipe's GPT sizes and WLB-LLM's 7B coincide with 7B and 13B. WLB-LLM's other sizes (Table 1) are said to
-/// scale LLaMA2-7B's layers and width in proportion, without figures; `wlb-…` are ours by that rule, such that
+/// InfiniPipe's GPT models of 7B, 13B and 30B are named without figures; of these presets, `llama-7b`,
+/// `llama-13b` and `llama-32b` are nearest. WLB-LLM's 7B is LLaMA2-7B. Its other sizes (Table 1) are said to
+/// scale that one's layers and width in proportion, without figures; `wlb-…` are ours by that rule, such that
 /// the table's tensor parallelism divides the heads: 0.54B (without embeddings), 30B and 68B parameters.
 /// `tiny` is for trying plans out on a CPU.
 [[nodiscard]] inline std::span<const Transformer> transformer_presets() {

@@ -17,6 +17,7 @@
 #include "slimpack/plan/metrics.hpp"
 #include "slimpack/planners/assemble.hpp"
 #include "slimpack/planners/distribute.hpp"
+#include "slimpack/planners/notes.hpp"
 #include "slimpack/planners/search.hpp"
 #include "slimpack/schedule/lower_bound.hpp"
 
@@ -28,7 +29,7 @@ struct SlimPackOptions {
   bool merge = true;       ///< DP-Merge for samples above a pipeline's capacity
   GroupSizes group_sizes = GroupSizes::any;
   bool equal_packs = false;  ///< the same number of packs on every pipeline, empty ones declared where needed
-  std::size_t packs = 0;     ///< packs per pipeline and pass; 0 = search
+  std::size_t packs = 0;     ///< packs per pipeline and pass, or what comes closest; 0 = search
   std::size_t most_packs_per_stage = 48;  ///< largest candidate: this many times the stages
   int rebalance_rounds = 3;  ///< times that the simulated overhead of pipelines is fed back to Phase 1
 };
@@ -196,13 +197,6 @@ bool finish(Distributor<C, M>& distribute, ScheduleSearch<C, M>& search, int rou
   return true;
 }
 
-/// How coarse boundaries make a plan's packs, where half a tile is more than 2 % of one; else nothing.
-[[nodiscard]] inline std::string coarseness(const PlanMetrics& metrics, Tokens tile) {
-  const Tokens tokens = metrics.tokens / static_cast<Tokens>(std::max<std::size_t>(1, metrics.packs));
-  if (tokens / 25 > tile) return "";
-  return concat("; boundaries are ", tile, " tokens apart, and packs hold ", tokens);
-}
-
 /// Says why replicas or packs are unequal, where they are: step time comes first.
 inline void note_imbalance(bool rebalanced, const SlimPackOptions& options, Plan& plan) {
   const PlanMetrics metrics = plan_metrics(plan);
@@ -260,6 +254,7 @@ template <CostModel C, MemoryModel M>
   Plan plan =
       assemble_plan("slimpack", lengths, job, best.groups, best.schedules, memory, sync_seconds(cost));
   state_lower_bound(step_lower_bound(lengths, pipelines, cost, options.tile).seconds(), plan);
+  if (options.packs > 0) detail::note_fewer_packs(options.packs, options.tile, plan);
   detail::note_imbalance(rebalanced, options, plan);
   return plan;
 }
