@@ -46,7 +46,11 @@ po::options_description description() {
       "where each "
       "rank is a process with a GPU of its own")(
       "no-graphs", "cuda: tasks are not launched as CUDA graphs where a plan repeats")(
-      "json", "one JSON document at the end");
+      "attention", po::value<std::string>()->value_name("WHOSE")->default_value("ours"),
+      "cuda: attention by slimpack's kernels (ours), or by cuDNN where it takes a pack (cudnn)")(
+      "attention-workspace", po::value<double>()->value_name("BYTES")->default_value(1U << 30U),
+      "cudnn: of each stage, for attention; packs that need more run ours")("json",
+                                                                            "one JSON document at the end");
   training.add(job_description(
       {.model = "tiny",
        .device = "cpu",
@@ -72,6 +76,8 @@ bool fits_plan_file(const std::string& option) {
                            "transport",
                            "links",
                            "no-graphs",
+                           "attention",
+                           "attention-workspace",
                            "json",
                            "quiet",
                            "layers",
@@ -114,6 +120,22 @@ LinkKind links_from(const std::string& links, const TrainOptions& o) {
   require(links != "nccl" || o.ranks != RankKind::threads,
           "--links is 'nccl', but ranks are threads; expected a process for each (mpirun, torchrun, srun)");
   return links == "auto" ? LinkKind::automatic : links == "host" ? LinkKind::host : LinkKind::nccl;
+}
+
+/// @throws InvalidInput also if cuDNN's is asked for, and was not built.
+kernels::AttentionChoice attention_from(const std::string& attention, bool cuda) {
+  require(attention == "ours" || attention == "cudnn", "--attention is '", attention,
+          "'; expected ours or cudnn");
+  if (attention == "ours") return kernels::AttentionChoice::ours;
+  require(cuda, "--attention is 'cudnn'; expected no such option without --device cuda");
+#ifndef SLIMPACK_COMMAND_CUDNN
+  throw InvalidInput(
+      "this slimpack has no cuDNN; expected one built where cuDNN and its front end are found, or "
+      "--attention "
+      "ours");
+#else
+  return kernels::AttentionChoice::cudnn;
+#endif
 }
 
 RankKind ranks_from(const std::string& transport) {
@@ -175,11 +197,19 @@ ContextExchange exchange_of(const TrainOptions& o) {
   return by_heads(o) ? ContextExchange::ulysses : ContextExchange::ring;
 }
 
+/// What stages are asked to do. @param limit_bytes that a stage may use.
+kernels::StageOptions stages_of(const TrainOptions& o, double limit_bytes) {
+  kernels::StageOptions stage = stage_options(o.cuda, by_heads(o), limit_bytes);
+  stage.attention = o.attention;
+  stage.attention_workspace = static_cast<std::size_t>(o.attention_workspace);
+  return stage;
+}
+
 /// What a stage holds. The optimiser is sharded.
 RankMemory memory_of(const TrainOptions& o, std::span<const std::int32_t> layers) {
   const Job& job = o.job.job;
   const double moments = 2.0 / job.layout.dp;
-  const auto stage = stage_options(o.cuda, by_heads(o), o.memory_bytes);
+  const auto stage = stages_of(o, o.memory_bytes);
   if (o.cuda) return CudaMemory(job.model, layers, o.number_bytes, stage, moments);
   return kernels::CpuMemory(job.model, layers, o.number_bytes, stage, moments);
 }
@@ -253,6 +283,8 @@ std::optional<TrainOptions> train_options(const std::vector<std::string>& argume
   TrainOptions o;
   o.cuda = (*values)["device"].as<std::string>() == "cuda";
   require_profile_of_back_end(*values, o.cuda);
+  o.attention = attention_from((*values)["attention"].as<std::string>(), o.cuda);
+  o.attention_workspace = positive(*values, "attention-workspace", 1e18);
   if (o.cuda) {
     require((*values)["real"].as<std::string>() == "float", "--real is ", (*values)["real"].as<std::string>(),
             "; expected float, which master weights are on GPUs");
@@ -296,8 +328,7 @@ Course make_course(const TrainOptions& options) {
   const bool limited = std::isfinite(options.memory_bytes);
   // Processes have a GPU each; or they had better say how much of it they may use.
   const double sharing = options.cuda && options.ranks != RankKind::threads ? 1.0 : ranks;
-  course.stage = stage_options(options.cuda, by_heads(options),
-                               limited ? options.memory_bytes : machine_bytes(options) / sharing);
+  course.stage = stages_of(options, limited ? options.memory_bytes : machine_bytes(options) / sharing);
   course.stage.graphs = options.graphs;
   return course;
 }

@@ -37,7 +37,9 @@ struct TrainOptions {
   RankKind ranks = RankKind::threads;
   bool cuda = false;  ///< stages run on GPUs
   LinkKind links = LinkKind::automatic;
-  bool graphs = true;  ///< of CUDA, where a plan repeats
+  bool graphs = true;                                                   ///< of CUDA, where a plan repeats
+  kernels::AttentionChoice attention = kernels::AttentionChoice::ours;  ///< on GPUs
+  double attention_workspace = 0;  ///< bytes that a library's may work in
   bool json = false;
   boost::program_options::variables_map values;  ///< for what overrides a plan file's model
 };

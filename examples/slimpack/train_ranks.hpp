@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "gpu_attention.hpp"
 #include "kernels/executor.hpp"
 #include "language.hpp"
 #include "train_options.hpp"
@@ -111,6 +112,8 @@ void train_rank(T& transport, const Course& course, const TrainOptions& options,
   require_room_for_weights<Stage>(course, transport.rank());
   kernels::RankExecutor<Stage, T, Links> executor(transport, course.model, course.plan(0), executor_options,
                                                   std::move(links));
+  give_attention(executor.stage(), options);
+  bool told = false;
   const Language language(course.model.vocab, options.seed);
   TrainReport report{.entropy = language.entropy(), .steps = {}, .tasks = {}, .memory = {}};
   std::uint64_t text = 0;
@@ -118,6 +121,7 @@ void train_rank(T& transport, const Course& course, const TrainOptions& options,
     const Plan& plan = course.plan(step);
     const kernels::StepReport own = executor.step(plan, language.texts(text, plan.tokens));
     text += plan.tokens.size();
+    told = told || tell_refusal(executor.stage(), transport.rank());
     const auto figures = gather_figures(transport, plan, own);
     if (transport.rank() != 0) continue;
     add_step(plan, own, figures, report);

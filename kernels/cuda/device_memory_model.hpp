@@ -22,10 +22,11 @@ class DeviceSizes {
 
   [[nodiscard]] double limit() const { return options_.limit_bytes; }
 
-  /// Weights, gradients and moments, and the weights that products read.
+  /// Weights, gradients and moments, the weights that products read, and workspaces of products and of a library's
+  /// attention.
   [[nodiscard]] double held(const StagePart& part) const {
     return (bytes_ * (2.0 + moments_) + sizeof(Bf16)) * weight_count(part) +
-           static_cast<double>(D::product_workspace);
+           static_cast<double>(D::product_workspace + attention_workspace_bytes(options_));
   }
   [[nodiscard]] double kept(const StagePart& part, std::size_t recompute_layers) const {
     return sizeof(Bf16) * static_cast<double>(kept_layout(part).size(recompute_layers));

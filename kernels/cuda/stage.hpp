@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <map>
 #include <span>
 #include <unordered_map>
 #include <utility>
@@ -12,6 +13,7 @@
 #include "kernels/cuda/arena_plan.hpp"
 #include "kernels/cuda/device/head_exchange.hpp"
 #include "kernels/cuda/device_memory_model.hpp"
+#include "kernels/cuda/library_attention.hpp"
 #include "kernels/cuda/ring_plan.hpp"
 #include "kernels/cuda/row_slots.hpp"
 #include "kernels/cuda/stage_device.hpp"
@@ -49,6 +51,10 @@ namespace slimpack::kernels::cuda {
 /// as a graph for each task, in this step and in later ones that are the same: the same tasks of the same slices in
 /// the same memory. What the host brings, ids and labels among it, may differ. Merged tasks, within which the host
 /// may wait, are no graphs. Graphs take memory of the device that `memory()` does not count.
+///
+/// Where options choose a library's attention, `set_attention` gives it. It is asked for each pack of a step before the
+/// step's first task; packs that it refuses, merged ones, and those that need more workspace than the options grant, run
+/// ours. Tasks that run the library's are no graphs.
 ///
 /// Not supported: heads of other sizes than 64 and 128, widths that are no multiples of 8.
 /// @tparam D what it runs on.
@@ -94,10 +100,15 @@ class DeviceStage {
     device_exchange_ = std::move(exchange);
   }
 
+  /// The library whose attention `StageOptions::attention` chooses. Call it between steps.
+  void set_attention(AttentionLibrary<typename D::Stream> library) { library_ = std::move(library); }
+  /// Of the last step's tasks.
+  [[nodiscard]] const AttentionUse& attention_use() const { return attention_use_; }
+
   /// As CpuStage's; finds the step's places in the arena, and takes a larger one if it has to. Waits for the
   /// device.
-  /// @throws InvalidInput also if members can't have equal shares of the heads, or the arena would exceed the
-  /// limit or the device's memory.
+  /// @throws InvalidInput also if members can't have equal shares of the heads, the arena would exceed the
+  /// limit or the device's memory, or a library's attention is chosen and none was given.
   void begin_step(const StageProgram& program, const Ragged<std::int32_t>& ids);
 
   /// As CpuStage's. @param in in host memory of `port().buffer`, of rows one behind another.
@@ -132,6 +143,11 @@ class DeviceStage {
     std::vector<std::size_t> send_sizes, receive_sizes;
   };
 
+  void plan_attention(const StageProgram& program);
+  [[nodiscard]] PlannedAttention<typename D::Stream> ask_library(const StageTask& task);
+  [[nodiscard]] const PlannedAttention<typename D::Stream>* library_of(const StageTask& task) const;
+  [[nodiscard]] PackMatrices pack_matrices(std::size_t layer, const StageTask& task,
+                                           const MatrixView<const Bf16>& q);
   void take_arena();
   void take_exchange(const StageProgram& program);
   void begin_graphs();
@@ -147,6 +163,7 @@ class DeviceStage {
   void tell_rows(const StageTask& task, TaskTables& tables);
   void tell_pieces(const StageTask& task, TaskTables& tables);
   void tell_attention(const StageTask& task, TaskTables& tables);
+  [[nodiscard]] std::vector<AttentionSlice> attention_slices_of(const StageTask& task) const;
   [[nodiscard]] AttentionItems tell_items(const StageTask& task, std::span<const AttentionSlice> slices,
                                           std::size_t queries, std::size_t keys);
   void tell_rounds(const StageTask& task);
@@ -199,6 +216,10 @@ class DeviceStage {
   [[nodiscard]] KeptField kept_field(Kept field, std::size_t layer) const;
   [[nodiscard]] KeptPages kept_pages() const;
 
+  /// What the host tells the device of a task, at most.
+  [[nodiscard]] std::size_t data_bytes() const { return plan_.data_bytes() + most_list_bytes_; }
+  /// What a library's attention works in.
+  [[nodiscard]] std::size_t library_bytes() const { return attention_workspace_bytes(options_); }
   [[nodiscard]] std::size_t unit() const { return unit_numbers(part_); }
   [[nodiscard]] LayerWeights<const Bf16> weights(std::size_t layer) const {
     return layout_.layer(static_cast<const Bf16*>(copies_.data()), layer);
@@ -269,6 +290,12 @@ class DeviceStage {
   TaskClock<D> clock_;
   StepGraphs<D> graphs_;
   StageStep step_;
+  AttentionLibrary<typename D::Stream> library_;
+  std::map<std::pair<Pass, PackId>, PlannedAttention<typename D::Stream>>
+      planned_;                                           ///< of the step, by the library
+  std::size_t most_list_bytes_ = 0, all_list_bytes_ = 0;  ///< of `planned_`
+  std::span<std::byte> library_memory_;
+  AttentionUse attention_use_;
   AllToAll<Bf16> exchange_;
   DeviceExchange<typename D::Stream> device_exchange_;
   HostNumbers<D> sent_, received_;

@@ -28,6 +28,10 @@ void DeviceStage<D>::store_keys(std::size_t layer, const StageTask& task, const 
 /// @param q if merged by heads, the workspace's of own heads are taken in their place
 template <StageDevice D>
 void DeviceStage<D>::attend(std::size_t layer, const StageTask& task, const MatrixView<Bf16>& q) {
+  if (const auto* library = library_of(task)) {
+    library->forward(pack_matrices(layer, task, q), device_.stream(Queue::compute));
+    return;
+  }
   if (!by_heads(task)) {
     attention_by(launch(), part_.heads(), attention_input(layer, task, q), tables_.attention, work_.attention,
                  work_.lse);
@@ -44,11 +48,15 @@ template <StageDevice D>
 void DeviceStage<D>::attend_backward(std::size_t layer, const StageTask& task) {
   if (by_heads(task)) return heads_backward(layer, task);
   const std::size_t query = part_.heads().query_width(), kv = part_.heads().kv_width();
-  attention_backward_by(launch(), part_.heads(), attention_input(layer, task, work_.q), tables_.attention,
-                        MatrixView<const Bf16>(work_.attention), MatrixView<const float>(work_.lse),
-                        MatrixView<const Bf16>(work_.dattention), work_.delta,
-                        work_.dqkv.middle_cols(0, query), key_rows<float>(layer, task, 0, 1),
-                        key_rows<float>(layer, task, 1, 1));
+  if (const auto* library = library_of(task)) {
+    library->backward(pack_matrices(layer, task, work_.q), device_.stream(Queue::compute));
+  } else {
+    attention_backward_by(launch(), part_.heads(), attention_input(layer, task, work_.q), tables_.attention,
+                          MatrixView<const Bf16>(work_.attention), MatrixView<const float>(work_.lse),
+                          MatrixView<const Bf16>(work_.dattention), work_.delta,
+                          work_.dqkv.middle_cols(0, query), key_rows<float>(layer, task, 0, 1),
+                          key_rows<float>(layer, task, 1, 1));
+  }
   if (in_ring(task)) ring_backward(layer, task);
   load_key_gradients_by(launch(), MatrixView<const float>(key_rows<float>(layer, task, 0, 2)), tables_.rows,
                         work_.dqkv.middle_cols(query, 2 * kv));

@@ -2,6 +2,7 @@
 
 // All functions of `DeviceStage`, for sources that make one for a device of their own.
 #include "kernels/cuda/stage_attention.hpp"
+#include "kernels/cuda/stage_library.hpp"
 #include "kernels/cuda/stage_ring.hpp"
 #include "kernels/cuda/stage_state.hpp"
 #include "kernels/cuda/stage_tasks.hpp"

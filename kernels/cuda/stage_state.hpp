@@ -41,7 +41,8 @@ DeviceStage<D>::DeviceStage(const StagePart& part, const StageOptions& options)
       graphs_(device_) {
   const std::size_t n = layout_.size();
   const std::size_t bytes = 2 * arena_bytes<float>(n) + arena_bytes<Bf16>(n) + arena_bytes<double>(1) +
-                            arena_bytes<std::byte>(D::product_workspace);
+                            arena_bytes<std::byte>(D::product_workspace) +
+                            arena_bytes<std::byte>(library_bytes());
   memory_.take(static_cast<double>(bytes), " by weights and gradients of ", name());
   held_ = device_.memory(bytes, name());
   Arena arena(held_.bytes(), name());
@@ -50,6 +51,7 @@ DeviceStage<D>::DeviceStage(const StagePart& part, const StageOptions& options)
   copies_ = arena.take<Bf16>(n);
   loss_ = arena.take<double>(1);
   device_.set_product_workspace(arena.take<std::byte>(D::product_workspace));
+  library_memory_ = arena.take<std::byte>(library_bytes());
   static_cast<void>(through<double>(1));  // for the loss
 }
 
@@ -148,11 +150,12 @@ void DeviceStage<D>::begin_step(const StageProgram& program, const Ragged<std::i
   device_.wait_all();
   plan_.begin_step(program);
   pending_.clear();
+  plan_attention(program);
   take_arena();
   slots_.begin_step();
   begin_graphs();
   take_exchange(program);
-  staging_.begin_step(plan_.step_data_bytes());
+  staging_.begin_step(plan_.step_data_bytes() + all_list_bytes_);
   device_.fill(Queue::compute, std::as_writable_bytes(gradients_), 0);
   device_.fill(Queue::compute, std::as_writable_bytes(loss_), 0);
   clock_.begin_step(program.tasks().size());
@@ -163,7 +166,7 @@ template <StageDevice D>
 void DeviceStage<D>::take_arena() {
   const std::size_t units = plan_.units() * unit(), rows = plan_.most_tokens() * part_.hidden();
   const std::size_t bytes = arena_bytes<Bf16>(units) +
-                            2 * (arena_bytes<Bf16>(rows) + arena_bytes<std::byte>(plan_.data_bytes())) +
+                            2 * (arena_bytes<Bf16>(rows) + arena_bytes<std::byte>(data_bytes())) +
                             arena_bytes<std::byte>(plan_.workspace_bytes());
   if (arena_.bytes().size() < bytes) {
     memory_.give_back(std::exchange(arena_bytes_, 0.0));
@@ -176,7 +179,7 @@ void DeviceStage<D>::take_arena() {
   units_ = arena.take<Bf16>(units).data();
   for (const std::size_t slot : {0U, 1U}) {
     Bf16* at = arena.take<Bf16>(rows).data();
-    slots_.set(slot, at, arena.take<std::byte>(plan_.data_bytes()).data());
+    slots_.set(slot, at, arena.take<std::byte>(data_bytes()).data());
   }
   workspace_ = arena.take<std::byte>(plan_.workspace_bytes()).data();
 }
@@ -198,13 +201,13 @@ void DeviceStage<D>::begin_graphs() {
   if (graphs_.begin_step(std::move(words), program.tasks().size())) capture_tasks();
 }
 
-/// The work of all tasks but merged ones, in the places that they will have.
+/// The work of all tasks but merged ones and those with a library's attention, in the places that they will have.
 template <StageDevice D>
 void DeviceStage<D>::capture_tasks() {
   std::size_t number = 0;
   for (const StageTask& task : step_.program().tasks()) {
     const auto* slot = task.pass == Pass::weight ? nullptr : &slots_.of_task(number++);
-    if (task.merged()) continue;
+    if (task.merged() || library_of(task) != nullptr) continue;
     if (slot != nullptr) lay_out(task, *slot);
     graphs_.capture(task, slot != nullptr ? slot->data : nullptr, [&] { compute(task); });
   }

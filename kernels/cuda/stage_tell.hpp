@@ -80,10 +80,9 @@ AttentionItems DeviceStage<D>::tell_items(const StageTask& task, std::span<const
   return items;
 }
 
+/// A task's slices, whose queries are rows one behind another, with their keys' rows in the arena.
 template <StageDevice D>
-void DeviceStage<D>::tell_attention(const StageTask& task, TaskTables& tables) {
-  rounds_.clear();
-  if (part_.layers == 0) return;
+std::vector<AttentionSlice> DeviceStage<D>::attention_slices_of(const StageTask& task) const {
   std::vector<AttentionSlice> slices;
   std::size_t row = 0;
   for (const Slice& slice : task.slices) {
@@ -99,7 +98,21 @@ void DeviceStage<D>::tell_attention(const StageTask& task, TaskTables& tables) {
                                         static_cast<std::int32_t>(sample.keys)});
     row += tokens;
   }
-  tables.attention = tell_items(task, slices, row, plan_.units() * head_shares(task));
+  return slices;
+}
+
+template <StageDevice D>
+void DeviceStage<D>::tell_attention(const StageTask& task, TaskTables& tables) {
+  rounds_.clear();
+  if (part_.layers == 0) return;
+  if (const auto* library = library_of(task)) {
+    tables.lists = data_.add(library->lists);
+    return;
+  }
+  const std::vector<AttentionSlice> slices = attention_slices_of(task);
+  const std::size_t queries =
+      slices.empty() ? 0 : static_cast<std::size_t>(slices.back().query_begin + slices.back().tokens);
+  tables.attention = tell_items(task, slices, queries, plan_.units() * head_shares(task));
   if (in_ring(task)) tell_rounds(task);
 }
 

@@ -33,6 +33,11 @@ struct MergedTask {
           ring ? most_ring_rows(task, options.ring_tokens, block) : 0};
 }
 
+/// Bytes that a stage holds for a library's attention.
+[[nodiscard]] inline std::size_t attention_workspace_bytes(const StageOptions& options) {
+  return options.attention == AttentionChoice::ours ? 0 : options.attention_workspace;
+}
+
 /// What a task of a stage computes with on a GPU, beside weights, stores, and the rows that come and go (x
 /// forward, dx backward). Rows are the task's tokens; all layers use the same matrices, and all tasks the
 /// same memory.

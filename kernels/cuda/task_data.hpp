@@ -23,6 +23,7 @@ struct TaskTables {
   std::span<const std::int32_t> begins, tokens;  ///< the rest of that
   std::span<const std::int32_t> order;  ///< merged: rows of all members' tokens, as members hold them
   AttentionItems attention;
+  std::span<const std::byte> lists;        ///< of a library's attention, in the place of `attention`
   std::span<const KeptPiece> pieces;       ///< fragments of the task
   std::span<const std::int32_t> piece_of;  ///< each token's
   std::span<const std::int32_t> pages;     ///< of the pieces, one behind another

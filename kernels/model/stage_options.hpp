@@ -12,6 +12,12 @@ enum class MergedAttention : std::uint8_t {
   heads,  ///< by heads, exchanged for tokens (Jacobs et al., DeepSpeed Ulysses); members divide kv_heads
 };
 
+/// Whose attention a stage on a GPU runs.
+enum class AttentionChoice : std::uint8_t {
+  ours,
+  cudnn  ///< cuDNN's, for the packs that it takes; ours for the others
+};
+
 struct StageOptions {
   double norm_epsilon = 1e-5;
   double rope_theta = 10000.0;
@@ -21,6 +27,9 @@ struct StageOptions {
   MergedAttention merged = MergedAttention::ring;
   /// On a GPU: the work of a step's tasks is captured once the step repeats the one before, and launched as graphs.
   bool graphs = true;
+  AttentionChoice attention = AttentionChoice::ours;  ///< on a GPU
+  /// Bytes that the stage holds for a library's attention; for packs that need more, ours runs.
+  std::size_t attention_workspace = std::size_t{1} << 30U;
   double limit_bytes = std::numeric_limits<double>::infinity();  ///< that the stage may use
 };
 

@@ -105,6 +105,11 @@ refuses "unknown planner 'magic'" "${train[@]}" --planner magic
 refuses "expected float, which master weights are on GPUs" "${train[@]}" --device cuda --real double
 refuses "--links is 'wire'; expected nccl, host or auto" "${train[@]}" --links wire
 refuses "--links is 'nccl'; expected no such option without --device cuda" "${train[@]}" --links nccl
+refuses "--attention is 'theirs'; expected ours or cudnn" "${train[@]}" --device cuda --attention theirs
+refuses "--attention is 'cudnn'; expected no such option without --device cuda" "${train[@]}" --attention cudnn
+refuses "--attention-workspace is 0; expected a positive number" "${train[@]}" --attention-workspace 0
+# Without cuDNN's part, or else without a GPU.
+CUDA_VISIBLE_DEVICES='' refuses "; expected " "${train[@]}" --device cuda --attention cudnn
 refuses "--no-graphs is given; expected no such option without --device cuda" "${train[@]}" --no-graphs
 
 # On a GPU: where none can be seen, it says what is missing.

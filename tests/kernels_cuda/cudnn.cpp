@@ -1,6 +1,9 @@
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cstdint>
+#include <cstring>
 #include <random>
+#include <span>
 #include <vector>
 
 #include "kernels/cuda/cudnn/cudnn_batch.hpp"
@@ -19,7 +22,8 @@ using slimpack::testing::Bf16Rows, slimpack::testing::HostLauncher, slimpack::te
 
 TEST_CASE("a pack is a batch of sequences, each where its rows begin") {
   const std::vector<cuda::AttentionSlice> slices{{3, 5, 40, 7}, {8, 2, 10, 0}};
-  const cuda::CudnnBatch batch = cuda::cudnn_batch(slices, 12, 60, {.q = 100, .k = 30, .v = 50, .out = 20});
+  const cuda::CudnnBatch batch =
+      cuda::cudnn_batch(slices, 12, 60, {.q = 100, .k = 30, .v = 50, .out = 20, .dq = 70});
   CHECK((batch.longest_queries == 5 && batch.longest_keys == 12));
   CHECK(batch.query_lengths == std::vector<std::int32_t>{5, 2});
   CHECK(batch.key_lengths == std::vector<std::int32_t>{12, 2});
@@ -28,7 +32,35 @@ TEST_CASE("a pack is a batch of sequences, each where its rows begin") {
   CHECK(batch.v == std::vector<std::int64_t>{2000, 500, 600});
   CHECK(batch.out == std::vector<std::int64_t>{60, 160, 200});
   CHECK(batch.lse == std::vector<std::int64_t>{3, 8, 10});
+  CHECK(batch.dq == std::vector<std::int64_t>{210, 560, 700});
+  CHECK(batch.gradients == std::vector<std::int64_t>{0, 12, 14});
   CHECK_THROWS_WITH(cuda::cudnn_batch(slices, 9, 60, {}), Catch::StartsWith("slice 1 begins at row 8"));
+}
+
+TEST_CASE("the gradients of a pack's keys stand apart, each with the row that it goes to") {
+  const std::vector<cuda::AttentionSlice> slices{{0, 2, 40, 1, -30}, {2, 1, 10, 0, 6}};
+  const cuda::CudnnBatch batch =
+      cuda::cudnn_batch(slices, 3, 60, {.q = 8, .k = 8, .v = 8, .out = 8, .dq = 8});
+  CHECK(batch.gradients == std::vector<std::int64_t>{0, 3, 4});
+  CHECK(batch.gradient_rows == std::vector<std::int32_t>{10, 11, 12, 16});
+  for (const bool gradients : {false, true}) {
+    const cuda::CudnnLists lists = cuda::cudnn_lists(batch, 32, gradients);
+    const auto numbers = [&]<class T>(cuda::CudnnList list, const std::vector<T>& expected) {
+      REQUIRE(lists.begin(list) % 16 == 0);
+      REQUIRE(lists.begin(list) + expected.size() * sizeof(T) <= lists.bytes.size());
+      std::vector<T> out(expected.size());
+      std::memcpy(out.data(), lists.bytes.data() + lists.begin(list), out.size() * sizeof(T));
+      CHECK(out == expected);
+    };
+    numbers(cuda::CudnnList::q, batch.q);
+    numbers(cuda::CudnnList::lse, batch.lse);
+    numbers(cuda::CudnnList::query_lengths, batch.query_lengths);
+    numbers(cuda::CudnnList::key_lengths, batch.key_lengths);
+    if (!gradients) continue;
+    numbers(cuda::CudnnList::dq, batch.dq);
+    numbers(cuda::CudnnList::gradients, std::vector<std::int64_t>{0, 96, 128});
+    numbers(cuda::CudnnList::gradient_rows, batch.gradient_rows);
+  }
 }
 
 TEST_CASE("cuDNN's gradients take one slice of each sample") {
@@ -50,6 +82,16 @@ TEST_CASE("CUDA: rows of bf16 are added to rows of float") {
       const float added = cuda::to_float(from.view().row(i / cols)[i % cols]);
       REQUIRE(to.data()[i] == static_cast<float>(i) + added);
     }
+    Matrix<float> some(20, cols);
+    const std::vector<std::int32_t> rows{4, 19, 0, 7, 8, 1, 12, 11, 10};
+    cuda::accumulate_rows_by(HostLauncher{}, from.view(), some.view(), std::span<const std::int32_t>(rows));
+    for (std::size_t i = 0; i < 20; ++i) {
+      const auto at = std::find(rows.begin(), rows.end(), static_cast<std::int32_t>(i));
+      for (std::size_t k = 0; k < cols; ++k) {
+        const auto row = static_cast<std::size_t>(at - rows.begin());
+        REQUIRE(some.view().row(i)[k] == (at == rows.end() ? 0.0F : cuda::to_float(from.view().row(row)[k])));
+      }
+    }
     Matrix<float> wrong(8, cols);
     CHECK_THROWS_AS(cuda::accumulate_rows_by(HostLauncher{}, from.view(), wrong.view()), InvalidInput);
   }
@@ -66,6 +108,17 @@ TEST_CASE("cuDNN takes packs of slices with prefixes and grouped heads, forward 
       INFO("heads of " << dim << (gradients ? ", backward" : ", forward"));
       CHECK(cuda::cudnn_refusal(shape, slices, in, gradients).value_or("") == "");
     }
+    // As a stage asks for it: matrices are parts of wider ones, and gradients lie elsewhere than keys.
+    const auto width = static_cast<std::int64_t>(shape.query_width());
+    const cuda::PackProblem problem{
+        .shape = shape,
+        .slices = {{0, 50, 0, 70, 9}, {50, 31, 121, 400, -5}},
+        .tokens = 81,
+        .cache = 600,
+        .strides = {.q = width, .k = 4096, .v = 4096, .out = width, .dq = 2 * width},
+        .gradients = true};
+    CHECK(cuda::cudnn_refusal(problem).value_or("") == "");
+    if (cuda::probe_devices().count == 0) CHECK_THROWS_AS(cuda::cudnn_library()(problem), InvalidInput);
     CHECK_THROWS_AS(
         cuda::cudnn_refusal(shape, std::vector<cuda::AttentionSlice>{{0, 5, 0, 0}, {5, 5, 0, 5}}, in, true),
         InvalidInput);

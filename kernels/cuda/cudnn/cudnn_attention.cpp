@@ -5,9 +5,12 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <map>
 #include <stdexcept>
 #include <string_view>
+#include <tuple>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "kernels/cuda/accumulate_rows.hpp"
@@ -39,7 +42,8 @@ enum Uid : std::int64_t {
   uid_v_offsets,
   uid_out_offsets,
   uid_lse_offsets,
-  uid_dk_offsets,
+  uid_dq_offsets,
+  uid_gradient_offsets,
   uid_query_lengths,
   uid_key_lengths
 };
@@ -56,39 +60,60 @@ void check_cudnn(cudnnStatus_t status, std::string_view what) {
 }
 
 /// A pack's sizes, from which both graphs are made.
-struct Problem {
+struct Sizes {
   HeadShape shape;
-  CudnnBatch batch;
   AttentionStrides strides;
-  std::size_t tokens = 0, cache = 0;
+  std::size_t tokens = 0;
+  std::int64_t samples = 0, longest_queries = 0, longest_keys = 0;
+  bool gradients = false;
 
-  [[nodiscard]] std::int64_t samples() const { return static_cast<std::int64_t>(batch.query_lengths.size()); }
+  /// The same for packs that the same graphs serve.
+  [[nodiscard]] auto key() const {
+    return std::tuple(shape.heads, shape.kv_heads, shape.head_dim, strides.q, strides.k, strides.v,
+                      strides.out, strides.dq, tokens, samples, longest_queries, longest_keys, gradients);
+  }
   [[nodiscard]] float scale() const {
     return static_cast<float>(1.0 / std::sqrt(static_cast<double>(shape.head_dim)));
   }
 };
 
-[[nodiscard]] Problem problem_of(const HeadShape& shape, std::span<const AttentionSlice> slices,
-                                 const AttentionInput& in, bool gradients) {
+[[nodiscard]] CudnnBatch batch_of(const PackProblem& problem) {
+  if (problem.gradients) require_one_slice_per_sample(problem.slices);
+  return cudnn_batch(problem.slices, problem.tokens, problem.cache, problem.strides);
+}
+
+[[nodiscard]] Sizes sizes_of(const PackProblem& p, const CudnnBatch& batch) {
+  return {.shape = p.shape,
+          .strides = p.strides,
+          .tokens = p.tokens,
+          .samples = static_cast<std::int64_t>(batch.query_lengths.size()),
+          .longest_queries = batch.longest_queries,
+          .longest_keys = batch.longest_keys,
+          .gradients = p.gradients};
+}
+
+/// Of results whose rows stand one behind another.
+[[nodiscard]] PackProblem problem_of(const HeadShape& shape, std::span<const AttentionSlice> slices,
+                                     const AttentionInput& in, bool gradients) {
   detail::require_attention(shape, in);
-  if (gradients) require_one_slice_per_sample(slices);
-  Problem p{.shape = shape,
-            .batch = {},
-            .strides = {.q = static_cast<std::int64_t>(in.q.stride),
-                        .k = static_cast<std::int64_t>(in.k.stride),
-                        .v = static_cast<std::int64_t>(in.v.stride),
-                        .out = static_cast<std::int64_t>(shape.query_width())},
-            .tokens = in.q.rows,
-            .cache = in.k.rows};
-  p.batch = cudnn_batch(slices, in.q.rows, in.k.rows, p.strides);
-  return p;
+  const auto width = static_cast<std::int64_t>(shape.query_width());
+  return {.shape = shape,
+          .slices = {slices.begin(), slices.end()},
+          .tokens = in.q.rows,
+          .cache = in.k.rows,
+          .strides = {.q = static_cast<std::int64_t>(in.q.stride),
+                      .k = static_cast<std::int64_t>(in.k.stride),
+                      .v = static_cast<std::int64_t>(in.v.stride),
+                      .out = width,
+                      .dq = width},
+          .gradients = gradients};
 }
 
 /// A graph in the making.
 class Builder {
  public:
   /// @param capability of the GPU, 10 * major + minor; 0 for the current one
-  explicit Builder(const Problem& problem, int capability = 0) : p_(problem) {
+  explicit Builder(const Sizes& sizes, int capability = 0) : p_(sizes) {
     if (capability > 0) graph_.set_sm_version(capability);
     graph_.set_io_data_type(fe::DataType_t::BFLOAT16)
         .set_intermediate_data_type(fe::DataType_t::FLOAT)
@@ -110,7 +135,8 @@ class Builder {
   }
 
   [[nodiscard]] fe::graph::Graph backward() && {
-    const TensorHandle out_offsets = offsets(uid_out_offsets), dk_offsets = offsets(uid_dk_offsets);
+    const TensorHandle out_offsets = offsets(uid_out_offsets),
+                       gradient_offsets = offsets(uid_gradient_offsets);
     const TensorHandle q = input(uid_q, query_rows(p_.strides.q), offsets(uid_q_offsets)),
                        k = input(uid_k, key_rows(p_.strides.k), offsets(uid_k_offsets)),
                        v = input(uid_v, key_rows(p_.strides.v), offsets(uid_v_offsets)),
@@ -123,9 +149,9 @@ class Builder {
                                                         .set_name("attention_backward")
                                                         .set_deterministic_algorithm(true)));
     const auto kv_width = static_cast<std::int64_t>(p_.shape.kv_width());
-    output(dq, uid_dq, query_rows(p_.strides.out), out_offsets);
-    output(dk, uid_dk, key_rows(kv_width), dk_offsets);
-    output(dv, uid_dv, key_rows(kv_width), dk_offsets);
+    output(dq, uid_dq, query_rows(p_.strides.dq), offsets(uid_dq_offsets));
+    output(dk, uid_dk, key_rows(kv_width), gradient_offsets);
+    output(dv, uid_dv, key_rows(kv_width), gradient_offsets);
     return std::move(graph_);
   }
 
@@ -137,18 +163,18 @@ class Builder {
 
   [[nodiscard]] Extent rows(std::size_t heads, std::int64_t tokens, std::int64_t stride) const {
     const auto dim = static_cast<std::int64_t>(p_.shape.head_dim);
-    return {{p_.samples(), static_cast<std::int64_t>(heads), tokens, dim}, {tokens * stride, dim, stride, 1}};
+    return {{p_.samples, static_cast<std::int64_t>(heads), tokens, dim}, {tokens * stride, dim, stride, 1}};
   }
   [[nodiscard]] Extent query_rows(std::int64_t stride) const {
-    return rows(p_.shape.heads, p_.batch.longest_queries, stride);
+    return rows(p_.shape.heads, p_.longest_queries, stride);
   }
   [[nodiscard]] Extent key_rows(std::int64_t stride) const {
-    return rows(p_.shape.kv_heads, p_.batch.longest_keys, stride);
+    return rows(p_.shape.kv_heads, p_.longest_keys, stride);
   }
   [[nodiscard]] Extent lse_rows() const {
     const auto heads = static_cast<std::int64_t>(p_.shape.heads),
                tokens = static_cast<std::int64_t>(p_.tokens);
-    return {{p_.samples(), heads, p_.batch.longest_queries, 1}, {heads * tokens, tokens, 1, 1}};
+    return {{p_.samples, heads, p_.longest_queries, 1}, {heads * tokens, tokens, 1, 1}};
   }
 
   [[nodiscard]] TensorHandle list(Uid uid, std::int64_t size, fe::DataType_t type) {
@@ -159,8 +185,8 @@ class Builder {
                              .set_stride({1, 1, 1, 1})
                              .set_data_type(type));
   }
-  [[nodiscard]] TensorHandle offsets(Uid uid) { return list(uid, p_.samples() + 1, fe::DataType_t::INT64); }
-  [[nodiscard]] TensorHandle lengths(Uid uid) { return list(uid, p_.samples(), fe::DataType_t::INT32); }
+  [[nodiscard]] TensorHandle offsets(Uid uid) { return list(uid, p_.samples + 1, fe::DataType_t::INT64); }
+  [[nodiscard]] TensorHandle lengths(Uid uid) { return list(uid, p_.samples, fe::DataType_t::INT32); }
 
   [[nodiscard]] TensorHandle input(Uid uid, const Extent& extent, const TensorHandle& offsets) {
     return graph_.tensor(fe::graph::Tensor_attributes()
@@ -189,7 +215,7 @@ class Builder {
     return attributes;
   }
 
-  const Problem& p_;
+  const Sizes& p_;
   fe::graph::Graph graph_;
   TensorHandle query_lengths_, key_lengths_;
 };
@@ -198,38 +224,113 @@ struct DestroyHandle {
   void operator()(cudnnHandle_t handle) const { static_cast<void>(cudnnDestroy(handle)); }
 };
 
-/// Lists one behind another in the GPU's memory, with each one's begin by name.
-struct Lists {
-  DeviceMemory memory;
-  std::unordered_map<std::int64_t, void*> begins;
+using Handle = std::unique_ptr<cudnnContext, DestroyHandle>;
+
+[[nodiscard]] Handle make_handle() {
+  require_reachable(probe_devices(), 0);
+  cudnnHandle_t handle = nullptr;
+  check_cudnn(cudnnCreate(&handle), "starting cuDNN");
+  return Handle(handle);
+}
+
+/// cuDNN's plans for packs of one size.
+struct Plans {
+  fe::graph::Graph forward, backward;
+  std::size_t forward_bytes = 0, backward_bytes = 0;
 };
 
-[[nodiscard]] Lists upload_lists(const Problem& p) {
-  const CudnnBatch& b = p.batch;
-  std::vector<std::int64_t> dk;
-  const auto kv_width = static_cast<std::int64_t>(p.shape.kv_width());
-  for (const std::int64_t offset : b.k) dk.push_back(offset / p.strides.k * kv_width);
-  const std::pair<Uid, std::span<const std::byte>> all[] = {
-      {uid_q_offsets, std::as_bytes(std::span(b.q))},
-      {uid_k_offsets, std::as_bytes(std::span(b.k))},
-      {uid_v_offsets, std::as_bytes(std::span(b.v))},
-      {uid_out_offsets, std::as_bytes(std::span(b.out))},
-      {uid_lse_offsets, std::as_bytes(std::span(b.lse))},
-      {uid_dk_offsets, std::as_bytes(std::span<const std::int64_t>(dk))},
-      {uid_query_lengths, std::as_bytes(std::span(b.query_lengths))},
-      {uid_key_lengths, std::as_bytes(std::span(b.key_lengths))}};
-  constexpr std::size_t line = 256;
-  std::size_t bytes = 0;
-  for (const auto& [uid, list] : all) bytes += (list.size() + line - 1) / line * line;
-  Lists out{.memory = DeviceMemory(bytes), .begins = {}};
-  std::byte* at = out.memory.bytes().data();
-  for (const auto& [uid, list] : all) {
-    copy_bytes(at, list.data(), list.size(), nullptr);
-    out.begins[uid] = at;
-    at += (list.size() + line - 1) / line * line;
+[[nodiscard]] std::size_t plan(fe::graph::Graph& graph, cudnnHandle_t handle) {
+  check_fe(graph.build(handle, {fe::HeurMode_t::A}), "planning attention");
+  std::int64_t bytes = 0;
+  check_fe(graph.get_workspace_size(bytes), "asking for attention's workspace");
+  return static_cast<std::size_t>(bytes);
+}
+
+[[nodiscard]] std::shared_ptr<Plans> make_plans(const Sizes& sizes, cudnnHandle_t handle) {
+  const auto plans = std::make_shared<Plans>();
+  plans->forward = Builder(sizes).forward();
+  plans->forward_bytes = plan(plans->forward, handle);
+  if (!sizes.gradients) return plans;
+  plans->backward = Builder(sizes).backward();
+  plans->backward_bytes = plan(plans->backward, handle);
+  return plans;
+}
+
+/// A pack's plans and lists: what its attention takes, beside matrices.
+struct PlannedPack {
+  HeadShape shape;
+  std::shared_ptr<Plans> plans;
+  CudnnLists lists;
+  std::size_t gradient_rows = 0;  ///< of keys, or of values; 0 without a backward pass
+
+  /// Bytes of these.
+  [[nodiscard]] std::size_t gradient_bytes() const {
+    return (gradient_rows * shape.kv_width() * sizeof(Bf16) + 255) / 256 * 256;
   }
-  wait_for_device();
-  return out;
+  [[nodiscard]] std::size_t workspace_bytes() const {
+    return std::max(plans->forward_bytes, 2 * gradient_bytes() + plans->backward_bytes);
+  }
+};
+
+[[nodiscard]] PlannedPack make_pack(const PackProblem& problem, const CudnnBatch& batch,
+                                    std::shared_ptr<Plans> plans) {
+  return {.shape = problem.shape,
+          .plans = std::move(plans),
+          .lists = cudnn_lists(batch, problem.shape.kv_width(), problem.gradients),
+          .gradient_rows = problem.gradients ? batch.gradient_rows.size() : 0};
+}
+
+/// Runs a graph with its own data and the lists.
+void run(fe::graph::Graph& graph, const PlannedPack& pack, const std::byte* lists,
+         std::unordered_map<std::int64_t, void*> data, std::byte* workspace, cudnnHandle_t handle,
+         Stream stream) {
+  constexpr std::pair<Uid, CudnnList> all[] = {{uid_q_offsets, CudnnList::q},
+                                               {uid_k_offsets, CudnnList::k},
+                                               {uid_v_offsets, CudnnList::v},
+                                               {uid_out_offsets, CudnnList::out},
+                                               {uid_lse_offsets, CudnnList::lse},
+                                               {uid_dq_offsets, CudnnList::dq},
+                                               {uid_gradient_offsets, CudnnList::gradients},
+                                               {uid_query_lengths, CudnnList::query_lengths},
+                                               {uid_key_lengths, CudnnList::key_lengths}};
+  // cuDNN's interface has no place for data that is only read.
+  for (const auto& [uid, list] : all) data[uid] = const_cast<std::byte*>(lists) + pack.lists.begin(list);
+  check_cudnn(cudnnSetStream(handle, stream), "choosing a stream");
+  check_fe(graph.execute(handle, data, workspace), "attention");
+}
+
+void run_forward(const PlannedPack& pack, const PackMatrices& m, cudnnHandle_t handle, Stream stream) {
+  run(pack.plans->forward, pack, m.lists,
+      {{uid_q, const_cast<Bf16*>(m.in.q.data)},
+       {uid_k, const_cast<Bf16*>(m.in.k.data)},
+       {uid_v, const_cast<Bf16*>(m.in.v.data)},
+       {uid_out, m.out.data},
+       {uid_lse, m.lse.data}},
+      m.workspace.data(), handle, stream);
+}
+
+/// cuDNN sets the gradients of keys and values where ours adds.
+void run_backward(const PlannedPack& pack, const PackMatrices& m, cudnnHandle_t handle, Stream stream) {
+  const std::size_t bytes = pack.gradient_bytes();
+  auto* set_dk = reinterpret_cast<Bf16*>(m.workspace.data());
+  auto* set_dv = reinterpret_cast<Bf16*>(m.workspace.data() + bytes);
+  run(pack.plans->backward, pack, m.lists,
+      {{uid_q, const_cast<Bf16*>(m.in.q.data)},
+       {uid_k, const_cast<Bf16*>(m.in.k.data)},
+       {uid_v, const_cast<Bf16*>(m.in.v.data)},
+       {uid_out, m.out.data},
+       {uid_dout, const_cast<Bf16*>(m.dout.data)},
+       {uid_lse, m.lse.data},
+       {uid_dq, m.dq.data},
+       {uid_dk, set_dk},
+       {uid_dv, set_dv}},
+      m.workspace.data() + 2 * bytes, handle, stream);
+  const std::span<const std::int32_t> rows(
+      reinterpret_cast<const std::int32_t*>(m.lists + pack.lists.begin(CudnnList::gradient_rows)),
+      pack.gradient_rows);
+  const std::size_t width = pack.shape.kv_width();
+  accumulate_rows(MatrixView<const Bf16>(set_dk, rows.size(), width), m.dk, rows, stream);
+  accumulate_rows(MatrixView<const Bf16>(set_dv, rows.size(), width), m.dv, rows, stream);
 }
 
 void require_rows(bool fits, const char* name) {
@@ -241,24 +342,10 @@ void require_rows(bool fits, const char* name) {
 }  // namespace
 
 struct CudnnAttention::State {
-  Problem problem;
-  std::unique_ptr<cudnnContext, DestroyHandle> handle;
-  Lists lists;
-  fe::graph::Graph forward, backward;
-  bool has_backward = false;
-  std::size_t forward_bytes = 0, backward_bytes = 0;
-
-  /// Bytes of the gradients of keys, or of values.
-  [[nodiscard]] std::size_t gradient_bytes() const {
-    return has_backward ? (problem.cache * problem.shape.kv_width() * sizeof(Bf16) + 255) / 256 * 256 : 0;
-  }
-
-  [[nodiscard]] std::size_t plan(fe::graph::Graph& graph) const {
-    check_fe(graph.build(handle.get(), {fe::HeurMode_t::A}), "planning attention");
-    std::int64_t bytes = 0;
-    check_fe(graph.get_workspace_size(bytes), "asking for attention's workspace");
-    return static_cast<std::size_t>(bytes);
-  }
+  PackProblem problem;
+  Handle handle;
+  PlannedPack pack;
+  DeviceMemory lists;
 
   void require_input(const AttentionInput& in) const {
     const auto fits = [](const auto& m, std::size_t rows, std::size_t cols, std::int64_t stride) {
@@ -273,107 +360,142 @@ struct CudnnAttention::State {
   static void require_result(const MatrixView<T>& m, std::size_t rows, std::size_t cols, const char* name) {
     require_rows(m.rows == rows && m.cols == cols && m.stride == cols, name);
   }
-
-  /// Runs a graph with its own data and the lists.
-  void run(fe::graph::Graph& graph, std::unordered_map<std::int64_t, void*> data, void* workspace,
-           Stream stream) const {
-    data.insert(lists.begins.begin(), lists.begins.end());
-    check_cudnn(cudnnSetStream(handle.get(), stream), "choosing a stream");
-    check_fe(graph.execute(handle.get(), data, workspace), "attention");
+  void require_workspace(std::size_t bytes) const {
+    require(bytes >= pack.workspace_bytes(), "the workspace has ", bytes, " bytes; expected ",
+            pack.workspace_bytes());
   }
 };
 
 CudnnAttention::CudnnAttention(const HeadShape& shape, std::span<const AttentionSlice> slices,
                                const AttentionInput& in, bool gradients)
     : state_(std::make_unique<State>()) {
-  require_reachable(probe_devices(), 0);
   State& s = *state_;
-  s.problem = problem_of(shape, slices, in, gradients);
+  s.handle = make_handle();
   require(!slices.empty(), "there are no slices; expected at least one");
-  cudnnHandle_t handle = nullptr;
-  check_cudnn(cudnnCreate(&handle), "starting cuDNN");
-  s.handle.reset(handle);
-  s.lists = upload_lists(s.problem);
-  s.forward = Builder(s.problem).forward();
-  s.forward_bytes = s.plan(s.forward);
-  if (!gradients) return;
-  s.has_backward = true;
-  s.backward = Builder(s.problem).backward();
-  s.backward_bytes = s.plan(s.backward);
+  s.problem = problem_of(shape, slices, in, gradients);
+  const CudnnBatch batch = batch_of(s.problem);
+  s.pack = make_pack(s.problem, batch, make_plans(sizes_of(s.problem, batch), s.handle.get()));
+  const std::vector<std::byte>& lists = s.pack.lists.bytes;
+  s.lists = DeviceMemory(lists.size());
+  copy_bytes(s.lists.bytes().data(), lists.data(), lists.size(), nullptr);
+  wait_for_device();
 }
 
 CudnnAttention::~CudnnAttention() = default;
 CudnnAttention::CudnnAttention(CudnnAttention&&) noexcept = default;
 CudnnAttention& CudnnAttention::operator=(CudnnAttention&&) noexcept = default;
 
-std::size_t CudnnAttention::workspace_bytes() const {
-  return std::max(state_->forward_bytes, 2 * state_->gradient_bytes() + state_->backward_bytes);
-}
+std::size_t CudnnAttention::workspace_bytes() const { return state_->pack.workspace_bytes(); }
 
 void CudnnAttention::forward(const AttentionInput& in, const MatrixView<Bf16>& out,
                              const MatrixView<float>& lse, std::span<std::byte> workspace, Stream stream) {
-  State& s = *state_;
+  const State& s = *state_;
   s.require_input(in);
   State::require_result(out, s.problem.tokens, s.problem.shape.query_width(), "attention's output");
   State::require_result(lse, s.problem.shape.heads, s.problem.tokens, "the log-sum-exps' matrix");
-  require(workspace.size() >= workspace_bytes(), "the workspace has ", workspace.size(), " bytes; expected ",
-          workspace_bytes());
-  // cuDNN's interface has no place for data that is only read.
-  s.run(s.forward,
-        {{uid_q, const_cast<Bf16*>(in.q.data)},
-         {uid_k, const_cast<Bf16*>(in.k.data)},
-         {uid_v, const_cast<Bf16*>(in.v.data)},
-         {uid_out, out.data},
-         {uid_lse, lse.data}},
-        workspace.data(), stream);
+  s.require_workspace(workspace.size());
+  run_forward(s.pack,
+              {.in = in,
+               .out = out,
+               .lse = lse,
+               .dout = {},
+               .dq = {},
+               .dk = {},
+               .dv = {},
+               .lists = s.lists.bytes().data(),
+               .workspace = workspace},
+              s.handle.get(), stream);
 }
 
 void CudnnAttention::backward(const AttentionInput& in, const MatrixView<const Bf16>& out,
                               const MatrixView<const float>& lse, const MatrixView<const Bf16>& dout,
                               const MatrixView<Bf16>& dq, const MatrixView<float>& dk,
                               const MatrixView<float>& dv, std::span<std::byte> workspace, Stream stream) {
-  State& s = *state_;
-  const Problem& p = s.problem;
-  require(s.has_backward, "cuDNN's plan is for the forward pass alone; expected one made for gradients");
+  const State& s = *state_;
+  const std::size_t width = s.problem.shape.query_width();
+  require(s.problem.gradients, "cuDNN's plan is for the forward pass alone; expected one made for gradients");
   s.require_input(in);
-  for (const auto& m : {out, dout, MatrixView<const Bf16>(dq)}) {
-    State::require_result(m, p.tokens, p.shape.query_width(), "attention's output, or a gradient,");
-  }
-  State::require_result(lse, p.shape.heads, p.tokens, "the log-sum-exps' matrix");
-  require(workspace.size() >= workspace_bytes(), "the workspace has ", workspace.size(), " bytes; expected ",
-          workspace_bytes());
-  // Rows that belong to no sample stay 0.
-  const std::size_t bytes = s.gradient_bytes();
-  fill_bytes(workspace.first(2 * bytes), 0, stream);
-  auto* set_dk = reinterpret_cast<Bf16*>(workspace.data());
-  auto* set_dv = reinterpret_cast<Bf16*>(workspace.data() + bytes);
-  s.run(s.backward,
-        {{uid_q, const_cast<Bf16*>(in.q.data)},
-         {uid_k, const_cast<Bf16*>(in.k.data)},
-         {uid_v, const_cast<Bf16*>(in.v.data)},
-         {uid_out, const_cast<Bf16*>(out.data)},
-         {uid_dout, const_cast<Bf16*>(dout.data)},
-         {uid_lse, const_cast<float*>(lse.data)},
-         {uid_dq, dq.data},
-         {uid_dk, set_dk},
-         {uid_dv, set_dv}},
-        workspace.data() + 2 * bytes, stream);
-  accumulate_rows(MatrixView<const Bf16>(set_dk, p.cache, p.shape.kv_width()), dk, stream);
-  accumulate_rows(MatrixView<const Bf16>(set_dv, p.cache, p.shape.kv_width()), dv, stream);
+  for (const auto& m : {out, dout, MatrixView<const Bf16>(dq)})
+    State::require_result(m, s.problem.tokens, width, "attention's output, or a gradient,");
+  State::require_result(lse, s.problem.shape.heads, s.problem.tokens, "the log-sum-exps' matrix");
+  s.require_workspace(workspace.size());
+  // They are read alone.
+  const MatrixView<Bf16> outputs(const_cast<Bf16*>(out.data), out.rows, out.cols);
+  const MatrixView<float> sums(const_cast<float*>(lse.data), lse.rows, lse.cols);
+  run_backward(s.pack,
+               {.in = in,
+                .out = outputs,
+                .lse = sums,
+                .dout = dout,
+                .dq = dq,
+                .dk = dk,
+                .dv = dv,
+                .lists = s.lists.bytes().data(),
+                .workspace = workspace},
+               s.handle.get(), stream);
 }
+
+namespace {
+
+/// A stage's packs by cuDNN: plans serve all packs of their sizes.
+class CudnnLibrary {
+ public:
+  [[nodiscard]] PlannedAttention<Stream> operator()(const PackProblem& problem) {
+    PlannedAttention<Stream> out;
+    if (!handle_) handle_ = make_handle();
+    try {
+      const CudnnBatch batch = batch_of(problem);
+      const auto pack =
+          std::make_shared<const PlannedPack>(make_pack(problem, batch, plans_of(sizes_of(problem, batch))));
+      out.lists = pack->lists.bytes;
+      out.workspace_bytes = pack->workspace_bytes();
+      out.forward = [handle = handle_, pack](const PackMatrices& m, Stream stream) {
+        run_forward(*pack, m, handle.get(), stream);
+      };
+      out.backward = [handle = handle_, pack](const PackMatrices& m, Stream stream) {
+        run_backward(*pack, m, handle.get(), stream);
+      };
+    } catch (const std::exception& refusal) {
+      out = {};
+      out.refusal = refusal.what();
+    }
+    return out;
+  }
+
+ private:
+  [[nodiscard]] std::shared_ptr<Plans> plans_of(const Sizes& sizes) {
+    constexpr std::size_t most =
+        512;  // plans take memory of the host, and packs of unequal lengths hardly come again
+    if (plans_.size() >= most) plans_.clear();
+    auto& plans = plans_[sizes.key()];
+    if (!plans) plans = make_plans(sizes, handle_.get());
+    return plans;
+  }
+
+  std::shared_ptr<cudnnContext> handle_;
+  std::map<decltype(Sizes{}.key()), std::shared_ptr<Plans>> plans_;
+};
+
+}  // namespace
+
+AttentionLibrary<Stream> cudnn_library() { return CudnnLibrary(); }
 
 std::optional<std::string> cudnn_refusal(const HeadShape& shape, std::span<const AttentionSlice> slices,
                                          const AttentionInput& in, bool gradients) {
-  const Problem p = problem_of(shape, slices, in, gradients);
+  return cudnn_refusal(problem_of(shape, slices, in, gradients));
+}
+
+std::optional<std::string> cudnn_refusal(const PackProblem& problem) {
+  const Sizes sizes = sizes_of(problem, batch_of(problem));
   const auto refusal = [](fe::graph::Graph graph) -> std::optional<std::string> {
     fe::error_t error = graph.validate();
     if (error.is_good()) return std::nullopt;
     return error.get_message();
   };
   constexpr int hopper = 90;
-  auto forward = refusal(Builder(p, hopper).forward());
-  if (forward || !gradients) return forward;
-  return refusal(Builder(p, hopper).backward());
+  auto forward = refusal(Builder(sizes, hopper).forward());
+  if (forward || !problem.gradients) return forward;
+  return refusal(Builder(sizes, hopper).backward());
 }
 
 }  // namespace slimpack::kernels::cuda

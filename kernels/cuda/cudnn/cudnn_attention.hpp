@@ -8,6 +8,7 @@
 
 #include "kernels/cuda/attention.hpp"
 #include "kernels/cuda/attention_work.hpp"
+#include "kernels/cuda/library_attention.hpp"
 
 namespace slimpack::kernels::cuda {
 
@@ -49,10 +50,17 @@ class CudnnAttention {
   std::unique_ptr<State> state_;
 };
 
+/// cuDNN's attention for a stage: `DeviceStage::set_attention` takes it. It makes plans as packs ask for them, which
+/// takes it milliseconds to seconds for each new size of a pack, and keeps them. A pack is refused with cuDNN's words if it has
+/// no plan; or, in backward, if two slices are of one sample. Of two stages, each needs one of its own.
+/// The first pack throws InvalidInput without a GPU.
+[[nodiscard]] AttentionLibrary<Stream> cudnn_library();
+
 /// What cuDNN has against a pack's attention on a GPU of compute capability 9.0, as far as it tells without one;
 /// nothing if it takes it. @throws InvalidInput as the constructor, but for the want of a GPU.
 [[nodiscard]] std::optional<std::string> cudnn_refusal(const HeadShape& shape,
                                                        std::span<const AttentionSlice> slices,
                                                        const AttentionInput& in, bool gradients);
+[[nodiscard]] std::optional<std::string> cudnn_refusal(const PackProblem& problem);
 
 }  // namespace slimpack::kernels::cuda

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <span>
 #include <type_traits>
 
 #include "kernels/cuda/device/block.hpp"
@@ -9,20 +11,22 @@
 
 namespace slimpack::kernels::cuda {
 
-/// A block per row: to += from.
+/// A block per row: to += from; or the rows of `to` that `rows` names, each once.
 template <class From>
 struct AccumulateRowsKernel {
   MatrixView<const From> from;
   MatrixView<float> to;
+  const std::int32_t* rows = nullptr;
 
   template <class Warp>
   SLIMPACK_DEVICE void operator()(Warp& warp) const {
     for (std::size_t row = warp.block(); row < from.rows; row += warp.blocks()) {
+      const std::size_t there = rows == nullptr ? row : static_cast<std::size_t>(rows[row]);
       for_each_in_block<1>(warp, from.cols, [&](int /*lane*/, std::size_t i) {
         if constexpr (sizeof(From) == sizeof(float)) {
-          row_of(to, row)[i] += row_of(from, row)[i];
+          row_of(to, there)[i] += row_of(from, row)[i];
         } else {
-          row_of(to, row)[i] += to_float(row_of(from, row)[i]);
+          row_of(to, there)[i] += to_float(row_of(from, row)[i]);
         }
       });
     }
@@ -31,12 +35,15 @@ struct AccumulateRowsKernel {
 
 /// `accumulate_rows` by any launcher; see accumulate_rows.hpp.
 template <class Launch, class From>
-void accumulate_rows_by(Launch&& launch, const MatrixView<From>& from, const MatrixView<float>& to) {
-  require(from.rows == to.rows && from.cols == to.cols, "rows to add are ", from.rows, " x ", from.cols,
-          "; expected ", to.rows, " x ", to.cols);
+void accumulate_rows_by(Launch&& launch, const MatrixView<From>& from, const MatrixView<float>& to,
+                        std::span<const std::int32_t> rows = {}) {
+  const std::size_t expected = rows.empty() ? to.rows : rows.size();
+  require(from.rows == expected && from.cols == to.cols, "rows to add are ", from.rows, " x ", from.cols,
+          "; expected ", expected, " x ", to.cols);
   if (from.rows == 0) return;
   using Number = std::remove_const_t<From>;
-  launch(AccumulateRowsKernel<Number>{from, to}, Grid{.blocks = blocks_for(from.rows), .warps = 4});
+  launch(AccumulateRowsKernel<Number>{from, to, rows.data()},
+         Grid{.blocks = blocks_for(from.rows), .warps = 4});
 }
 
 }  // namespace slimpack::kernels::cuda

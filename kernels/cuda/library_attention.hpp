@@ -1,0 +1,67 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "kernels/cuda/attention_work.hpp"
+#include "kernels/cuda/device/attention_launch.hpp"
+#include "kernels/cuda/portable.hpp"
+#include "kernels/math/attention.hpp"
+#include "kernels/math/matrix.hpp"
+
+namespace slimpack::kernels::cuda {
+
+/// Numbers from one row to the next.
+struct AttentionStrides {
+  std::int64_t q = 0, k = 0, v = 0;
+  std::int64_t out = 0;  ///< of the output and its gradient
+  std::int64_t dq = 0;   ///< of the queries' gradients
+};
+
+/// A pack whose attention a library is asked for.
+struct PackProblem {
+  HeadShape shape;
+  std::vector<AttentionSlice> slices;
+  std::size_t tokens = 0, cache = 0;  ///< rows of queries and of keys
+  AttentionStrides strides;
+  bool gradients = false;  ///< backward will be run, too
+};
+
+/// Where a pack's matrices are, in the device's memory: of one layer.
+struct PackMatrices {
+  AttentionInput in;
+  MatrixView<Bf16> out;         ///< forward sets it, backward reads it
+  MatrixView<float> lse;        ///< [heads x tokens]; as `out`
+  MatrixView<const Bf16> dout;  ///< backward
+  MatrixView<Bf16> dq;          ///< backward sets it
+  MatrixView<float> dk, dv;     ///< backward adds to them
+  const std::byte* lists;       ///< a copy of `PlannedAttention::lists`
+  std::span<std::byte> workspace;
+};
+
+/// A library's attention of one pack, made before its tasks, with the meaning of `attention` and `attention_backward`.
+/// Calls give work to the stream, take no memory and wait for nothing; they serve all layers.
+template <class Stream>
+struct PlannedAttention {
+  std::string refusal;  ///< why the library does not take the pack; empty if it does
+  std::vector<std::byte>
+      lists;  ///< what has to lie in the device's memory meanwhile, at a multiple of 16 bytes
+  std::size_t workspace_bytes = 0;
+  std::function<void(const PackMatrices&, Stream)> forward, backward;
+};
+
+/// Asks a library for a pack's attention, or for the reason why it has none.
+template <class Stream>
+using AttentionLibrary = std::function<PlannedAttention<Stream>(const PackProblem&)>;
+
+/// Whose attention a step's tasks ran.
+struct AttentionUse {
+  std::size_t library = 0, ours = 0;  ///< tasks
+  std::string refusal;  ///< why the first of these did not run the library's; empty if none was asked for
+};
+
+}  // namespace slimpack::kernels::cuda
