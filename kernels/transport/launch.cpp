@@ -65,7 +65,14 @@ Launcher launcher_of(const Environment& environment) {
   const auto set = [&](const char* name) { return environment(name) != nullptr; };
   if (set("RANK") && set("WORLD_SIZE")) return Launcher::torchrun;
   if (set("OMPI_COMM_WORLD_SIZE") || set("PMI_SIZE") || set("PMIX_RANK")) return Launcher::mpi;
-  if (set("SLURM_PROCID") && set("MASTER_ADDR")) return Launcher::slurm;
+  if (!set("SLURM_PROCID")) return Launcher::none;
+  if (set("MASTER_ADDR")) return Launcher::slurm;
+  const char* tasks = environment("SLURM_NTASKS");
+  require(tasks == nullptr || std::string_view(tasks) == "1", "srun has started ",
+          tasks == nullptr ? "" : tasks,
+          " processes, but MASTER_ADDR is not set, without which each would run alone; expected rank 0's "
+          "machine in "
+          "MASTER_ADDR and a free port of it in MASTER_PORT");
   return Launcher::none;
 }
 

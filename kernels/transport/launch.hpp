@@ -23,6 +23,7 @@ using Environment = std::function<const char*(const char* name)>;
 
 /// Which launcher has set the environment. The innermost wins: torchrun-like (RANK and WORLD_SIZE), which others may
 /// start on each machine; then mpirun (OpenMPI's variables or PMI's); then Slurm (SLURM_PROCID and MASTER_ADDR).
+/// @throws InvalidInput for several processes of Slurm (SLURM_PROCID, SLURM_NTASKS) without MASTER_ADDR: they can't meet.
 [[nodiscard]] Launcher launcher_of(const Environment& environment = process_environment());
 
 /// Which rank this process is, and where the ranks meet.

@@ -101,6 +101,8 @@ refuses "WORLD_SIZE is not set; expected the number of ranks" "${train[@]}" --tr
 RANK=4 WORLD_SIZE=4 refuses "RANK is '4'; expected a rank, 0 to 3" "${train[@]}"
 RANK=0 WORLD_SIZE=4 refuses "LOCAL_RANK is not set" "${train[@]}"
 SLURM_PROCID=0 MASTER_ADDR=localhost refuses "SLURM_NTASKS is not set" "${train[@]}"
+SLURM_PROCID=0 SLURM_NTASKS=8 refuses "srun has started 8 processes, but MASTER_ADDR is not set" "${train[@]}"
+SLURM_PROCID=0 SLURM_NTASKS=8 works "${train[@]}" --transport threads
 refuses "unknown planner 'magic'" "${train[@]}" --planner magic
 refuses "expected float, which master weights are on GPUs" "${train[@]}" --device cuda --real double
 refuses "--links is 'wire'; expected nccl, host or auto" "${train[@]}" --links wire

@@ -108,6 +108,10 @@ TEST_CASE("the innermost launcher is found") {
   CHECK(launcher_of(environment_of({{"PMI_SIZE", "2"}})) == Launcher::mpi);
   CHECK(launcher_of(environment_of({{"SLURM_PROCID", "0"}, {"MASTER_ADDR", "n"}})) == Launcher::slurm);
   CHECK(launcher_of(environment_of({{"SLURM_PROCID", "0"}})) == Launcher::none);
+  CHECK(launcher_of(environment_of({{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "1"}})) == Launcher::none);
+  CHECK(launcher_of(environment_of({{"SLURM_NTASKS", "8"}})) == Launcher::none);
+  CHECK_THROWS_WITH(launcher_of(environment_of({{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "8"}})),
+                    Catch::StartsWith("srun has started 8 processes, but MASTER_ADDR is not set"));
   CHECK(launcher_of(environment_of(
             {{"SLURM_PROCID", "0"}, {"MASTER_ADDR", "n"}, {"OMPI_COMM_WORLD_SIZE", "2"}})) == Launcher::mpi);
   CHECK(launcher_of(environment_of({{"PMIX_RANK", "0"}, {"RANK", "0"}, {"WORLD_SIZE", "2"}})) ==
