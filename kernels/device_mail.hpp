@@ -13,6 +13,7 @@
 #include "kernels/arrivals.hpp"
 #include "kernels/device_links.hpp"
 #include "kernels/transport/transport.hpp"
+#include "slimpack/core/error.hpp"
 
 namespace slimpack::kernels {
 
@@ -56,7 +57,8 @@ class DeviceMail {
     for (const Inbox& box : boxes_) bytes += bytes_of(box);
     if (memory_.bytes().size() < bytes) {
       memory_ = typename Port::Memory{};  // or both would be there
-      memory_ = port_.memory(bytes, "rows that come from other ranks");
+      memory_ = port_.memory(bytes, concat("stage ", stage, " of pipeline ", program.pipeline(),
+                                           " for rows that come from other ranks"));
     }
     std::size_t at = 0;
     for (Inbox& box : boxes_) {

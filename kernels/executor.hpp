@@ -65,7 +65,7 @@ class RankExecutor {
         options_(options),
         stages_(stages_per_pipeline(plan)),
         place_(checked_place(transport, plan)),
-        stage_(stage_part(model, plan, place_.pipeline, place_.stage), options.stage),
+        stage_(stage_part(model, plan, place_.pipeline, place_.stage), named(options.stage, place_)),
         all_(transport),
         replicas_(transport, replicas(plan.pipelines.size())),
         members_(transport, place_.stage, stages_),
@@ -140,6 +140,11 @@ class RankExecutor {
       static_cast<void>(links);
       return MailType(transport_, stage_.port());
     }
+  }
+
+  [[nodiscard]] static StageOptions named(StageOptions options, RankPlace place) {
+    if (options.name.empty()) options.name = concat("stage ", place.stage, " of pipeline ", place.pipeline);
+    return options;
   }
 
   [[nodiscard]] static RankPlace checked_place(const T& transport, const Plan& plan) {

@@ -11,6 +11,7 @@
 #include "gpu_attention.hpp"
 #include "kernels/executor.hpp"
 #include "language.hpp"
+#include "slimpack/exec/high_water.hpp"
 #include "train_options.hpp"
 #include "train_report.hpp"
 
@@ -93,9 +94,8 @@ void require_room_for_weights(const Course& course, std::size_t rank) {
                                       sizeof(typename Stage::Weight), course.stage,
                                       2.0 / static_cast<double>(plan.pipelines.size()));
   const double bytes = memory.static_bytes(place.stage);
-  require(bytes <= course.stage.limit_bytes, "weights, gradients and optimiser of stage ", place.stage,
-          " take ", bytes, " bytes; expected at most ", course.stage.limit_bytes,
-          ": a smaller model (--hidden, --vocab, …) or more memory");
+  require_memory(bytes, course.stage.limit_bytes, "stage ", place.stage, " of pipeline ", place.pipeline,
+                 " for weights, gradients and optimiser");
 }
 
 /// One rank's part in training. All ranks have to call it with the same arguments.

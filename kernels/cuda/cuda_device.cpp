@@ -15,8 +15,14 @@ CudaDevice::CudaDevice() {
 }
 
 DeviceMemory CudaDevice::memory(std::size_t bytes, std::string_view what) {
-  static_cast<void>(use_device({.index = current_device(), .memory = bytes, .what = std::string(what)}));
-  return DeviceMemory(bytes);
+  DeviceNeeds needs{.index = current_device(), .memory = bytes, .what = std::string(what)};
+  static_cast<void>(use_device(needs));
+  try {
+    return DeviceMemory(bytes);
+  } catch (const OutOfMemory&) {
+    // Another process took it in between, or it is in pieces.
+    refuse_memory(use_device({.index = needs.index}), needs);
+  }
 }
 
 std::int32_t CudaDevice::attention_rows() { return best_attention_rows(); }

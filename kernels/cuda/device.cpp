@@ -39,27 +39,36 @@ int current_device() {
   return device;
 }
 
-Device use_device(const DeviceNeeds& needs) {
-  require_reachable(probe_devices(), needs.index);
-  check(cudaSetDevice(needs.index), "choosing a GPU");
+namespace {
+
+/// This one.
+struct ThisMachine {
+  [[nodiscard]] static DeviceProbe probe() { return probe_devices(); }
+  [[nodiscard]] static Device device(int index);
+  [[nodiscard]] static bool has_code(const Device&) { return has_code_for_current_device(); }
+};
+
+/// Makes it the thread's.
+Device ThisMachine::device(int index) {
+  check(cudaSetDevice(index), "choosing a GPU");
   cudaDeviceProp properties{};
-  check(cudaGetDeviceProperties(&properties, needs.index), "reading a GPU's properties");
-  Device device{.index = needs.index,
+  check(cudaGetDeviceProperties(&properties, index), "reading a GPU's properties");
+  Device device{.index = index,
                 .name = properties.name,
                 .major = properties.major,
                 .minor = properties.minor,
                 .multiprocessors = properties.multiProcessorCount,
                 .block_shared_memory =
-                    static_cast<std::size_t>(attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin, needs.index)),
-                .l2_cache = static_cast<std::size_t>(attribute(cudaDevAttrL2CacheSize, needs.index))};
+                    static_cast<std::size_t>(attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin, index)),
+                .l2_cache = static_cast<std::size_t>(attribute(cudaDevAttrL2CacheSize, index))};
   static_assert(sizeof properties.uuid == sizeof device.uuid);
   std::memcpy(device.uuid.data(), &properties.uuid, sizeof device.uuid);
   check(cudaMemGetInfo(&device.free_memory, &device.memory), "asking for a GPU's free memory");
-  require_capable(device, needs);
-  require(has_code_for_current_device(), "slimpack has no code for GPU ", device.index, " (", device.name,
-          ", compute capability ", device.major, ".", device.minor,
-          "); expected it among the build's SLIMPACK_CUDA_ARCHITECTURES");
   return device;
 }
+
+}  // namespace
+
+Device use_device(const DeviceNeeds& needs) { return choose_device(ThisMachine{}, needs); }
 
 }  // namespace slimpack::kernels::cuda

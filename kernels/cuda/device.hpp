@@ -5,6 +5,7 @@
 #include <string>
 
 #include "slimpack/core/error.hpp"
+#include "slimpack/exec/high_water.hpp"
 
 namespace slimpack::kernels::cuda {
 
@@ -45,11 +46,6 @@ namespace detail {
   return concat(version / 1000, ".", version % 1000 / 10);
 }
 
-/// Bytes in MiB; what is missing is rounded up, or nothing would be said to be missing.
-[[nodiscard]] inline std::size_t mebibytes(std::size_t bytes) {
-  return bytes / (std::size_t{1} << 20U) + (bytes % (std::size_t{1} << 20U) != 0 ? 1 : 0);
-}
-
 }  // namespace detail
 
 /// Checks that there is a GPU with this index that this program can talk to.
@@ -76,11 +72,38 @@ inline void require_reachable(const DeviceProbe& probe, int index) {
 inline void require_capable(const Device& device, const DeviceNeeds& needs) {
   require(device.major >= least_major, "GPU ", device.index, " (", device.name, ") has compute capability ",
           device.major, ".", device.minor, "; expected at least ", least_major, ".0");
-  if (device.free_memory >= needs.memory) return;
-  const std::size_t missing = needs.memory - device.free_memory;
-  require(false, "GPU ", device.index, " (", device.name, ") has ", device.free_memory >> 20U,
-          " MiB free of ", device.memory >> 20U, " MiB, but ", needs.what, " needs ",
-          detail::mebibytes(needs.memory), " MiB; expected ", detail::mebibytes(missing), " MiB more");
+  require_memory(static_cast<double>(needs.memory), static_cast<double>(device.free_memory), needs.what,
+                 " on GPU ", device.index, " (", device.name, ", ",
+                 slimpack::detail::bytes_text(static_cast<double>(device.memory), false), ")");
+}
+
+/// Memory that a GPU has refused, though it may have looked as if it had it.
+/// @throws InvalidInput, always: as `require_capable`, or saying that what is free is in pieces or reserved.
+[[noreturn]] inline void refuse_memory(const Device& device, const DeviceNeeds& needs) {
+  require_capable(device, needs);
+  throw InvalidInput(concat(needs.what, " needs ",
+                            slimpack::detail::bytes_text(static_cast<double>(needs.memory), true),
+                            ", which GPU ", device.index, " (", device.name, ") refuses, with ",
+                            slimpack::detail::bytes_text(static_cast<double>(device.free_memory), false),
+                            " free; expected as much in one piece"));
+}
+
+/// @throws InvalidInput unless the build has code for the GPU.
+inline void require_code(const Device& device, bool has_code) {
+  require(has_code, "slimpack has no code for GPU ", device.index, " (", device.name, ", compute capability ",
+          device.major, ".", device.minor, "); expected it among the build's SLIMPACK_CUDA_ARCHITECTURES");
+}
+
+/// The GPU of a machine that is asked for, checked.
+/// @param machine `probe()`, `device(index)` and `has_code(device)` ask it, in this order
+/// @throws InvalidInput as `require_reachable`, `require_capable` and `require_code`.
+template <class Machine>
+[[nodiscard]] Device choose_device(Machine&& machine, const DeviceNeeds& needs) {
+  require_reachable(machine.probe(), needs.index);
+  const Device device = machine.device(needs.index);
+  require_capable(device, needs);
+  require_code(device, machine.has_code(device));
+  return device;
 }
 
 /// Asks the machine. Throws nothing where there is no driver or no GPU, and starts no work on one.

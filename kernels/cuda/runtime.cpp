@@ -18,7 +18,14 @@ void DestroyGraph::operator()(CUgraphExec_st* p) const { static_cast<void>(cudaG
 DeviceMemory::DeviceMemory(std::size_t bytes) : size_(bytes) {
   if (bytes == 0) return;
   void* data = nullptr;
-  check(cudaMalloc(&data, bytes), concat("taking ", bytes, " bytes of the GPU's memory"));
+  const cudaError_t error = cudaMalloc(&data, bytes);
+  if (error == cudaErrorMemoryAllocation) {
+    static_cast<void>(cudaGetLastError());  // or the next launch would report it
+    throw OutOfMemory(concat("the GPU has not ", bytes,
+                             " bytes of memory; expected smaller packs, more stages, or "
+                             "recomputation"));
+  }
+  check(error, concat("taking ", bytes, " bytes of the GPU's memory"));
   data_.reset(static_cast<std::byte*>(data));
 }
 

@@ -6,6 +6,7 @@
 #include <span>
 
 #include "kernels/cuda/portable.hpp"
+#include "slimpack/core/error.hpp"
 
 // The runtime's event and graph, which its headers define.
 struct CUevent_st;
@@ -33,11 +34,16 @@ struct DestroyGraph {
 
 }  // namespace detail
 
+/// A GPU that has not the memory that it is asked for.
+struct OutOfMemory : InvalidInput {
+  using InvalidInput::InvalidInput;
+};
+
 /// A piece of the current GPU's memory. Taking and freeing it makes the host wait, so it is done once.
 class DeviceMemory {
  public:
   DeviceMemory() = default;
-  /// @throws std::runtime_error if there is not as much.
+  /// @throws OutOfMemory if there is not as much; std::runtime_error if the GPU fails.
   explicit DeviceMemory(std::size_t bytes);
 
   [[nodiscard]] std::span<std::byte> bytes() const { return {data_.get(), size_}; }

@@ -32,7 +32,7 @@ template <StageDevice D>
 DeviceStage<D>::DeviceStage(const StagePart& part, const StageOptions& options)
     : part_(supported(part, options)),
       options_(options),
-      memory_(options.limit_bytes),
+      memory_(options.limit_bytes, name()),
       layout_(part),
       plan_(part, options),
       slots_(device_),
@@ -43,8 +43,8 @@ DeviceStage<D>::DeviceStage(const StagePart& part, const StageOptions& options)
   const std::size_t bytes = 2 * arena_bytes<float>(n) + arena_bytes<Bf16>(n) + arena_bytes<double>(1) +
                             arena_bytes<std::byte>(D::product_workspace) +
                             arena_bytes<std::byte>(library_bytes());
-  memory_.take(static_cast<double>(bytes), " by weights and gradients of ", name());
-  held_ = device_.memory(bytes, name());
+  memory_.take(static_cast<double>(bytes), " for weights and gradients");
+  held_ = device_.memory(bytes, concat(name(), " for weights and gradients"));
   Arena arena(held_.bytes(), name());
   weights_ = arena.take<float>(n);
   gradients_ = arena.take<float>(n);
@@ -65,6 +65,7 @@ DeviceStage<D>::~DeviceStage() {
 
 template <StageDevice D>
 std::string DeviceStage<D>::name() const {
+  if (!options_.name.empty()) return options_.name;
   return concat("the stage of layers ", part_.first_layer, " to ", part_.first_layer + part_.layers);
 }
 
@@ -127,8 +128,8 @@ template <StageDevice D>
 void DeviceStage<D>::set_replicas(Replicas<float> replicas) {
   const std::size_t own = replicas.own_part(layout_.size()).size();
   const std::size_t bytes = 2 * arena_bytes<float>(own);
-  memory_.take(static_cast<double>(bytes), " with the optimiser's moments of ", name());
-  moments_ = device_.memory(bytes, name());
+  memory_.take(static_cast<double>(bytes), " for the optimiser's moments");
+  moments_ = device_.memory(bytes, concat(name(), " for the optimiser's moments"));
   device_.fill(Queue::compute, moments_.bytes(), 0);
   Arena arena(moments_.bytes(), name());
   first_ = arena.take<float>(own);
@@ -170,10 +171,10 @@ void DeviceStage<D>::take_arena() {
                             arena_bytes<std::byte>(plan_.workspace_bytes());
   if (arena_.bytes().size() < bytes) {
     memory_.give_back(std::exchange(arena_bytes_, 0.0));
-    memory_.take(static_cast<double>(bytes), " with the step's arena of ", name());
+    memory_.take(static_cast<double>(bytes), " for the step's arena");
     arena_bytes_ = static_cast<double>(bytes);
     arena_ = typename D::Memory{};  // or both would be there
-    arena_ = device_.memory(bytes, name());
+    arena_ = device_.memory(bytes, concat(name(), " for the step's arena"));
   }
   Arena arena(arena_.bytes(), name());
   units_ = arena.take<Bf16>(units).data();

@@ -20,7 +20,7 @@ class CpuOptimiser {
   /// @throws InvalidInput if that exceeds the limit.
   void begin(Replicas<Real> replicas, std::size_t n, HighWater& memory) {
     const std::size_t own = replicas.own_part(n).size();
-    memory.take(2.0 * sizeof(Real) * static_cast<double>(own), " with the optimiser's moments");
+    memory.take(2.0 * sizeof(Real) * static_cast<double>(own), " for the optimiser's moments");
     replicas_ = std::move(replicas);
     first_.resize(own);
     second_.resize(own);

@@ -30,7 +30,7 @@ template <class Real>
 CpuStage<Real>::CpuStage(const StagePart& part, const StageOptions& options)
     : part_(part),
       options_(options),
-      memory_(options.limit_bytes),
+      memory_(options.limit_bytes, options.name),
       weights_(counted(part, memory_)),
       pool_(memory_),
       activations_(part, pool_),
@@ -43,7 +43,7 @@ CpuStage<Real>::CpuStage(const StagePart& part, const StageOptions& options)
 template <class Real>
 const StagePart& CpuStage<Real>::counted(const StagePart& part, HighWater& memory) {
   const double blocks = static_cast<double>(Attention<Real>::workspace_numbers(part.heads()));
-  memory.take(sizeof(Real) * (2.0 * weight_count(part) + blocks), " by weights and gradients");
+  memory.take(sizeof(Real) * (2.0 * weight_count(part) + blocks), " for weights and gradients");
   return part;
 }
 

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <string>
 
 namespace slimpack::kernels {
 
@@ -19,6 +20,7 @@ enum class AttentionChoice : std::uint8_t {
 };
 
 struct StageOptions {
+  std::string name = {};  ///< for messages, such as "stage 1 of pipeline 0"; empty: by its layers
   double norm_epsilon = 1e-5;
   double rope_theta = 10000.0;
   std::size_t ring_tokens = 256;        ///< of each member that go round at a time where packs are merged

@@ -184,10 +184,11 @@ TEST_CASE("a stage that exceeds its budget is named with its task") {
   const StageProgram program(plan, 0, 1);
   const double peak = predicted_high_water(program, memory);
   CHECK(predicted_high_water(program, memory, peak) == peak);
-  CHECK_THROWS_WITH(predicted_high_water(program, memory, peak - 1.0),
-                    Catch::StartsWith("memory in use of stage 1 of pipeline 0 at B0 would be "));
+  CHECK_THROWS_WITH(
+      predicted_high_water(program, memory, peak - 1.0),
+      Catch::StartsWith("stage 1 of pipeline 0 at B0 needs ") && Catch::EndsWith("; expected 1 bytes more"));
   CHECK_THROWS_WITH(predicted_high_water(program, memory, 10.0),
-                    Catch::StartsWith("memory in use of stage 1 of pipeline 0 before its first task"));
+                    Catch::StartsWith("stage 1 of pipeline 0 before its first task needs "));
 }
 
 TEST_CASE("a high-water mark stays when memory is given back") {
@@ -198,6 +199,17 @@ TEST_CASE("a high-water mark stays when memory is given back") {
   CHECK(bytes.in_use() == 30.0);
   CHECK(bytes.peak() == 60.0);
   CHECK_THROWS_WITH(bytes.take(71.0, " of a test"),
-                    "memory in use of a test would be 101 bytes; expected at most 100");
+                    "a stage of a test needs 101 bytes, but 100 bytes are there; expected 1 bytes more");
   CHECK(bytes.in_use() == 30.0);
+}
+
+TEST_CASE("too little memory is said in MiB, never less than what is missing") {
+  constexpr double mib = 1024.0 * 1024.0;
+  CHECK_NOTHROW(require_memory(mib, mib, "it"));
+  CHECK_THROWS_WITH(require_memory(41.43 * mib, 40.06 * mib, "stage ", 3),
+                    "stage 3 needs 41.5 MiB, but 40.0 MiB are there; expected 1.4 MiB more");
+  CHECK_THROWS_WITH(require_memory(10.0 * mib + 1.0, 10.0 * mib, "it"),
+                    "it needs 10.1 MiB, but 10.0 MiB are there; expected 1 bytes more");
+  CHECK_THROWS_WITH(require_memory(1e30, 100.5, "it"),
+                    Catch::StartsWith("it needs 1e+30 bytes, but 100 bytes are"));
 }

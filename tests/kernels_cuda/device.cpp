@@ -44,11 +44,41 @@ TEST_CASE("a GPU that is too old or too full is named with what is missing") {
   CHECK_NOTHROW(require_capable(device, {.memory = 40 * mib}));
   CHECK_THROWS_WITH(
       require_capable(device, {.memory = 40 * mib + 1, .what = "stage 3"}),
-      "GPU 0 (Some GPU) has 40 MiB free of 100 MiB, but stage 3 needs 41 MiB; expected 1 MiB more");
+      "stage 3 on GPU 0 (Some GPU, 100.0 MiB) needs 40.1 MiB, but 40.0 MiB are there; expected 1 bytes more");
+  CHECK_THROWS_WITH(refuse_memory(device, {.memory = 42 * mib, .what = "stage 3"}),
+                    Catch::EndsWith("needs 42.0 MiB, but 40.0 MiB are there; expected 2.0 MiB more"));
+  CHECK_THROWS_WITH(refuse_memory(device, {.memory = 30 * mib, .what = "stage 3"}),
+                    "stage 3 needs 30.0 MiB, which GPU 0 (Some GPU) refuses, with 40.0 MiB free; expected as "
+                    "much in one piece");
   device.major = 7;
   device.minor = 5;
   CHECK_THROWS_WITH(require_capable(device, {}),
                     "GPU 0 (Some GPU) has compute capability 7.5; expected at least 8.0");
+}
+
+TEST_CASE("a machine's GPU is checked in order, and what it lacks is named") {
+  struct Machine {
+    int driver = 13000, major = 9;
+    bool coded = true;
+    int asked = 0;  ///< for devices
+    DeviceProbe probe() const { return {.driver = driver, .runtime = 13000, .count = 2, .failure = ""}; }
+    Device device(int index) {
+      ++asked;
+      Device device{.index = index, .name = "Some GPU", .major = major};
+      device.memory = device.free_memory = 100 * mib;
+      return device;
+    }
+    bool has_code(const Device&) const { return coded; }
+  };
+  CHECK(choose_device(Machine{}, {.index = 1}).index == 1);
+  CHECK_THROWS_WITH(choose_device(Machine{.major = 7}, {}), Catch::Contains("has compute capability 7.0"));
+  CHECK_THROWS_WITH(
+      choose_device(Machine{.coded = false}, {.index = 1}),
+      "slimpack has no code for GPU 1 (Some GPU, compute capability 9.0); expected it among the "
+      "build's SLIMPACK_CUDA_ARCHITECTURES");
+  Machine old{.driver = 0};
+  CHECK_THROWS_WITH(choose_device(old, {}), Catch::StartsWith("no NVIDIA driver answers"));
+  CHECK(old.asked == 0);
 }
 
 #ifdef SLIMPACK_TEST_CUDA

@@ -7,7 +7,9 @@
 #include <cstdint>
 #include <cstring>
 #include <deque>
+#include <exception>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <random>
 #include <set>
@@ -24,6 +26,7 @@
 
 #include "kernels/cuda/arena.hpp"
 #include "kernels/cuda/attention_work.hpp"
+#include "kernels/cuda/device.hpp"
 #include "kernels/cuda/stage_device.hpp"
 #include "kernels/math/aligned.hpp"
 #include "tests/kernels_cuda/fibers.hpp"
@@ -103,7 +106,14 @@ class HostDevice {
   }
 
   void set_product_workspace(std::span<std::byte>) {}
-  [[nodiscard]] Memory memory(std::size_t bytes, std::string_view) { return taken(bytes); }
+  [[nodiscard]] Memory memory(std::size_t bytes, std::string_view what) {
+    const kernels::cuda::Device device{
+        .name = "host", .major = kernels::cuda::least_major, .free_memory = next_free()};
+    kernels::cuda::require_capable(device, {.memory = bytes, .what = std::string(what)});
+    Memory memory = taken(bytes);
+    if (next_free() != unlimited) next_free() -= bytes;
+    return memory;
+  }
   [[nodiscard]] HostMemory host_memory(std::size_t bytes) { return taken(bytes); }
 
   [[nodiscard]] std::int32_t attention_rows() const { return attention_rows_; }
@@ -196,6 +206,18 @@ class HostDevice {
     thread_local bool fixed = false;
     return fixed;
   }
+  /// Waiting of the host for the thread's devices is an error while this is set.
+  static bool& host_may_not_wait() {
+    thread_local bool forbidden = false;
+    return forbidden;
+  }
+  /// Bytes that the thread's devices have left, until they are given another number; what is freed does not count.
+  static std::size_t& next_free() {
+    thread_local std::size_t bytes = unlimited;
+    return bytes;
+  }
+  static constexpr std::size_t unlimited = std::numeric_limits<std::size_t>::max();
+
   /// Pieces of memory that the thread's devices were asked for.
   static std::size_t& pieces_taken() {
     thread_local std::size_t pieces = 0;
@@ -245,6 +267,8 @@ class HostDevice {
   template <class Done>
   void wait_until(Done&& done) {
     forbid_in_capture("the host waits");
+    if (host_may_not_wait() && std::uncaught_exceptions() == 0)
+      throw std::logic_error("within a step's tasks, the host waits for the device");
     const std::function<bool()> go_on = [&] {
       while (!done()) {
         if (run_one()) continue;

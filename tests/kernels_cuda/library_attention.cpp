@@ -270,6 +270,6 @@ TEST_CASE("CUDA: a library's attention that was chosen and not given is an error
   const StageCase c =
       library_case(1, {.seed = 1, .samples = 2, .pipelines = 1, .stages = 1, .max_tokens = 20});
   CHECK_THROWS_WITH(slimpack::testing::run_through_host<Stage>(c, [](std::size_t) {}),
-                    Catch::Contains("a library's attention is chosen for the stage of layers 0 to") &&
+                    Catch::Contains("a library's attention is chosen for stage 0 of pipeline 0") &&
                         Catch::Contains("expected set_attention before its first step"));
 }

@@ -340,11 +340,53 @@ TEST_CASE("CUDA: what a stage can't run is named before its first task") {
              Catch::StartsWith("head_dim is 32"));
   CHECK_THAT(error_of(good, [](StageCase& c) { c.model.ffn += 1; }), Catch::Contains("multiples of 8"));
   CHECK_THAT(error_of(good, [](StageCase& c) { c.options.stage.limit_bytes = 1e4; }),
-             Catch::Contains("memory in use by weights and gradients of the stage of layers 0 to 2"));
+             Catch::Contains("stage 0 of pipeline ") &&
+                 Catch::Contains(" for weights and gradients needs ") &&
+                 Catch::Contains(", but 10000 bytes are there; expected "));
   const Stage::Memory memory(good.model, good.plan.pipelines[0].layers, sizeof(float), good.options.stage);
   CHECK_THAT(
       error_of(good, [&](StageCase& c) { c.options.stage.limit_bytes = memory.static_bytes(0) + 30000.0; }),
-      Catch::Contains("memory in use of stage 0"));
+      Catch::Contains("stage 0 of pipeline ") && Catch::Contains(" are there; expected "));
+}
+
+TEST_CASE("CUDA: a device that has too little memory is named by its stage, and all ranks end") {
+  const StageCase c = case_of(slimpack::testing::sample_plan(
+                                  {.seed = 2, .samples = 3, .pipelines = 2, .stages = 2, .max_tokens = 30}),
+                              1);
+  const std::size_t ranks = rank_count(c.plan), poor = 1;
+  const Stage::Memory memory(c.model, c.plan.pipelines[0].layers, sizeof(float), c.options.stage,
+                             c.options.shard_optimiser ? 1.0 : 2.0);
+  const auto held = static_cast<std::size_t>(memory.static_bytes(poor));
+  struct Case {
+    std::size_t free;
+    const char* what;
+  };
+  for (const Case& limit :
+       {Case{1000, " for weights and gradients"}, Case{held - 1000, " for the optimiser's moments"},
+        Case{held + 3000, " for the step's arena"}}) {
+    INFO("on " << limit.free << " bytes, of " << held << " that are held");
+    std::vector<std::string> errors(ranks);
+    std::vector<std::unique_ptr<slimpack::testing::BusyTransport>> transports(ranks);
+    CHECK_THROWS(run_in_process(ranks, [&](InProcessTransport& t) {
+      try {
+        HostDevice::next_free() = t.rank() == poor ? limit.free : HostDevice::unlimited;
+        transports[t.rank()] = std::make_unique<slimpack::testing::BusyTransport>(t);
+        RankExecutor<Stage, slimpack::testing::BusyTransport> executor(*transports[t.rank()], c.model, c.plan,
+                                                                       c.options);
+        executor.step(c.plan, c.ids);
+      } catch (const std::exception& error) {
+        errors[t.rank()] = error.what();
+        throw;
+      }
+    }));
+    CHECK_THAT(errors[poor], Catch::StartsWith("stage 1 of pipeline 0" + std::string(limit.what)) &&
+                                 Catch::Contains(" needs ") && Catch::Contains(" are there; expected ") &&
+                                 Catch::EndsWith(" more"));
+    for (std::size_t rank = 0; rank < ranks; ++rank) {
+      INFO("rank " << rank << ": " << errors[rank]);
+      if (rank != poor) CHECK_THAT(errors[rank], Catch::Contains("rank 1"));
+    }
+  }
 }
 
 TEST_CASE("CUDA: a loss that is no number ends the step before weights change") {
@@ -363,8 +405,7 @@ TEST_CASE("CUDA: a loss that is no number ends the step before weights change") 
     } catch (const InvalidInput& thrown) {
       error = thrown.what();
     }
-    if (error.find("the loss of the stage of layers 0 to 2 is") != 0)
-      throw std::runtime_error("said: " + error);
+    if (error.find("the loss of stage 0 of pipeline 0 is") != 0) throw std::runtime_error("said: " + error);
     executor.stage().read_weights(after);
     if (!std::equal(weights.begin() + 1, weights.end(), after.begin() + 1))
       throw std::runtime_error("weights have changed");

@@ -1,39 +1,13 @@
 #pragma once
 
-#include <algorithm>
-#include <cstddef>
 #include <limits>
 
 #include "slimpack/core/error.hpp"
+#include "slimpack/exec/high_water.hpp"
 #include "slimpack/exec/program.hpp"
 #include "slimpack/plan/memory.hpp"
 
 namespace slimpack {
-
-/// Bytes in use and the most that ever were, of one stage.
-class HighWater {
- public:
-  explicit HighWater(double limit_bytes = std::numeric_limits<double>::infinity()) : limit_(limit_bytes) {}
-
-  /// Call before memory is taken. @param where text and numbers for the message, such as " of stage ", 3.
-  /// @throws InvalidInput if more than the limit would be in use.
-  template <class... Where>
-  void take(double bytes, const Where&... where) {
-    require(in_use_ + bytes <= limit_, "memory in use", where..., " would be ", in_use_ + bytes,
-            " bytes; expected at most ", limit_);
-    in_use_ += bytes;
-    peak_ = std::max(peak_, in_use_);
-  }
-
-  void give_back(double bytes) { in_use_ -= bytes; }
-
-  [[nodiscard]] double in_use() const { return in_use_; }
-  [[nodiscard]] double peak() const { return peak_; }
-
- private:
-  double limit_;
-  double in_use_ = 0.0, peak_ = 0.0;
-};
 
 /// Counts what a stage holds while it runs, by a memory model's bytes per token:
 /// - static bytes, always;
@@ -54,17 +28,17 @@ class TokenBudget {
   /// @throws InvalidInput if static bytes alone exceed it.
   TokenBudget(const StageProgram& program, const M& memory,
               double limit_bytes = std::numeric_limits<double>::infinity())
-      : program_(program), memory_(memory), bytes_(limit_bytes) {
-    bytes_.take(memory.static_bytes(program.stage()), " of stage ", program.stage(), " of pipeline ",
-                program.pipeline(), " before its first task");
+      : program_(program),
+        memory_(memory),
+        bytes_(limit_bytes, concat("stage ", program.stage(), " of pipeline ", program.pipeline())) {
+    bytes_.take(memory.static_bytes(program.stage()), " before its first task");
   }
 
   /// Call when a task starts. @throws InvalidInput naming stage and task if the limit would be exceeded.
   void start(const StageTask& task) {
     if (task.pass == Pass::weight) return;
     const double held = task.pass == Pass::forward ? activations(task) : begun_gradients(task);
-    bytes_.take(held + workspace(task), " of stage ", program_.stage(), " of pipeline ", program_.pipeline(),
-                " at ", pass_letter(task.pass), task.pack);
+    bytes_.take(held + workspace(task), " at ", pass_letter(task.pass), task.pack);
   }
 
   /// Call when a task and its releases are done.
