@@ -4,7 +4,13 @@
 
 namespace slimpack::command {
 
-/// Checks that this machine has a GPU for `--device cuda`. @throws InvalidInput saying what is missing.
+/// Checks that this slimpack was built for GPUs. @throws InvalidInput if not.
+void require_cuda();
+
+/// Checks that this machine has a GPU for `--device cuda`, and takes none. @throws InvalidInput saying what is missing.
+///
+/// Tests say in SLIMPACK_TEST_GPU what is found here and in `use_gpu` in the place of this machine's GPUs: none, driver (too
+/// old a one), architecture (too old a GPU), code (a GPU that there is none for), or good.
 void require_gpu();
 
 /// Makes a GPU of this machine the calling thread's: the machine's ranks take its GPUs in turn.

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "kernels/keep_memory.hpp"
+#include "kernels/transport/collectives.hpp"
 #include "kernels/transport/in_process.hpp"
 #include "kernels/transport/tcp.hpp"
 #include "train_ranks.hpp"
@@ -39,13 +40,31 @@ void print(const TrainReport& report, std::size_t steps, bool json) {
   if (done == steps) std::cout << summary_text(report);
 }
 
+#ifdef SLIMPACK_COMMAND_CUDA
+/// Number of the GPU that a rank takes. Those that are threads share the first one.
+std::size_t gpu_of(const TrainOptions& options) {
+  return options.ranks == RankKind::threads ? 0 : kernels::local_rank_of();
+}
+#endif
+
+/// Processes' first words: one without its GPU ends all others at once, before they plan. All ranks have to call it.
+template <kernels::Transport T>
+Course met_course([[maybe_unused]] T& transport, const TrainOptions& options) {
+#ifdef SLIMPACK_COMMAND_CUDA
+  if (options.cuda) {
+    static_cast<void>(use_gpu(gpu_of(options)));
+    kernels::Group<T>(transport).barrier();
+  }
+#endif
+  return make_course(options);
+}
+
 template <kernels::Transport T>
 void train_on(T& transport, const Course& course, const TrainOptions& options) {
   const auto on_step = [&](const TrainReport& report) { print(report, course.steps, options.json); };
 #ifdef SLIMPACK_COMMAND_CUDA
   if (options.cuda) {
-    // Ranks that are threads share the first GPU.
-    static_cast<void>(use_gpu(options.ranks == RankKind::threads ? 0 : kernels::local_rank_of()));
+    static_cast<void>(use_gpu(gpu_of(options)));
 #ifdef SLIMPACK_COMMAND_NCCL
     if (by_nccl(transport, options)) {
       kernels::NcclLinks links(transport, stages_per_pipeline(course.plan(0)), {.timeout = options.timeout});
@@ -67,6 +86,9 @@ void train_on(T& transport, const Course& course, const TrainOptions& options) {
 
 /// A rank that stands still can't be ended and is left behind: it keeps what it works on.
 void train_on_threads(const TrainOptions& given) {
+#ifdef SLIMPACK_COMMAND_CUDA
+  if (given.cuda) static_cast<void>(use_gpu(gpu_of(given)));
+#endif
   const auto options = std::make_shared<const TrainOptions>(given);
   const auto course = std::make_shared<const Course>(make_course(given));
   kernels::InProcessOptions transport;
@@ -91,7 +113,7 @@ int train_on_tcp(const TrainOptions& options) {
   transport.start_timeout = options.start_timeout;
   const bool slurm = kernels::launcher_of() == kernels::Launcher::slurm;
   const auto launch = kernels::launch_of(slurm ? kernels::Launcher::slurm : kernels::Launcher::torchrun);
-  return kernels::run_tcp([&](kernels::TcpTransport& t) { train_on(t, make_course(options), options); },
+  return kernels::run_tcp([&](kernels::TcpTransport& t) { train_on(t, met_course(t, options), options); },
                           launch, transport);
 }
 
@@ -99,7 +121,7 @@ int train_on_tcp(const TrainOptions& options) {
 int train_on_mpi(const TrainOptions& options) {
   kernels::MpiOptions transport;
   transport.timeout = options.timeout;
-  return kernels::run_mpi([&](kernels::MpiTransport& t) { train_on(t, make_course(options), options); },
+  return kernels::run_mpi([&](kernels::MpiTransport& t) { train_on(t, met_course(t, options), options); },
                           transport);
 }
 #else

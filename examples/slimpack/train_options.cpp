@@ -289,7 +289,7 @@ std::optional<TrainOptions> train_options(const std::vector<std::string>& argume
     require((*values)["real"].as<std::string>() == "float", "--real is ", (*values)["real"].as<std::string>(),
             "; expected float, which master weights are on GPUs");
     (*values).at("device").value() = std::string(gpu_preset);
-    require_gpu();
+    require_cuda();  // ranks look for their GPUs once they can tell each other
   }
   o.values = *values;
   o.planner = (*values)["planner"].as<std::string>();

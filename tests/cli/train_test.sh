@@ -118,8 +118,21 @@ refuses "--no-graphs is given; expected no such option without --device cuda" "$
 # On a GPU: where none can be seen, it says what is missing.
 CUDA_VISIBLE_DEVICES='' refuses "; expected " "${train[@]}" --device cuda
 grep -qE 'CUDA|GPU|driver' "$folder/err" || fail "it does not say that a GPU is missing: $(cat "$folder/err")"
-CUDA_VISIBLE_DEVICES='' RANK=0 LOCAL_RANK=0 WORLD_SIZE=2 MASTER_ADDR=localhost MASTER_PORT=29500 \
-  refuses "; expected " "${train[@]}" --device cuda --links nccl
+has_cuda=1
+grep -q 'has no CUDA' "$folder/err" && has_cuda=0
+declare -A lacking=(
+  [none]='no NVIDIA driver answers on this machine; expected one that serves CUDA'
+  [driver]='the NVIDIA driver serves CUDA up to 12.8, but this program was built with CUDA 13.0; expected '
+  [architecture]='GPU 0 \(test GPU\) has compute capability 7.0; expected at least 8.0'
+  [code]='slimpack has no code for GPU 0 \(test GPU, compute capability 9.0\); expected it among'
+)
+gpu=("$slimpack" train "${batch[@]}" "${small[@]/#16/64}" --device cuda)
+if [[ $has_cuda == 1 ]]; then
+  for lack in "${!lacking[@]}"; do
+    SLIMPACK_TEST_GPU=$lack refuses "" "${gpu[@]}" --dp 2
+    grep -qE "${lacking[$lack]}" "$folder/err" || fail "of $lack, threads say: $(cat "$folder/err")"
+  done
+fi
 
 # Under mpirun.
 mpi() {  # RANKS COMMAND...: leaves status, out and err
@@ -227,6 +240,32 @@ RANK=1 WORLD_SIZE=2 LOCAL_RANK=0 MASTER_ADDR=localhost MASTER_PORT=9 refuses \
   "rank 1 could not reach rank 0 at localhost:9 within 0.2 s" "${train[@]}" --start-timeout 0.2
 RANK=0 WORLD_SIZE=3 LOCAL_RANK=0 MASTER_ADDR=localhost MASTER_PORT=$port refuses \
   "ranks 1, 2 did not come to localhost:$port within 0.2 s; expected 3 ranks" "${train[@]}" --start-timeout 0.2
+
+# One rank without a GPU that it can use, or all of them: each says why, at once.
+if [[ $has_cuda == 1 ]]; then
+  for lack in "${!lacking[@]}"; do
+    why=${lacking[$lack]//GPU 0/GPU [01]}
+    began=$SECONDS
+    SLIMPACK_TEST_GPU=$lack launch torchrun 2 "${gpu[@]}" --pp 2
+    each_says "$why" 2
+    # Of two ranks, the second alone: its neighbour's GPU is good.
+    launch torchrun 2 bash -c "SLIMPACK_TEST_GPU=\$([[ \$RANK == 1 ]] && echo $lack || echo good) exec ${gpu[*]} --pp 2"
+    each_says "$why" 2
+    grep -qE '^rank 0: rank 1 ' "$folder/err0" || fail "rank 0 does not say that it is rank 1: $(cat "$folder/err0")"
+    ((SECONDS - began < 30)) || fail "ranks waited $((SECONDS - began)) s for one without a GPU"
+  done
+  # The examples' lines come as far as to ask for GPUs.
+  scripts=("$(dirname "$0")/../../examples/launch/torchrun.sh")
+  if [[ -n $mpirun && $(command -v mpirun) ]]; then scripts+=("${scripts[0]/torchrun/mpirun}"); fi
+  for script in "${scripts[@]}"; do
+    GPU=1 SLIMPACK=$slimpack SLIMPACK_TEST_GPU=none MASTER_PORT=$((20000 + RANDOM % 10000)) timeout 60 \
+      bash "$script" "$lengths" --steps 1 >"$folder/out" 2>"$folder/err" </dev/null
+    grep -qE "^rank [0-3]: ${lacking[none]}" "$folder/err" || fail "$script says: $(cat "$folder/err")"
+  done
+  if [[ -n $mpirun ]]; then
+    SLIMPACK_TEST_GPU=driver all_refuse "${lacking[driver]}" 2 "${gpu[@]}" --pp 2
+  fi
+fi
 
 # A rank that is killed, or stops, in the middle of training.
 over_tcp_ends_when() {  # SIGNAL TEXT
