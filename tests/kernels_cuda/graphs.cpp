@@ -62,7 +62,7 @@ Training train(StageCase c, const std::vector<Batch>& steps, bool graphs, const 
   run_in_process(ranks, [&](InProcessTransport& t) {
     HostDevice::next_seed() = static_cast<std::uint32_t>(100 * t.rank() + (graphs ? 3 : 50));
     HostDevice::next_attention_rows() = options.rows;
-    BusyTransport busy(t);
+    BusyTransport busy(t, options.linked);
     const auto run = [&](auto&& executor) {
       for (std::size_t i = 0; i < steps.size(); ++i) {
         const StepReport report = executor.step(steps[i].plan, steps[i].ids);

@@ -53,7 +53,7 @@ Outcome run_linked(const StageCase& c, const LinkOptions& options = {}) {
       with_waits,
       [&](InProcessTransport& t) {
         HostDevice::next_seed() = static_cast<std::uint32_t>(100 * t.rank() + options.order);
-        auto& busy = transports[t.rank()] = std::make_unique<BusyTransport>(t);
+        auto& busy = transports[t.rank()] = std::make_unique<BusyTransport>(t, true);
         if (options.hook) busy->set_hook([&](std::string_view task) { options.hook(*busy, task); });
         return Linked(*busy, c.model, c.plan, with_waits.options,
                       ThreadLinks(hub, t.rank(), ranks, stages, options.early));
@@ -189,4 +189,27 @@ TEST_CASE("CUDA: when a member of a merged pack fails or stands still, links end
     INFO((merged == MergedAttention::ring ? "in a ring" : "by heads"));
     check_ends(merged_case(3, merged, 1), {0U, 1U});
   }
+}
+
+TEST_CASE("CUDA: waiting of the host within a step's tasks is an error") {
+  HostDevice device;
+  HostDevice::Event event;
+  device.record(event, kernels::cuda::Queue::compute);
+  HostDevice::host_may_not_wait() = true;
+  CHECK_THROWS_WITH(device.wait(event), "within a step's tasks, the host waits for the device");
+  CHECK_THROWS_AS(device.wait_all(), std::logic_error);
+  HostDevice::host_may_not_wait() = false;
+  CHECK_NOTHROW(device.wait_all());
+  // Where rows go through the host, it has to wait: the same flag ends such a step.
+  const StageCase c = case_of(slimpack::testing::sample_plan(
+                                  {.seed = 1, .samples = 3, .pipelines = 1, .stages = 2, .max_tokens = 30}),
+                              1);
+  std::vector<std::unique_ptr<BusyTransport>> transports(rank_count(c.plan));
+  CHECK_THROWS_WITH(run_executors(c,
+                                  [&](InProcessTransport& t) {
+                                    transports[t.rank()] = std::make_unique<BusyTransport>(t, true);
+                                    return RankExecutor<Stage, BusyTransport>(*transports[t.rank()], c.model,
+                                                                              c.plan, c.options);
+                                  }),
+                    Catch::Contains("within a step's tasks, the host waits for the device"));
 }

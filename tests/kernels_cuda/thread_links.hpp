@@ -236,11 +236,13 @@ class ThreadLinks {
 };
 
 /// A host's transport for devices that work while their thread does: lets them go on while it waits. And watches that they
-/// are asked for no memory within an executor's step, from its first task to the next step's begin.
+/// are asked for no memory within an executor's step, from its first task to the next step's begin; and, with links between
+/// devices, that the host waits for none of them while a step's tasks are given out.
 class BusyTransport {
  public:
-  explicit BusyTransport(kernels::InProcessTransport& transport) : transport_(transport) {
-    HostDevice::memory_is_fixed() = false;
+  explicit BusyTransport(kernels::InProcessTransport& transport, bool linked = false)
+      : transport_(transport), linked_(linked) {
+    HostDevice::memory_is_fixed() = HostDevice::host_may_not_wait() = false;
   }
 
   [[nodiscard]] std::size_t rank() const { return transport_.rank(); }
@@ -264,6 +266,8 @@ class BusyTransport {
   void set_task(std::string_view text) {
     transport_.set_task(text);
     HostDevice::memory_is_fixed() = text != "agreement on the plan";
+    if (text == "begin of the step's tasks") HostDevice::host_may_not_wait() = linked_;
+    if (text == "end of the step's tasks") HostDevice::host_may_not_wait() = false;
     if (hook_) hook_(text);
   }
   void check() { transport_.check(); }
@@ -271,6 +275,7 @@ class BusyTransport {
 
  private:
   kernels::InProcessTransport& transport_;
+  bool linked_;
   std::function<void(std::string_view)> hook_;
 };
 
