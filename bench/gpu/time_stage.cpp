@@ -7,13 +7,12 @@
 #include <exception>
 #include <fstream>
 #include <map>
-#include <optional>
-#include <random>
 #include <string>
 #include <vector>
 
 #include "bench/gpu/gpu.hpp"
 #include "bench/gpu/stage_plans.hpp"
+#include "bench/gpu/timed_stage.hpp"
 #include "bench/gpu/violins.hpp"
 #include "kernels/cuda/cuda_stage.hpp"
 #include "kernels/cuda/device.hpp"
@@ -31,84 +30,11 @@ namespace slimpack::bench {
 namespace {
 
 using kernels::TaskRecord;
-using kernels::cuda::Bf16, kernels::cuda::CudaStage;
+using kernels::cuda::CudaStage;
 
-double seconds_since(std::chrono::steady_clock::time_point begin) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+kernels::StagePart stage_part_of(const Plan& plan) {
+  return kernels::stage_part(plan.model, plan, 0, timed_stage);
 }
-
-/// A step of a stage.
-struct StageRun {
-  std::vector<TaskRecord> tasks;
-  double seconds = 0.0;  ///< from the step's begin until weights are updated, by the host's clock
-  std::size_t graph_tasks = 0;
-
-  /// From the first task's begin to the last one's end, by the GPU's clock.
-  [[nodiscard]] double device_seconds() const {
-    return tasks.back().start + tasks.back().seconds - tasks.front().start;
-  }
-};
-
-/// The stage with a plan's batch.
-class TimedStage {
- public:
-  TimedStage(const Plan& plan, bool graphs)
-      : stage_(kernels::stage_part(plan.model, plan, 0, timed_stage), {.graphs = graphs}) {
-    stage_.initialise();
-    stage_.set_replicas({});
-  }
-
-  /// Runs a step in the plan's order, with the same rows for each task that would come from another stage.
-  StageRun step(const StageProgram& program, const Plan& plan) {
-    const Ragged<std::int32_t> ids = ids_of(plan);
-    take_rows(program);
-    StageRun run;
-    const auto begin = std::chrono::steady_clock::now();
-    stage_.begin_step(program, ids);
-    for (const StageTask& task : program.tasks()) {
-      const kernels::MatrixView<const Bf16> in(rows_->data(), static_cast<std::size_t>(task.owned_tokens),
-                                               stage_.part().hidden());
-      static_cast<void>(task.pass == Pass::forward ? stage_.forward(task, in) : stage_.backward(task, in));
-      stage_.release(task);
-      run.tasks.push_back({.pass = task.pass, .pack = task.pack});
-    }
-    static_cast<void>(stage_.loss());
-    stage_.update(++steps_, {});
-    run.seconds = seconds_since(begin);
-    stage_.read_times(run.tasks);
-    run.graph_tasks = stage_.graph_tasks();
-    return run;
-  }
-
-  [[nodiscard]] double counted_peak() const { return stage_.memory().peak(); }
-
- private:
-  static Ragged<std::int32_t> ids_of(const Plan& plan) {
-    Ragged<std::int32_t> ids;
-    for (const Tokens length : plan.tokens) {
-      for (Tokens t = 0; t < length; ++t) ids.add(static_cast<std::int32_t>(t % plan.model.vocab));
-      ids.close();
-    }
-    return ids;
-  }
-
-  void take_rows(const StageProgram& program) {
-    Tokens most = 0;
-    for (const StageTask& task : program.tasks()) most = std::max(most, task.owned_tokens);
-    const std::size_t numbers = static_cast<std::size_t>(most) * stage_.part().hidden();
-    if (rows_ && rows_->size() >= numbers) return;
-    rows_.emplace(stage_.port().buffer(numbers));
-    std::mt19937 random(1);
-    std::normal_distribution<float> normal;
-    constexpr std::size_t some = std::size_t{1} << 16U;
-    for (std::size_t i = 0; i < rows_->size(); ++i)
-      rows_->data()[i] = i < some ? kernels::cuda::to_bf16(normal(random)) : rows_->data()[i - some];
-  }
-
-  CudaStage stage_;
-  std::optional<CudaStage::Port::Buffer> rows_;
-  std::int64_t steps_ = 0;
-};
 
 double quantile(std::vector<double> values, double q) {
   std::sort(values.begin(), values.end());
@@ -216,7 +142,7 @@ void time_plan_of(const NamedPlan& p, const Plan& warm_up, const Profile& profil
   constexpr std::size_t most_steps = 3;
   const StageProgram program(p.plan, 0, timed_stage), small(warm_up, 0, timed_stage);
   const double free = free_bytes();
-  TimedStage stage(p.plan, false);
+  TimedStage<CudaStage> stage(stage_part_of(p.plan), {.graphs = false});
   static_cast<void>(stage.step(small, warm_up));
   std::vector<StageRun> runs;
   const auto begin = std::chrono::steady_clock::now();
@@ -232,7 +158,7 @@ void time_plan_of(const NamedPlan& p, const Plan& warm_up, const Profile& profil
   print_times(p.name, runs.back().tasks);
   std::printf("\n");
   report_prediction(p.name, profile, program, runs, figures, options.tasks_file);
-  report_memory(p, stage.counted_peak(), taken, figures);
+  report_memory(p, stage.stage().memory().peak(), taken, figures);
   report_utilisation(p, program, runs, ceiling, vendor, figures);
 }
 
@@ -248,7 +174,7 @@ void time_graphs(const NamedPlan& p) {
       p.name.c_str());
   for (const bool graphs : {false, true}) {
     const double free = free_bytes();
-    TimedStage stage(p.plan, graphs);
+    TimedStage<CudaStage> stage(stage_part_of(p.plan), {.graphs = graphs});
     std::vector<StageRun> runs;
     for (int i = 0; i < 2; ++i) static_cast<void>(stage.step(program, p.plan));  // takes, chooses, captures
     for (int i = 0; i < repeats; ++i) runs.push_back(stage.step(program, p.plan));
