@@ -51,7 +51,8 @@ part() { # NAME SECONDS COMMAND...
   say "" && say "== $name (at $begin s, at most $limit s)"
   status=124
   if ((limit > 0)); then
-    timeout --kill-after=5 "$limit" "$@" 2>&1 | tee -a "$log"
+    : >"$results/part.txt"
+    timeout --kill-after=5 "$limit" "$@" 2>&1 | tee -a "$log" "$results/part.txt"
     status=${PIPESTATUS[0]}
   fi
   case $status in
@@ -106,7 +107,7 @@ sanitize() { # TOOL
     "$bench" check-kernels --seed 1
   [[ ! -e $out ]] || tail -n 20 "$out" | tee -a "$log"
   found=$(sed -nE 's/.*(ERROR SUMMARY: |RACECHECK SUMMARY: )([0-9]+).*/\2/p' "$out" 2>/dev/null | tail -n 1)
-  if grep -qi 'not supported' "$out" 2>/dev/null; then
+  if grep -qiE 'device not supported|not supported on this' "$out" "$results/part.txt" 2>/dev/null; then
     figure "sanitizer/$tool" "not supported on this machine"
   elif ((status == 124 || status == 137)); then
     figure "sanitizer/$tool" "did not end in its time; findings so far: ${found:-none said}"
@@ -117,6 +118,10 @@ sanitize() { # TOOL
   fi
 }
 
+if nvcc=$(command -v nvcc); then  # libraries of Python's packages may want the toolkit's
+  toolkit=$(dirname "$(dirname "$(readlink -f "$nvcc")")")
+  export LD_LIBRARY_PATH="${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}$toolkit/lib64"
+fi
 find_cudnn
 part "build" 220 bash -c 'build_all "$@"' build "${cudnn[@]}"
 if ((status != 0)) && [[ ${#cudnn[@]} -gt 1 ]]; then
@@ -147,7 +152,7 @@ else
   say "WARNING: nlohmann_json was not found: the profile is not kept"
 fi
 left=$((deadline - SECONDS - 20))
-seconds=$((left < 130 ? left : 130))
+seconds=$((left < 105 ? left : 105))
 part "stage" 200 "$bench" stage --figures "$figures" --tasks "$results/tasks.csv" --seconds $((seconds > 30 ? seconds : 30)) \
   ${keep[@]+"${keep[@]}"}
 if [[ -s $results/tasks.csv ]]; then

@@ -22,7 +22,7 @@ struct TimedTask {
   long pack = 0;
   long tokens = 0;
   double seconds = 0.0;
-  double predicted = 0.0;  ///< seconds by the profile
+  double predicted = 0.0;  ///< seconds by the profile; not a number without one
 };
 
 inline constexpr const char* timed_task_head = "plan,pass,pack,tokens,seconds,predicted";

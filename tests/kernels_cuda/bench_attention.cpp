@@ -68,7 +68,8 @@ AttentionNumbers solved(std::mt19937& random, const HeadShape& shape, const Atte
   }
   n.out = in_bf16(out), n.dq = in_bf16(dq), n.dk = in_float(dk), n.dv = in_float(dv);
   for (std::size_t t = 0; t < tokens; ++t) {
-    for (std::size_t h = 0; h < shape.heads; ++h) n.lse[h * tokens + t] = static_cast<float>(lse.data()[t * shape.heads + h]);
+    for (std::size_t h = 0; h < shape.heads; ++h)
+      n.lse[h * tokens + t] = static_cast<float>(lse.data()[t * shape.heads + h]);
   }
   return n;
 }
