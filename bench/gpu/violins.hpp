@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdio>
 #include <istream>
+#include <numeric>
 #include <ostream>
 #include <string>
 #include <vector>
@@ -123,57 +124,82 @@ inline void draw_violin(std::ostream& out, const std::vector<double>& sorted, do
 
 }  // namespace detail
 
-/// A page that needs nothing else: a violin for each plan and pass, with lines at the quartiles, and their numbers.
-/// @param title what was measured. @throws InvalidInput without a task, or if a time is not positive.
-inline void draw_violins(std::ostream& out, const std::vector<TimedTask>& tasks, const std::string& title) {
-  struct Group {
-    std::string name;
-    std::vector<double> seconds;
-  };
-  std::vector<Group> groups;
-  double most = 0.0;
+/// Times of a plan's tasks of a pass, sorted.
+struct TaskGroup {
+  std::string name;
+  std::vector<double> values;
+};
+
+/// @throws InvalidInput without a task, or if a time is not positive.
+[[nodiscard]] inline std::vector<TaskGroup> group_tasks(const std::vector<TimedTask>& tasks) {
+  std::vector<TaskGroup> groups;
   for (const TimedTask& t : tasks) {
     require(t.seconds > 0.0 && std::isfinite(t.seconds), "a task of '", t.plan, "' took ", t.seconds,
             " s; expected a positive number");
     const std::string name = t.plan + ", " + t.pass;
-    auto g = std::find_if(groups.begin(), groups.end(), [&](const Group& one) { return one.name == name; });
+    auto g =
+        std::find_if(groups.begin(), groups.end(), [&](const TaskGroup& one) { return one.name == name; });
     if (g == groups.end()) g = groups.insert(groups.end(), {name, {}});
-    g->seconds.push_back(t.seconds);
-    most = std::max(most, t.seconds);
+    g->values.push_back(t.seconds);
   }
   require(!groups.empty(), "there are no tasks; expected at least one");
+  for (TaskGroup& g : groups) std::sort(g.values.begin(), g.values.end());
+  return groups;
+}
+
+/// A violin for each group on one axis. @param factor of the values on the axis, whose numbers `unit` follows
+inline void draw_chart(std::ostream& out, const std::vector<TaskGroup>& groups, double factor,
+                       const char* unit) {
   constexpr std::array colours{"#3b6fb6", "#c2662d"};
-  constexpr double left = 70, each = 170, base = 330, height = 300;
+  constexpr double left = 80, each = 170, base = 330, height = 300;
+  double most = 0.0;
+  for (const TaskGroup& g : groups) most = std::max(most, g.values.back());
   const double width = left + each * static_cast<double>(groups.size()), top = 1.05 * most;
-  out << "<!DOCTYPE html>\n<meta charset=\"utf-8\">\n<title>" << title
-      << "</title>\n<style>body { font: 14px sans-serif } td, th { padding: .2em .8em; text-align: right }"
-      << "</style>\n<h1>" << title << "</h1>\n<svg width=\"" << width
-      << "\" height=\"360\" font-size=\"12\">\n";
+  out << "<svg width=\"" << width << "\" height=\"360\" font-size=\"12\">\n";
   for (int tick = 0; tick <= 4; ++tick) {
     const double y = base - height * tick / 4;
+    char text[32];
+    std::snprintf(text, sizeof text, "%.4g", factor * top * tick / 4);
     out << "<line x1=\"" << left << "\" x2=\"" << width << "\" y1=\"" << y << "\" y2=\"" << y
         << "\" stroke=\"#ddd\"/><text x=\"" << left - 6 << "\" y=\"" << y + 4 << "\" text-anchor=\"end\">"
-        << std::round(1e4 * top * tick / 4) / 10 << " ms</text>\n";
+        << text << unit << "</text>\n";
   }
-  std::string rows;
   for (std::size_t i = 0; i < groups.size(); ++i) {
-    Group& g = groups[i];
-    std::sort(g.seconds.begin(), g.seconds.end());
+    const TaskGroup& g = groups[i];
     const double centre = left + each * (static_cast<double>(i) + 0.5);
-    detail::draw_violin(out, g.seconds, top, centre, base, height,
+    detail::draw_violin(out, g.values, top, centre, base, height,
                         colours[g.name.ends_with("forward") ? 0 : 1]);
     out << "<text x=\"" << centre << "\" y=\"350\" text-anchor=\"middle\">" << g.name << "</text>\n";
-    rows += "<tr><th>" + g.name + "<td>" + std::to_string(g.seconds.size());
+  }
+  out << "</svg>\n";
+}
+
+/// A page that needs nothing else: a violin for each plan and pass, with lines at the quartiles, and their numbers; and the
+/// same by each one's mean, since packs of samples and of slices differ in number and so in size.
+/// @param title what was measured. @throws InvalidInput as `group_tasks`.
+inline void draw_violins(std::ostream& out, const std::vector<TimedTask>& tasks, const std::string& title) {
+  std::vector<TaskGroup> groups = group_tasks(tasks);
+  out << "<!DOCTYPE html>\n<meta charset=\"utf-8\">\n<title>" << title
+      << "</title>\n<style>body { font: 14px sans-serif } td, th { padding: .2em .8em; text-align: right }"
+      << "</style>\n<h1>" << title << "</h1>\n";
+  draw_chart(out, groups, 1e3, " ms");
+  out << "<table>\n<tr><th>tasks, ms<th>number<th>least<th>quarter<th>median<th>three quarters<th>most\n";
+  for (const TaskGroup& g : groups) {
+    out << "<tr><th>" << g.name << "<td>" << g.values.size();
     for (const double q : {0.0, 0.25, 0.5, 0.75, 1.0}) {
       char text[32];
-      std::snprintf(text, sizeof text, "<td>%.3f", 1e3 * quantile_of_sorted(g.seconds, q));
-      rows += text;
+      std::snprintf(text, sizeof text, "<td>%.3f", 1e3 * quantile_of_sorted(g.values, q));
+      out << text;
     }
-    rows += "\n";
+    out << "\n";
   }
-  out << "</svg>\n<table>\n<tr><th>tasks, ms<th>number<th>least<th>quarter<th>median<th>three "
-         "quarters<th>most\n"
-      << rows << "</table>\n";
+  out << "</table>\n<h2>By each one's mean</h2>\n";
+  for (TaskGroup& g : groups) {
+    const double mean =
+        std::accumulate(g.values.begin(), g.values.end(), 0.0) / static_cast<double>(g.values.size());
+    for (double& v : g.values) v /= mean;
+  }
+  draw_chart(out, groups, 1.0, "");
 }
 
 }  // namespace slimpack::bench

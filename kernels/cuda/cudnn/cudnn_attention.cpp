@@ -374,7 +374,8 @@ void CudnnAttention::backward_set(const AttentionInput& in, const MatrixView<con
 }
 
 std::optional<std::string> cudnn_refusal(const HeadShape& shape, std::span<const AttentionSlice> slices,
-                                         const AttentionInput& in, bool gradients) {
+                                         const AttentionInput& in, bool gradients,
+                                         const CudnnOptions& options) {
   const Problem p = problem_of(shape, slices, in, gradients);
   const auto refusal = [](fe::graph::Graph graph) -> std::optional<std::string> {
     fe::error_t error = graph.validate();
@@ -384,7 +385,7 @@ std::optional<std::string> cudnn_refusal(const HeadShape& shape, std::span<const
   constexpr int hopper = 90;
   auto forward = refusal(Builder(p, hopper).forward());
   if (forward || !gradients) return forward;
-  return refusal(Builder(p, hopper).backward(CudnnOptions{}.deterministic));
+  return refusal(Builder(p, hopper).backward(options.deterministic));
 }
 
 }  // namespace slimpack::kernels::cuda

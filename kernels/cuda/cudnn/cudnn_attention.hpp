@@ -63,6 +63,7 @@ class CudnnAttention {
 /// nothing if it takes it. @throws InvalidInput as the constructor, but for the want of a GPU.
 [[nodiscard]] std::optional<std::string> cudnn_refusal(const HeadShape& shape,
                                                        std::span<const AttentionSlice> slices,
-                                                       const AttentionInput& in, bool gradients);
+                                                       const AttentionInput& in, bool gradients,
+                                                       const CudnnOptions& options = {});
 
 }  // namespace slimpack::kernels::cuda
