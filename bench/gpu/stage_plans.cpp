@@ -93,8 +93,9 @@ void print_plans(const StagePlans& plans) {
               static_cast<long long>(*std::max_element(plans.lengths.begin(), plans.lengths.end())),
               static_cast<long long>(plans.context));
   std::printf(
-      "| plan | packs forward | backward | tasks of the stage | layers recomputed | simulated peak, GB |\n"
-      "| --- | --- | --- | --- | --- | --- |\n");
+      "| plan | packs forward | backward | tasks of the stage | layers recomputed | simulated peak, GB | "
+      "asked for |\n"
+      "| --- | --- | --- | --- | --- | --- | --- |\n");
   for (const NamedPlan& p : plans.plans) {
     const StageProgram program(p.plan, 0, timed_stage);
     std::int32_t recomputed = 0;
