@@ -109,7 +109,7 @@ class Builder {
     return std::move(graph_);
   }
 
-  [[nodiscard]] fe::graph::Graph backward() && {
+  [[nodiscard]] fe::graph::Graph backward(bool deterministic) && {
     const TensorHandle out_offsets = offsets(uid_out_offsets), dk_offsets = offsets(uid_dk_offsets);
     const TensorHandle q = input(uid_q, query_rows(p_.strides.q), offsets(uid_q_offsets)),
                        k = input(uid_k, key_rows(p_.strides.k), offsets(uid_k_offsets)),
@@ -121,7 +121,7 @@ class Builder {
     auto [dq, dk, dv] = graph_.sdpa_backward(q, k, v, out, dout, lse,
                                              masked(fe::graph::SDPA_backward_attributes()
                                                         .set_name("attention_backward")
-                                                        .set_deterministic_algorithm(true)));
+                                                        .set_deterministic_algorithm(deterministic)));
     const auto kv_width = static_cast<std::int64_t>(p_.shape.kv_width());
     output(dq, uid_dq, query_rows(p_.strides.out), out_offsets);
     output(dk, uid_dk, key_rows(kv_width), dk_offsets);
@@ -284,7 +284,7 @@ struct CudnnAttention::State {
 };
 
 CudnnAttention::CudnnAttention(const HeadShape& shape, std::span<const AttentionSlice> slices,
-                               const AttentionInput& in, bool gradients)
+                               const AttentionInput& in, bool gradients, const CudnnOptions& options)
     : state_(std::make_unique<State>()) {
   require_reachable(probe_devices(), 0);
   State& s = *state_;
@@ -298,7 +298,7 @@ CudnnAttention::CudnnAttention(const HeadShape& shape, std::span<const Attention
   s.forward_bytes = s.plan(s.forward);
   if (!gradients) return;
   s.has_backward = true;
-  s.backward = Builder(s.problem).backward();
+  s.backward = Builder(s.problem).backward(options.deterministic);
   s.backward_bytes = s.plan(s.backward);
 }
 
@@ -332,6 +332,23 @@ void CudnnAttention::backward(const AttentionInput& in, const MatrixView<const B
                               const MatrixView<const float>& lse, const MatrixView<const Bf16>& dout,
                               const MatrixView<Bf16>& dq, const MatrixView<float>& dk,
                               const MatrixView<float>& dv, std::span<std::byte> workspace, Stream stream) {
+  const State& s = *state_;
+  require(workspace.size() >= workspace_bytes(), "the workspace has ", workspace.size(), " bytes; expected ",
+          workspace_bytes());
+  // Rows that belong to no sample stay 0.
+  const std::size_t bytes = s.gradient_bytes(), rows = s.problem.cache, cols = s.problem.shape.kv_width();
+  fill_bytes(workspace.first(2 * bytes), 0, stream);
+  const MatrixView<Bf16> set_dk(reinterpret_cast<Bf16*>(workspace.data()), rows, cols),
+      set_dv(reinterpret_cast<Bf16*>(workspace.data() + bytes), rows, cols);
+  backward_set(in, out, lse, dout, dq, set_dk, set_dv, workspace.subspan(2 * bytes), stream);
+  accumulate_rows(MatrixView<const Bf16>(set_dk), dk, stream);
+  accumulate_rows(MatrixView<const Bf16>(set_dv), dv, stream);
+}
+
+void CudnnAttention::backward_set(const AttentionInput& in, const MatrixView<const Bf16>& out,
+                                  const MatrixView<const float>& lse, const MatrixView<const Bf16>& dout,
+                                  const MatrixView<Bf16>& dq, const MatrixView<Bf16>& dk,
+                                  const MatrixView<Bf16>& dv, std::span<std::byte> workspace, Stream stream) {
   State& s = *state_;
   const Problem& p = s.problem;
   require(s.has_backward, "cuDNN's plan is for the forward pass alone; expected one made for gradients");
@@ -339,14 +356,10 @@ void CudnnAttention::backward(const AttentionInput& in, const MatrixView<const B
   for (const auto& m : {out, dout, MatrixView<const Bf16>(dq)}) {
     State::require_result(m, p.tokens, p.shape.query_width(), "attention's output, or a gradient,");
   }
+  for (const auto& m : {dk, dv}) State::require_result(m, p.cache, p.shape.kv_width(), "a key's gradient");
   State::require_result(lse, p.shape.heads, p.tokens, "the log-sum-exps' matrix");
-  require(workspace.size() >= workspace_bytes(), "the workspace has ", workspace.size(), " bytes; expected ",
-          workspace_bytes());
-  // Rows that belong to no sample stay 0.
-  const std::size_t bytes = s.gradient_bytes();
-  fill_bytes(workspace.first(2 * bytes), 0, stream);
-  auto* set_dk = reinterpret_cast<Bf16*>(workspace.data());
-  auto* set_dv = reinterpret_cast<Bf16*>(workspace.data() + bytes);
+  require(workspace.size() >= s.backward_bytes, "the workspace has ", workspace.size(), " bytes; expected ",
+          s.backward_bytes);
   s.run(s.backward,
         {{uid_q, const_cast<Bf16*>(in.q.data)},
          {uid_k, const_cast<Bf16*>(in.k.data)},
@@ -355,15 +368,14 @@ void CudnnAttention::backward(const AttentionInput& in, const MatrixView<const B
          {uid_dout, const_cast<Bf16*>(dout.data)},
          {uid_lse, const_cast<float*>(lse.data)},
          {uid_dq, dq.data},
-         {uid_dk, set_dk},
-         {uid_dv, set_dv}},
-        workspace.data() + 2 * bytes, stream);
-  accumulate_rows(MatrixView<const Bf16>(set_dk, p.cache, p.shape.kv_width()), dk, stream);
-  accumulate_rows(MatrixView<const Bf16>(set_dv, p.cache, p.shape.kv_width()), dv, stream);
+         {uid_dk, dk.data},
+         {uid_dv, dv.data}},
+        workspace.data(), stream);
 }
 
 std::optional<std::string> cudnn_refusal(const HeadShape& shape, std::span<const AttentionSlice> slices,
-                                         const AttentionInput& in, bool gradients) {
+                                         const AttentionInput& in, bool gradients,
+                                         const CudnnOptions& options) {
   const Problem p = problem_of(shape, slices, in, gradients);
   const auto refusal = [](fe::graph::Graph graph) -> std::optional<std::string> {
     fe::error_t error = graph.validate();
@@ -373,7 +385,7 @@ std::optional<std::string> cudnn_refusal(const HeadShape& shape, std::span<const
   constexpr int hopper = 90;
   auto forward = refusal(Builder(p, hopper).forward());
   if (forward || !gradients) return forward;
-  return refusal(Builder(p, hopper).backward());
+  return refusal(Builder(p, hopper).backward(options.deterministic));
 }
 
 }  // namespace slimpack::kernels::cuda
