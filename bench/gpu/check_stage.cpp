@@ -29,9 +29,11 @@ double error_of(const Tensors& result, const Tensors& expected) {
 }
 
 /// @param merge whether there is a sample so long that pipelines have to run it together
-StageCase small_case(std::mt19937& random, std::int32_t dp, std::int32_t pp, bool merge = false) {
+/// @param head_dim numbers of a head
+StageCase small_case(std::mt19937& random, std::int32_t dp, std::int32_t pp, bool merge = false,
+                     std::int32_t head_dim = 64) {
   StageCase c;
-  c.model = {"small", 2 * pp, 256, 4, 2, 64, 512, 1000};
+  c.model = {"small", 2 * pp, 4 * head_dim, 4, 2, head_dim, 512, 1000};
   const Job job{c.model, device_preset("h100"), {.dp = dp, .pp = pp}};
   std::vector<Tokens> lengths{900};
   for (int i = 0; i < 9; ++i) lengths.push_back(20 + static_cast<Tokens>(random() % (merge ? 60 : 300)));
@@ -90,6 +92,7 @@ void check_stage(Checks& checks, unsigned seed) {
     c.options.stage.ring_tokens = 96;
     check(c, "merged (ring) ");
   }
+  check(small_case(random, 2, 2, false, 128), "(heads of 128) ");
 }
 
 }  // namespace slimpack::bench

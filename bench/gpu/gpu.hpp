@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/gpu/figures.hpp"
 #include "kernels/cuda/ceilings.hpp"
 
 // What the program that checks and times the CUDA back end does, part by part.
@@ -19,6 +20,9 @@ class Checks {
   /// Prints a line for each kind of check. Whether all were within the bound.
   [[nodiscard]] bool report() const;
 
+  /// The worst of all; not a number without any.
+  [[nodiscard]] double worst() const;
+
  private:
   struct Line {
     std::string what;
@@ -29,22 +33,44 @@ class Checks {
   std::vector<Line> lines_;
 };
 
+/// Each against the CPU's in double, of fresh random inputs.
 void check_operators(Checks& checks, unsigned seed);
+/// Our attention, on packs of some hundred tokens.
 void check_attention(Checks& checks, unsigned seed);
-/// Whole steps, of 1 and 3 stages and 1 and 2 pipelines on the one GPU.
+/// The same of cuDNN's, where it was built. @throws std::runtime_error with its words, where it refuses.
+void check_library_attention(Checks& checks, unsigned seed);
+/// Our attention at the shapes that are timed: sampled rows of the output and of gradients.
+void check_timed_attention(Checks& checks, unsigned seed);
+/// Whole steps, of 1 to 3 stages and 1 and 2 pipelines on the one GPU.
 void check_stage(Checks& checks, unsigned seed);
 
-/// Prints rates of attention and memory-bound operators beside the ceilings of the same run: cuBLASLt's product
-/// of two 8192 x 8192 matrices, and a copy within the GPU's memory. And what it costs to cut a long sample.
-/// @returns these ceilings.
-kernels::cuda::Ceilings time_kernels(unsigned seed);
+/// Prints and keeps what the GPU does at its best, in this process: cuBLASLt's product of two 8192 x 8192 matrices, and
+/// a copy within the GPU's memory.
+kernels::cuda::Ceilings print_ceilings(const FigureFile& figures);
 
-/// Measures a profile of stages of llama-13b, as `slimpack profile --device cuda` does. Then prints task times, the error of
-/// what the profile predicts of them, memory, model-FLOPs utilisation of a stage, and what its steps take with and without
-/// CUDA graphs, on plans that pack whole samples and on plans that slice them. Lengths are those of the file that
-/// SLIMPACK_LENGTHS names, or of examples/data.
-/// @param ceilings utilisation is a share of their FLOP/s. @param profile_file for the profile; empty: it is not kept.
-/// @throws InvalidInput if it is to be kept by a program without nlohmann_json.
-void time_stage(const kernels::cuda::Ceilings& ceilings, const std::string& profile_file);
+/// Prints seconds and rates of attention by all ways that the build has, beside the ceiling. A way that refuses a shape
+/// gets a line that says so. Keeps "attention/SHAPE/PASS/BY".
+void time_attention(const kernels::cuda::Ceilings& ceilings, const FigureFile& figures, unsigned seed);
+
+/// Prints and keeps what it costs to cut a sample of 256K tokens into 32 slices, by the fastest of our kernels.
+void time_slicing(const kernels::cuda::Ceilings& ceilings, const FigureFile& figures, unsigned seed);
+
+/// Prints rates of memory-bound operators beside the copy's.
+void time_memory_bound(const kernels::cuda::Ceilings& ceilings, unsigned seed);
+
+struct StageTimes {
+  std::string profile_file;  ///< for the profile; empty: it is not kept
+  std::string
+      tasks_file;  ///< for the times of all tasks, as comma-separated values; empty: they are not kept
+  double seconds = 120.0;  ///< that measuring may take: a third of them the profile, the rest steps
+};
+
+/// Measures a profile of stages of llama-13b, as `slimpack profile --device cuda` does. Then prints task times of a
+/// stage, the error of what the profile predicts of them, memory, model-FLOPs utilisation, and what steps take with and
+/// without CUDA graphs, on plans that pack whole samples and on plans that slice them. Lengths are those of the file
+/// that SLIMPACK_LENGTHS names, or of examples/data. Keeps "stage/PLAN/...".
+/// @throws InvalidInput if a profile is to be kept by a program without nlohmann_json.
+void time_stage(const kernels::cuda::Ceilings& ceilings, const FigureFile& figures,
+                const StageTimes& options);
 
 }  // namespace slimpack::bench

@@ -13,29 +13,38 @@
 
 namespace slimpack::bench {
 
-/// Who computes attention: our kernels for every GPU or for Hopper, or a library.
-enum class AttentionBy { mma_sync, wgmma, cudnn };
+/// Who computes attention: our kernels for every GPU or for Hopper; or cuDNN, with the meaning of ours, or as fast as it
+/// can: gradients in any order, those of keys as bf16 and set instead of added.
+enum class AttentionBy { mma_sync, wgmma, cudnn, cudnn_fast };
 
 [[nodiscard]] inline const char* name_of(AttentionBy by) {
   switch (by) {
     case AttentionBy::mma_sync:
-      return "mma.sync";
+      return "ours, mma.sync";
     case AttentionBy::wgmma:
-      return "wgmma";
+      return "ours, wgmma";
     case AttentionBy::cudnn:
+      return "cuDNN, same bits each time, added";
+    case AttentionBy::cudnn_fast:
       return "cuDNN";
   }
   return "";
 }
 
-/// Those that this GPU and this build have.
-[[nodiscard]] inline std::vector<AttentionBy> ways_of_attention() {
+/// Our kernels that this GPU and this build have, the fastest last.
+[[nodiscard]] inline std::vector<AttentionBy> our_attention() {
   std::vector<AttentionBy> out{AttentionBy::mma_sync};
   if (cuda::best_attention_rows() == cuda::group_attention_rows) out.push_back(AttentionBy::wgmma);
-#ifdef SLIMPACK_BENCH_CUDNN
-  out.push_back(AttentionBy::cudnn);
-#endif
   return out;
+}
+
+/// What a library has in this build.
+[[nodiscard]] inline std::vector<AttentionBy> library_attention() {
+#ifdef SLIMPACK_BENCH_CUDNN
+  return {AttentionBy::cudnn, AttentionBy::cudnn_fast};
+#else
+  return {};
+#endif
 }
 
 /// Attention of one pack, prepared.
@@ -52,9 +61,12 @@ class PackAttention {
         queries_(work_.queries),
         keys_(work_.keys) {
 #ifdef SLIMPACK_BENCH_CUDNN
-    if (by != AttentionBy::cudnn) return;
-    library_ = std::make_unique<cuda::CudnnAttention>(shape, slices, in, true);
+    if (by != AttentionBy::cudnn && by != AttentionBy::cudnn_fast) return;
+    const bool adds = by == AttentionBy::cudnn;
+    library_ = std::make_unique<cuda::CudnnAttention>(shape, slices, in, true,
+                                                      cuda::CudnnOptions{.deterministic = adds});
     workspace_ = cuda::DeviceMemory(library_->workspace_bytes());
+    if (!adds) set_ = std::make_unique<KeyGradients>(in.k.rows, shape.kv_width());
 #endif
   }
 
@@ -77,6 +89,10 @@ class PackAttention {
 
   void backward(const Gradients& g, cuda::Stream stream) {
 #ifdef SLIMPACK_BENCH_CUDNN
+    if (library_ && set_) {
+      return library_->backward_set(in_, g.out.in(), g.lse.in(), g.dout.in(), g.dq.view(), set_->dk.view(),
+                                    set_->dv.view(), workspace_.bytes(), stream);
+    }
     if (library_) {
       return library_->backward(in_, g.out.in(), g.lse.in(), g.dout.in(), g.dq.view(), g.dk.view(),
                                 g.dv.view(), workspace_.bytes(), stream);
@@ -98,7 +114,13 @@ class PackAttention {
   Numbers<cuda::QueryItem> queries_;
   Numbers<cuda::KeyItem> keys_;
 #ifdef SLIMPACK_BENCH_CUDNN
+  struct KeyGradients {
+    KeyGradients(std::size_t rows, std::size_t cols) : dk(rows, cols), dv(rows, cols) {}
+    Rows<cuda::Bf16> dk, dv;
+  };
+
   std::unique_ptr<cuda::CudnnAttention> library_;
+  std::unique_ptr<KeyGradients> set_;
   cuda::DeviceMemory workspace_;
 #endif
 };

@@ -1,15 +1,20 @@
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
+#include <exception>
+#include <fstream>
 #include <map>
-#include <random>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "bench/gpu/gpu.hpp"
-#include "bench/lengths.hpp"
+#include "bench/gpu/stage_plans.hpp"
+#include "bench/gpu/timed_stage.hpp"
+#include "bench/gpu/violins.hpp"
 #include "kernels/cuda/cuda_stage.hpp"
 #include "kernels/cuda/device.hpp"
 #include "kernels/cuda/device_rows.hpp"
@@ -17,12 +22,7 @@
 #include "slimpack/core/error.hpp"
 #include "slimpack/cost/flops.hpp"
 #include "slimpack/model/presets.hpp"
-#include "slimpack/plan/timeline.hpp"
-#include "slimpack/planners/megatron.hpp"
-#include "slimpack/planners/slimpack.hpp"
 #ifdef SLIMPACK_BENCH_JSON
-#include <fstream>
-
 #include "slimpack/cost/profile_json.hpp"
 #endif
 
@@ -31,155 +31,171 @@ namespace slimpack::bench {
 namespace {
 
 using kernels::TaskRecord;
-using kernels::cuda::Bf16, kernels::cuda::CudaStage;
+using kernels::cuda::CudaStage;
 
-constexpr std::int32_t stages = 4;
-constexpr std::size_t measured = 1;  ///< a stage in the middle: layers alone
-constexpr Tokens context = 32768;
-
-Job job_of(const Transformer& model) { return {model, device_preset("h100"), {.dp = 1, .pp = stages}}; }
-
-/// A step of a stage.
-struct StageRun {
-  std::vector<TaskRecord> tasks;
-  double seconds = 0.0;  ///< from the step's begin to its loss, by the host's clock
-  std::size_t graph_tasks = 0;
-};
-
-/// Runs a stage's tasks in the plan's order, with the same rows for each that would come from another stage.
-StageRun run_tasks(CudaStage& stage, const StageProgram& program, const Ragged<std::int32_t>& ids) {
-  Tokens most = 0;
-  for (const StageTask& task : program.tasks()) most = std::max(most, task.owned_tokens);
-  const std::size_t hidden = stage.part().hidden();
-  const auto rows = stage.port().buffer(static_cast<std::size_t>(most) * hidden);
-  std::mt19937 random(1);
-  std::normal_distribution<float> normal;
-  for (std::size_t i = 0; i < rows.size(); ++i)
-    rows.data()[i] = i < 65536 ? kernels::cuda::to_bf16(normal(random)) : rows.data()[i - 65536];
-  StageRun run;
-  const auto begin = std::chrono::steady_clock::now();
-  stage.begin_step(program, ids);
-  for (const StageTask& task : program.tasks()) {
-    const kernels::MatrixView<const Bf16> in(rows.data(), static_cast<std::size_t>(task.owned_tokens),
-                                             hidden);
-    static_cast<void>(task.pass == Pass::forward ? stage.forward(task, in) : stage.backward(task, in));
-    stage.release(task);
-    run.tasks.push_back({.pass = task.pass, .pack = task.pack});
-  }
-  static_cast<void>(stage.loss());
-  run.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  stage.read_times(run.tasks);
-  run.graph_tasks = stage.graph_tasks();
-  return run;
+kernels::StagePart stage_part_of(const Plan& plan) {
+  return kernels::stage_part(plan.model, plan, 0, timed_stage);
 }
 
 double quantile(std::vector<double> values, double q) {
   std::sort(values.begin(), values.end());
-  return values[static_cast<std::size_t>(q * static_cast<double>(values.size() - 1))];
+  return quantile_of_sorted(values, q);
 }
 
-void report(const char* name, const Plan& plan, const StageProgram& program,
-            const std::vector<TaskRecord>& records, double peak_flops) {
-  std::map<Pass, std::vector<double>> seconds;
-  double flops = 0.0, busy = 0.0;
-  for (std::size_t i = 0; i < records.size(); ++i) {
-    const StageTask& task = program.tasks()[i];
+double median_of(const std::vector<StageRun>& runs, double (*seconds_of)(const StageRun&)) {
+  std::vector<double> seconds;
+  for (const StageRun& run : runs) seconds.push_back(seconds_of(run));
+  return quantile(seconds, 0.5);
+}
+
+double whole_seconds(const StageRun& run) { return run.seconds; }
+double device_seconds(const StageRun& run) { return run.device_seconds(); }
+
+/// Work of the model in a step, without what is recomputed.
+double model_flops(const Plan& plan, const StageProgram& program) {
+  double flops = 0.0;
+  for (const StageTask& task : program.tasks()) {
     const Flops work = pack_flops(plan.model, task.slices, task.pass);
     flops += static_cast<double>(program.layers()) * (work.linear + work.attention);
-    busy += records[i].seconds;
-    seconds[task.pass].push_back(records[i].seconds);
   }
-  const double whole = records.back().start + records.back().seconds - records.front().start;
-  for (const auto& [pass, times] : seconds) {
-    std::printf("| %s, %s | %zu | %.2f | %.2f | %.2f | %.2f |\n", name,
-                pass == Pass::forward ? "forward" : "backward", times.size(), 1e3 * quantile(times, 0.0),
-                1e3 * quantile(times, 0.5), 1e3 * quantile(times, 0.9), 1e3 * quantile(times, 1.0));
-  }
-  std::printf(
-      "| %s, model-FLOPs utilisation | | %.3f of cuBLASLt's rate while tasks run, %.3f of it in all | | | "
-      "|\n",
-      name, flops / busy / peak_flops, flops / whole / peak_flops);
+  return flops;
 }
 
-/// How far a profile's seconds are from measured ones. @param runs of the same tasks, whose median counts.
-void report_prediction(const char* name, const Profile& profile, const StageProgram& program,
-                       const std::vector<StageRun>& runs) {
+void print_times(const std::string& name, const std::vector<TaskRecord>& records) {
+  std::map<Pass, std::vector<double>> seconds;
+  for (const TaskRecord& record : records) seconds[record.pass].push_back(record.seconds);
+  for (const auto& [pass, times] : seconds) {
+    std::printf("| %s, %s | %zu |", name.c_str(), pass == Pass::forward ? "forward" : "backward",
+                times.size());
+    for (const double q : {0.0, 0.25, 0.5, 0.75, 0.9, 1.0}) std::printf(" %.2f |", 1e3 * quantile(times, q));
+    std::printf("\n");
+  }
+}
+
+/// Rates of tasks, and of the step with all that belongs to it.
+void report_utilisation(const NamedPlan& p, const StageProgram& program, const std::vector<StageRun>& runs,
+                        double ceiling, double vendor, const FigureFile& figures) {
+  const double flops = model_flops(p.plan, program), seconds = median_of(runs, whole_seconds);
+  double busy = 0.0;
+  for (const TaskRecord& record : runs.back().tasks) busy += record.seconds;
+  std::printf(
+      "%s: a step takes %.3f s, its tasks %.3f s. Model-FLOPs utilisation of the step with its update: %.3f "
+      "of "
+      "cuBLASLt's rate (tasks alone %.3f)",
+      p.name.c_str(), seconds, busy, flops / seconds / ceiling, flops / busy / ceiling);
+  figures.add("stage/" + p.name + "/of cuBLASLt", flops / seconds / ceiling);
+  if (vendor > 0.0) {
+    std::printf(", %.3f of the vendor's peak\n", flops / seconds / vendor);
+    figures.add("stage/" + p.name + "/of vendor's peak", flops / seconds / vendor);
+  } else {
+    std::printf("; the vendor's peak is not known here\n");
+    figures.add_words("stage/" + p.name + "/of vendor's peak", "this GPU has no preset");
+  }
+}
+
+/// How far a profile's seconds are from measured ones, of whose steps the median counts; and all tasks into a file.
+/// @param profile nullptr if there is none: tasks are kept all the same.
+void report_prediction(const std::string& name, const Profile* profile, const StageProgram& program,
+                       const std::vector<StageRun>& runs, const FigureFile& figures,
+                       const std::string& file) {
   std::vector<MeasuredTask> tasks;
   double predicted = 0.0, all = 0.0;
+  std::ofstream out;
+  if (!file.empty()) out.open(file, std::ios::app);
   for (std::size_t i = 0; i < program.tasks().size(); ++i) {
+    const StageTask& from = program.tasks()[i];
     std::vector<double> seconds;
     for (const auto& run : runs) seconds.push_back(run.tasks[i].seconds);
-    MeasuredTask& task = tasks.emplace_back(kernels::measured_task(program, program.tasks()[i]));
+    MeasuredTask& task = tasks.emplace_back(kernels::measured_task(program, from));
     task.seconds = quantile(seconds, 0.5);
-    predicted += predicted_seconds(profile, task);
+    const double expected = profile != nullptr ? predicted_seconds(*profile, task) : NAN;
+    predicted += expected;
     all += task.seconds;
+    if (out.is_open()) {
+      write_timed_task(
+          out, {name, from.pass == Pass::forward ? "forward" : "backward", static_cast<long>(from.pack),
+                static_cast<long>(from.tokens), task.seconds, expected});
+    }
   }
-  const PredictionError error = prediction_error(profile, tasks);
+  out.flush();
+  require(file.empty() || out.good(), "can't write '", file, "'; expected a file that can be written");
+  if (profile == nullptr) return;
+  const PredictionError error = prediction_error(*profile, tasks);
+  std::printf("%s: predicted times are off by %.1f %% (median), %.1f %% (worst), their sum by %+.1f %%\n",
+              name.c_str(), 100 * error.median, 100 * error.worst, 100 * (predicted / all - 1));
+  figures.add("stage/" + name + "/prediction", error.median);
+}
+
+void report_memory(const NamedPlan& p, double counted, double taken, const FigureFile& figures) {
+  const auto off = [&](double bytes) { return bytes / p.simulated_bytes - 1; };
   std::printf(
-      "| %s, error of predicted times | %zu | median %.1f %% | worst %.1f %% | of the sum %+.1f %% | |\n",
-      name, tasks.size(), 100 * error.median, 100 * error.worst, 100 * (predicted / all - 1));
+      "%s: memory peak in GB: simulated %.3f, counted by the stage %.3f (%+.2f %%), gone from the GPU's free "
+      "memory %.3f (%+.2f %%)\n",
+      p.name.c_str(), p.simulated_bytes * 1e-9, counted * 1e-9, 100 * off(counted), taken * 1e-9,
+      100 * off(taken));
+  figures.add("stage/" + p.name + "/memory counted", std::abs(off(counted)));
+  figures.add("stage/" + p.name + "/memory taken", std::abs(off(taken)));
 }
 
-/// Steps of a new stage, behind those in which all is taken, chosen and captured.
-/// @param[out] peak most memory of the stage.
-std::vector<StageRun> run_steps(const Plan& plan, bool graphs, std::size_t repeats, double& peak) {
-  const StageProgram program(plan, 0, measured);
-  CudaStage stage(kernels::stage_part(plan.model, plan, 0, measured), {.graphs = graphs});
-  stage.initialise();
-  stage.set_replicas({});
-  Ragged<std::int32_t> ids;
-  for (const Tokens length : plan.tokens) {
-    for (Tokens t = 0; t < length; ++t) ids.add(static_cast<std::int32_t>(t % plan.model.vocab));
-    ids.close();
-  }
-  for (int step = 0; step < 2; ++step) static_cast<void>(run_tasks(stage, program, ids));
+double free_bytes() { return static_cast<double>(kernels::cuda::use_device().free_memory); }
+
+/// One plan of the long batch, behind a step of a small one that loads and chooses what it needs.
+void time_plan_of(const NamedPlan& p, const Plan& warm_up, const Profile* profile, double ceiling,
+                  double vendor, const FigureFile& figures, const StageTimes& options, double seconds) {
+  constexpr std::size_t most_steps = 3;
+  const StageProgram program(p.plan, 0, timed_stage), small(warm_up, 0, timed_stage);
+  const double free = free_bytes();
+  TimedStage<CudaStage> stage(stage_part_of(p.plan), {.graphs = false});
+  static_cast<void>(stage.step(small, warm_up));
   std::vector<StageRun> runs;
-  while (runs.size() < repeats) runs.push_back(run_tasks(stage, program, ids));
-  peak = stage.memory().peak();
-  return runs;
+  const auto begin = std::chrono::steady_clock::now();
+  do {
+    runs.push_back(stage.step(program, p.plan));
+  } while (runs.size() < most_steps && seconds_since(begin) + runs.back().seconds < seconds);
+  const double taken = free - free_bytes();
+  std::printf(
+      "\n%s, %zu steps; milliseconds of tasks:\n\n| tasks | number | least | 25 %% | median | 75 %% | 90 %% "
+      "| "
+      "most |\n| --- | --- | --- | --- | --- | --- | --- | --- |\n",
+      p.name.c_str(), runs.size());
+  print_times(p.name, runs.back().tasks);
+  std::printf("\n");
+  report_prediction(p.name, profile, program, runs, figures, options.tasks_file);
+  report_memory(p, stage.stage().memory().peak(), taken, figures);
+  report_utilisation(p, program, runs, ceiling, vendor, figures);
 }
 
-/// From the first task's begin to the last one's end, by the GPU's clock.
-double device_seconds(const StageRun& run) {
-  return run.tasks.back().start + run.tasks.back().seconds - run.tasks.front().start;
+/// A step of a small batch with graphs beside one without.
+void time_graphs(const NamedPlan& p) {
+  constexpr int repeats = 5;
+  const StageProgram program(p.plan, 0, timed_stage);
+  double before = 0.0;
+  std::printf(
+      "\n| %s, a small batch | tasks in graphs | a step, ms | on the GPU, ms | of that without | GB gone "
+      "from the "
+      "GPU |\n| --- | --- | --- | --- | --- | --- |\n",
+      p.name.c_str());
+  for (const bool graphs : {false, true}) {
+    const double free = free_bytes();
+    TimedStage<CudaStage> stage(stage_part_of(p.plan), {.graphs = graphs});
+    std::vector<StageRun> runs;
+    for (int i = 0; i < 2; ++i) static_cast<void>(stage.step(program, p.plan));  // takes, chooses, captures
+    for (int i = 0; i < repeats; ++i) runs.push_back(stage.step(program, p.plan));
+    const double seconds = median_of(runs, whole_seconds);
+    if (!graphs) before = seconds;
+    std::printf("| %s graphs | %zu | %.2f | %.2f | %.3f | %.3f |\n", graphs ? "with" : "without",
+                runs.back().graph_tasks, 1e3 * seconds, 1e3 * median_of(runs, device_seconds),
+                seconds / before, (free - free_bytes()) * 1e-9);
+  }
 }
 
-void report_graphs(const char* name, const std::vector<StageRun>& without,
-                   const std::vector<StageRun>& with) {
-  const auto median = [](const std::vector<StageRun>& runs, auto&& seconds_of) {
-    std::vector<double> seconds;
-    for (const StageRun& run : runs) seconds.push_back(seconds_of(run));
-    return quantile(seconds, 0.5);
-  };
-  const auto whole = [](const StageRun& run) { return run.seconds; };
-  const double before = median(without, whole), after = median(with, whole);
-  std::printf("| %s, a step without graphs | %zu | %.2f | on the GPU %.2f | | |\n", name,
-              without.back().graph_tasks, 1e3 * before, 1e3 * median(without, device_seconds));
-  std::printf("| %s, a step with graphs | %zu | %.2f | on the GPU %.2f | %.3f of that without | |\n", name,
-              with.back().graph_tasks, 1e3 * after, 1e3 * median(with, device_seconds), after / before);
-}
-
-void time_plan_of(const char* name, const Plan& plan, const CudaStage::Memory& memory, double peak_flops,
-                  const Profile& profile) {
-  constexpr std::size_t repeats = 3;
-  const StageProgram program(plan, 0, measured);
-  double peak = 0.0, peak_of_graphs = 0.0;
-  const auto runs = run_steps(plan, false, repeats, peak);
-  report(name, plan, program, runs.back().tasks, peak_flops);
-  report_prediction(name, profile, program, runs);
-  const double simulated = memory_over_time(plan, time_plan(plan), memory).peak_bytes[0][measured];
-  std::printf("| %s, memory in GB | | %.3f | simulated %.3f | %+.2f %% | |\n", name, peak * 1e-9,
-              simulated * 1e-9, 100 * (peak / simulated - 1));
-  report_graphs(name, runs, run_steps(plan, true, repeats, peak_of_graphs));
-}
-
-Profile profile_of(const Transformer& model, const kernels::cuda::Ceilings& ceilings) {
+Profile profile_of(const Transformer& model, const kernels::cuda::Ceilings& ceilings, double seconds) {
   const kernels::cuda::Device device = kernels::cuda::use_device();
   Profile profile;
   profile.model = model;
   profile.machine = device.name;
   profile.date = kernels::utc_date();
-  kernels::ProfileOptions options{.seconds = 90.0};
+  kernels::ProfileOptions options{.seconds = seconds};
   options.stage.head_chunk_tokens = 2048;
   options.stage.limit_bytes = kernels::cuda::usable_bytes(device);
   using Rows = kernels::cuda::DeviceRows<kernels::cuda::CudaDevice>;
@@ -213,25 +229,39 @@ void keep(const Profile&, const std::string& file) {
 
 }  // namespace
 
-void time_stage(const kernels::cuda::Ceilings& ceilings, const std::string& profile_file) {
-  const Transformer model = transformer_preset("llama-13b");
-  const double peak_flops = ceilings.flops;
-  const Profile profile = profile_of(model, ceilings);
-  if (!profile_file.empty()) keep(profile, profile_file);
-  const Job job = job_of(model);
-  const auto layers = split_layers(model.layers, stages);
-  const CudaStage::Memory memory(model, layers, sizeof(float), {.limit_bytes = job.device.memory_bytes});
-  const auto lengths = ::bench::lengths(64, context, "SLIMPACK_LENGTHS", "examples/data/github.train.txt");
-  std::printf("\n%s, stage %zu of %d (%d layers), %zu samples of up to %lld tokens, ms:\n\n",
-              model.name.c_str(), measured, stages, layers[measured], lengths.size(),
-              static_cast<long long>(context));
-  std::printf("| tasks | number | least | median | 90 %% | most |\n| --- | --- | --- | --- | --- | --- |\n");
-  time_plan_of("whole samples",
-               plan_megatron(lengths, job, CalibratedCost(job), memory, {.context = context}), memory,
-               peak_flops, profile);
-  time_plan_of("slices",
-               plan_slimpack(lengths, job, CalibratedCost(job), memory, {.tile = 128, .merge = false}),
-               memory, peak_flops, profile);
+void time_stage(const kernels::cuda::Ceilings& ceilings, const FigureFile& figures,
+                const StageTimes& options) {
+  const kernels::cuda::Device gpu = kernels::cuda::use_device();
+  const Device* known = preset_of(gpu.name);
+  Device device = known != nullptr ? *known : device_preset("a100");
+  device.memory_bytes = kernels::cuda::usable_bytes(gpu);
+  if (known == nullptr)
+    std::printf("%s has no preset: plans are made with the rates of an A100\n", gpu.name.c_str());
+  if (!options.tasks_file.empty()) {
+    std::ofstream tasks(options.tasks_file);
+    tasks << timed_task_head << '\n';
+  }
+  std::optional<Profile> profile;
+  try {
+    profile = profile_of(transformer_preset("llama-13b"), ceilings, options.seconds / 3);
+    figures.add("profile/held out", profile->held_out.median);
+    if (!options.profile_file.empty()) keep(*profile, options.profile_file);
+  } catch (const std::exception& error) {  // tasks can be timed without it
+    std::printf("profile: %s\n", error.what());
+    figures.add_words("profile/held out", error.what());
+  }
+  const StagePlans small = plan_stage(device, 64, 8192), batch = plan_long_tail(device);
+  print_plans(batch);
+  for (const NamedPlan& p : batch.plans) {
+    try {
+      time_plan_of(p, small.plans.back().plan, profile ? &*profile : nullptr, ceilings.flops,
+                   known != nullptr ? known->peak_flops : 0.0, figures, options, options.seconds / 3);
+    } catch (const std::exception& error) {  // the other plan may run
+      std::printf("%s: %s\n", p.name.c_str(), error.what());
+      figures.add_words("stage/" + p.name + "/prediction", error.what());
+    }
+  }
+  time_graphs(small.plans.back());
 }
 
 }  // namespace slimpack::bench

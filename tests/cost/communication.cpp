@@ -76,20 +76,28 @@ TEST_CASE("Ulysses moves a rank's queries, keys, values and outputs to where the
   // Of a token: 2 bytes * 128 * (2 * 40 + 2 * 40) = 40960 for 13B, 2 bytes * 128 * (2 * 64 + 2 * 8) = 36864
   // for 70B. A rank has 1 / cp of the tokens and sends (cp - 1) / cp of that.
   const Case cases[] = {
-      {"llama-13b", 1, 2, 10240, in_node}, {"llama-13b", 1, 4, 7680, in_node},
-      {"llama-13b", 2, 4, 3840, in_node},  {"llama-13b", 5, 2, 2048, between_nodes},
-      {"llama-70b", 1, 2, 9216, in_node},  {"llama-70b", 1, 4, 6912, in_node},
+      {"llama-13b", 1, 2, 10240, in_node},
+      {"llama-13b", 1, 4, 7680, in_node},
+      {"llama-13b", 2, 4, 3840, in_node},
+      {"llama-13b", 5, 2, 2048, between_nodes},
+      {"llama-70b", 1, 2, 9216, in_node},
+      {"llama-70b", 1, 4, 6912, in_node},
       {"llama-70b", 4, 2, 2304, in_node},
+      // Here 16 or 64 ranks have one of 8 key heads each, of 2 bytes * 2 * 128 a token.
+      {"llama-70b", 8, 2, (4 + 1) * 512 / 2, between_nodes},
+      {"llama-70b", 8, 8, (1 + 1) * 512 * 7 / 8, between_nodes},
   };
   for (const Case& c : cases) {
     CAPTURE(c.model, c.tp, c.cp);
     const Job on = job(c.model, c.tp, c.cp);
-    const auto rates = context_parallel_rates(on, ContextExchange::ulysses, Pass::forward);
-    CHECK(rates.ulysses_per_query == Approx(c.bytes / c.bandwidth).epsilon(1e-12));
-    CHECK(std::isinf(rates.ring_per_key));
-    CHECK(std::isinf(rates.gather_per_key));
-    CHECK(context_parallel_rates(on, ContextExchange::cheapest, Pass::forward).ulysses_per_query ==
-          rates.ulysses_per_query);
+    for (const Pass pass : {Pass::forward, Pass::backward}) {
+      const auto rates = context_parallel_rates(on, ContextExchange::ulysses, pass);
+      CHECK(rates.ulysses_per_query == Approx(c.bytes / c.bandwidth).epsilon(1e-12));
+      CHECK(std::isinf(rates.ring_per_key));
+      CHECK(std::isinf(rates.gather_per_key));
+      CHECK(context_parallel_rates(on, ContextExchange::cheapest, pass).ulysses_per_query ==
+            rates.ulysses_per_query);
+    }
   }
   const auto three = context_parallel_rates(job("llama-13b", 1, 3), ContextExchange::cheapest, Pass::forward);
   CHECK(std::isinf(three.ulysses_per_query));  // 40 heads on 3 ranks

@@ -12,6 +12,7 @@
 #include "tests/kernels_cuda/random_bf16.hpp"
 
 #ifdef SLIMPACK_TEST_CUDNN
+#include "bench/gpu/attention_shapes.hpp"
 #include "kernels/cuda/cudnn/cudnn_attention.hpp"
 #include "kernels/cuda/device.hpp"
 #endif
@@ -124,6 +125,22 @@ TEST_CASE("cuDNN takes packs of slices with prefixes and grouped heads, forward 
         InvalidInput);
     if (cuda::probe_devices().count == 0) {
       CHECK_THROWS_AS(cuda::CudnnAttention(shape, slices, in, true), InvalidInput);
+    }
+  }
+}
+
+TEST_CASE("cuDNN takes the packs that bench_gpu times, with gradients in one order or in any") {
+  const HeadShape shape = bench::timed_heads;
+  for (const bench::AttentionShape& pack : bench::attention_shapes()) {
+    // cuDNN is asked about shapes alone.
+    const MatrixView<const cuda::Bf16> q(nullptr, static_cast<std::size_t>(pack.tokens()),
+                                         shape.query_width()),
+        k(nullptr, static_cast<std::size_t>(pack.keys), shape.kv_width());
+    for (const bool deterministic : {false, true}) {
+      INFO(pack.name << (deterministic ? ", the same bits each time" : ""));
+      const auto refusal =
+          cuda::cudnn_refusal(shape, pack.slices, {q, k, k}, true, {.deterministic = deterministic});
+      CHECK(refusal.value_or("") == "");
     }
   }
 }

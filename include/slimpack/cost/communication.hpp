@@ -70,7 +70,9 @@ struct ContextParallelRates {
 };
 
 /// The ring moves keys and values of the whole prefix (in the backward pass their gradients too); Ulysses
-/// moves queries, keys, values and outputs of the slice's own tokens; the all-gather moves what the ring does:
+/// moves queries, keys, values and outputs of the slice's own tokens to where their heads are and back, in the
+/// backward pass the gradients of these (InfiniPipe, Eq. 3 and 4), and where there are more ranks than key heads, each has
+/// one; the all-gather moves what the ring does:
 /// forward the keys and values, backward these again and their gradients, reduced and scattered. An exchange
 /// that is not allowed costs infinity.
 [[nodiscard]] inline ContextParallelRates context_parallel_rates(const Job& job, ContextExchange exchange,
@@ -80,14 +82,14 @@ struct ContextParallelRates {
   constexpr double never = std::numeric_limits<double>::infinity();
   const double passes = pass == Pass::forward ? 1.0 : 2.0;
   const double others = double(cp - 1) / cp;
-  const double scale = passes * others / group_link(job.device, std::int64_t{tp} * cp).bandwidth;
-  const double per_token =
-      bytes_per_bf16 * 2.0 * job.model.head_dim * (job.model.heads + job.model.kv_heads) / tp;
-  const double per_key = scale * kv_bytes_per_token(job.model, tp);
+  const double per_byte = others / group_link(job.device, std::int64_t{tp} * cp).bandwidth;
+  const double per_key = passes * per_byte * kv_bytes_per_token(job.model, tp);
   if (exchange == ContextExchange::all_gather) return {never, never, per_key};
   const bool by_heads = exchange != ContextExchange::ring && ulysses_possible(job.model, tp, cp);
-  return {exchange == ContextExchange::ulysses ? never : per_key, by_heads ? scale * per_token / cp : never,
-          never};
+  const double ranks = double(tp) * cp,
+               heads = job.model.heads / ranks + std::max(1.0, job.model.kv_heads / ranks);
+  const double per_query = per_byte * bytes_per_bf16 * 2.0 * job.model.head_dim * heads;
+  return {exchange == ContextExchange::ulysses ? never : per_key, by_heads ? per_query : never, never};
 }
 
 }  // namespace slimpack

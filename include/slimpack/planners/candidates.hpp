@@ -76,15 +76,15 @@ class CandidateEvaluator {
   }
 
   /// Schedules all members of a group in the way that was found for some of them, with merged packs as equal as
-  /// can be, unless that takes longer. @returns whether it fits.
-  bool complete(const SampleGroup& group, std::size_t packs, GroupSchedule& schedule) {
+  /// can be, unless that takes longer, and longer than `enough` seconds. @returns whether it fits.
+  bool complete(const SampleGroup& group, std::size_t packs, double enough, GroupSchedule& schedule) {
     const std::vector<std::int32_t> recompute = schedule.recompute;
-    const double found = schedule.seconds;
+    const double good = std::max(enough, as_found * schedule.seconds);
     schedule.seconds = std::numeric_limits<double>::infinity();
     for (const bool accurate : {true, false}) {
       build(group, {.packs = packs, .accurate = accurate}, recompute);
       if (!exact_ || has_packs(packs)) time(full_lead_fits(recompute), schedule);
-      if (schedule.seconds <= as_found * found) return true;
+      if (schedule.seconds <= good) return true;
     }
     return schedule.seconds < std::numeric_limits<double>::infinity() ||
            (!exact_ && (*this)(group, {.packs = packs}, schedule) == Outcome::fits);

@@ -132,7 +132,8 @@ class ScheduleSearch {
     for (std::size_t g = 0; g < candidate.groups.size(); ++g) {
       const SampleGroup& group = candidate.groups[g];
       if (group.merged.empty()) continue;
-      if (!evaluate_.complete(group, options_.counts[candidate.progress[g].count], candidate.schedules[g]) &&
+      const std::size_t packs = options_.counts[candidate.progress[g].count];
+      if (!evaluate_.complete(group, packs, candidate.seconds, candidate.schedules[g]) &&
           !options_.equal_packs) {
         search(candidate, g, group.size(), 0.0);
       }

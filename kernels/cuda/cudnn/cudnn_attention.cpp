@@ -65,12 +65,13 @@ struct Sizes {
   AttentionStrides strides;
   std::size_t tokens = 0;
   std::int64_t samples = 0, longest_queries = 0, longest_keys = 0;
-  bool gradients = false;
+  bool gradients = false, deterministic = true;
 
   /// The same for packs that the same graphs serve.
   [[nodiscard]] auto key() const {
     return std::tuple(shape.heads, shape.kv_heads, shape.head_dim, strides.q, strides.k, strides.v,
-                      strides.out, strides.dq, tokens, samples, longest_queries, longest_keys, gradients);
+                      strides.out, strides.dq, tokens, samples, longest_queries, longest_keys, gradients,
+                      deterministic);
   }
   [[nodiscard]] float scale() const {
     return static_cast<float>(1.0 / std::sqrt(static_cast<double>(shape.head_dim)));
@@ -82,14 +83,16 @@ struct Sizes {
   return cudnn_batch(problem.slices, problem.tokens, problem.cache, problem.strides);
 }
 
-[[nodiscard]] Sizes sizes_of(const PackProblem& p, const CudnnBatch& batch) {
+[[nodiscard]] Sizes sizes_of(const PackProblem& p, const CudnnBatch& batch,
+                             const CudnnOptions& options = {}) {
   return {.shape = p.shape,
           .strides = p.strides,
           .tokens = p.tokens,
           .samples = static_cast<std::int64_t>(batch.query_lengths.size()),
           .longest_queries = batch.longest_queries,
           .longest_keys = batch.longest_keys,
-          .gradients = p.gradients};
+          .gradients = p.gradients,
+          .deterministic = options.deterministic};
 }
 
 /// Of results whose rows stand one behind another.
@@ -147,7 +150,7 @@ class Builder {
     auto [dq, dk, dv] = graph_.sdpa_backward(q, k, v, out, dout, lse,
                                              masked(fe::graph::SDPA_backward_attributes()
                                                         .set_name("attention_backward")
-                                                        .set_deterministic_algorithm(true)));
+                                                        .set_deterministic_algorithm(p_.deterministic)));
     const auto kv_width = static_cast<std::int64_t>(p_.shape.kv_width());
     output(dq, uid_dq, query_rows(p_.strides.dq), offsets(uid_dq_offsets));
     output(dk, uid_dk, key_rows(kv_width), gradient_offsets);
@@ -309,11 +312,9 @@ void run_forward(const PlannedPack& pack, const PackMatrices& m, cudnnHandle_t h
       m.workspace.data(), handle, stream);
 }
 
-/// cuDNN sets the gradients of keys and values where ours adds.
-void run_backward(const PlannedPack& pack, const PackMatrices& m, cudnnHandle_t handle, Stream stream) {
-  const std::size_t bytes = pack.gradient_bytes();
-  auto* set_dk = reinterpret_cast<Bf16*>(m.workspace.data());
-  auto* set_dv = reinterpret_cast<Bf16*>(m.workspace.data() + bytes);
+/// Gradients as cuDNN has them: those of keys and values are set, of the samples' rows one behind another.
+void set_gradients(const PlannedPack& pack, const PackMatrices& m, Bf16* dk, Bf16* dv, std::byte* workspace,
+                   cudnnHandle_t handle, Stream stream) {
   run(pack.plans->backward, pack, m.lists,
       {{uid_q, const_cast<Bf16*>(m.in.q.data)},
        {uid_k, const_cast<Bf16*>(m.in.k.data)},
@@ -322,15 +323,40 @@ void run_backward(const PlannedPack& pack, const PackMatrices& m, cudnnHandle_t 
        {uid_dout, const_cast<Bf16*>(m.dout.data)},
        {uid_lse, m.lse.data},
        {uid_dq, m.dq.data},
-       {uid_dk, set_dk},
-       {uid_dv, set_dv}},
-      m.workspace.data() + 2 * bytes, handle, stream);
+       {uid_dk, dk},
+       {uid_dv, dv}},
+      workspace, handle, stream);
+}
+
+/// cuDNN sets the gradients of keys and values where ours adds.
+void run_backward(const PlannedPack& pack, const PackMatrices& m, cudnnHandle_t handle, Stream stream) {
+  const std::size_t bytes = pack.gradient_bytes();
+  auto* set_dk = reinterpret_cast<Bf16*>(m.workspace.data());
+  auto* set_dv = reinterpret_cast<Bf16*>(m.workspace.data() + bytes);
+  set_gradients(pack, m, set_dk, set_dv, m.workspace.data() + 2 * bytes, handle, stream);
   const std::span<const std::int32_t> rows(
       reinterpret_cast<const std::int32_t*>(m.lists + pack.lists.begin(CudnnList::gradient_rows)),
       pack.gradient_rows);
   const std::size_t width = pack.shape.kv_width();
   accumulate_rows(MatrixView<const Bf16>(set_dk, rows.size(), width), m.dk, rows, stream);
   accumulate_rows(MatrixView<const Bf16>(set_dv, rows.size(), width), m.dv, rows, stream);
+}
+
+/// @param out, lse are read alone.
+[[nodiscard]] PackMatrices matrices(const AttentionInput& in, const MatrixView<const Bf16>& out,
+                                    const MatrixView<const float>& lse, const MatrixView<const Bf16>& dout,
+                                    const MatrixView<Bf16>& dq, const MatrixView<float>& dk,
+                                    const MatrixView<float>& dv, const std::byte* lists,
+                                    std::span<std::byte> workspace) {
+  return {.in = in,
+          .out = MatrixView<Bf16>(const_cast<Bf16*>(out.data), out.rows, out.cols),
+          .lse = MatrixView<float>(const_cast<float*>(lse.data), lse.rows, lse.cols),
+          .dout = dout,
+          .dq = dq,
+          .dk = dk,
+          .dv = dv,
+          .lists = lists,
+          .workspace = workspace};
 }
 
 void require_rows(bool fits, const char* name) {
@@ -360,6 +386,15 @@ struct CudnnAttention::State {
   static void require_result(const MatrixView<T>& m, std::size_t rows, std::size_t cols, const char* name) {
     require_rows(m.rows == rows && m.cols == cols && m.stride == cols, name);
   }
+  void require_backward(const AttentionInput& in, const MatrixView<const Bf16>& out,
+                        const MatrixView<const float>& lse, const MatrixView<const Bf16>& dout,
+                        const MatrixView<const Bf16>& dq) const {
+    require(problem.gradients, "cuDNN's plan is for the forward pass alone; expected one made for gradients");
+    require_input(in);
+    for (const auto& m : {out, dout, dq})
+      require_result(m, problem.tokens, problem.shape.query_width(), "attention's output, or a gradient,");
+    require_result(lse, problem.shape.heads, problem.tokens, "the log-sum-exps' matrix");
+  }
   void require_workspace(std::size_t bytes) const {
     require(bytes >= pack.workspace_bytes(), "the workspace has ", bytes, " bytes; expected ",
             pack.workspace_bytes());
@@ -367,14 +402,14 @@ struct CudnnAttention::State {
 };
 
 CudnnAttention::CudnnAttention(const HeadShape& shape, std::span<const AttentionSlice> slices,
-                               const AttentionInput& in, bool gradients)
+                               const AttentionInput& in, bool gradients, const CudnnOptions& options)
     : state_(std::make_unique<State>()) {
   State& s = *state_;
   s.handle = make_handle();
   require(!slices.empty(), "there are no slices; expected at least one");
   s.problem = problem_of(shape, slices, in, gradients);
   const CudnnBatch batch = batch_of(s.problem);
-  s.pack = make_pack(s.problem, batch, make_plans(sizes_of(s.problem, batch), s.handle.get()));
+  s.pack = make_pack(s.problem, batch, make_plans(sizes_of(s.problem, batch, options), s.handle.get()));
   const std::vector<std::byte>& lists = s.pack.lists.bytes;
   s.lists = DeviceMemory(lists.size());
   copy_bytes(s.lists.bytes().data(), lists.data(), lists.size(), nullptr);
@@ -412,27 +447,24 @@ void CudnnAttention::backward(const AttentionInput& in, const MatrixView<const B
                               const MatrixView<Bf16>& dq, const MatrixView<float>& dk,
                               const MatrixView<float>& dv, std::span<std::byte> workspace, Stream stream) {
   const State& s = *state_;
-  const std::size_t width = s.problem.shape.query_width();
-  require(s.problem.gradients, "cuDNN's plan is for the forward pass alone; expected one made for gradients");
-  s.require_input(in);
-  for (const auto& m : {out, dout, MatrixView<const Bf16>(dq)})
-    State::require_result(m, s.problem.tokens, width, "attention's output, or a gradient,");
-  State::require_result(lse, s.problem.shape.heads, s.problem.tokens, "the log-sum-exps' matrix");
+  s.require_backward(in, out, lse, dout, dq);
   s.require_workspace(workspace.size());
-  // They are read alone.
-  const MatrixView<Bf16> outputs(const_cast<Bf16*>(out.data), out.rows, out.cols);
-  const MatrixView<float> sums(const_cast<float*>(lse.data), lse.rows, lse.cols);
-  run_backward(s.pack,
-               {.in = in,
-                .out = outputs,
-                .lse = sums,
-                .dout = dout,
-                .dq = dq,
-                .dk = dk,
-                .dv = dv,
-                .lists = s.lists.bytes().data(),
-                .workspace = workspace},
+  run_backward(s.pack, matrices(in, out, lse, dout, dq, dk, dv, s.lists.bytes().data(), workspace),
                s.handle.get(), stream);
+}
+
+void CudnnAttention::backward_set(const AttentionInput& in, const MatrixView<const Bf16>& out,
+                                  const MatrixView<const float>& lse, const MatrixView<const Bf16>& dout,
+                                  const MatrixView<Bf16>& dq, const MatrixView<Bf16>& dk,
+                                  const MatrixView<Bf16>& dv, std::span<std::byte> workspace, Stream stream) {
+  const State& s = *state_;
+  s.require_backward(in, out, lse, dout, dq);
+  for (const auto& m : {dk, dv})
+    State::require_result(m, s.pack.gradient_rows, s.problem.shape.kv_width(), "keys' gradient");
+  require(workspace.size() >= s.pack.plans->backward_bytes, "the workspace has ", workspace.size(),
+          " bytes; expected ", s.pack.plans->backward_bytes);
+  set_gradients(s.pack, matrices(in, out, lse, dout, dq, {}, {}, s.lists.bytes().data(), workspace), dk.data,
+                dv.data, workspace.data(), s.handle.get(), stream);
 }
 
 namespace {
@@ -481,12 +513,13 @@ class CudnnLibrary {
 AttentionLibrary<Stream> cudnn_library() { return CudnnLibrary(); }
 
 std::optional<std::string> cudnn_refusal(const HeadShape& shape, std::span<const AttentionSlice> slices,
-                                         const AttentionInput& in, bool gradients) {
-  return cudnn_refusal(problem_of(shape, slices, in, gradients));
+                                         const AttentionInput& in, bool gradients,
+                                         const CudnnOptions& options) {
+  return cudnn_refusal(problem_of(shape, slices, in, gradients), options);
 }
 
-std::optional<std::string> cudnn_refusal(const PackProblem& problem) {
-  const Sizes sizes = sizes_of(problem, batch_of(problem));
+std::optional<std::string> cudnn_refusal(const PackProblem& problem, const CudnnOptions& options) {
+  const Sizes sizes = sizes_of(problem, batch_of(problem), options);
   const auto refusal = [](fe::graph::Graph graph) -> std::optional<std::string> {
     fe::error_t error = graph.validate();
     if (error.is_good()) return std::nullopt;

@@ -12,6 +12,10 @@
 
 namespace slimpack::kernels::cuda {
 
+struct CudnnOptions {
+  bool deterministic = true;  ///< false: backward may add up in another order each time, which is faster
+};
+
 /// cuDNN's fused attention of one pack, with the meaning of `attention` and `attention_backward`: to compare ours
 /// with, and to use where it is faster. It takes cuDNN 9.6 and its front end; the plans are made once for a pack,
 /// and serve all layers, if their matrices have the same strides. One object serves one thread and one stream at
@@ -24,7 +28,7 @@ class CudnnAttention {
   /// @throws InvalidInput without a GPU; as `attention_work`; for gradients, if two slices are of one sample;
   /// std::runtime_error with cuDNN's words if it has no plan.
   CudnnAttention(const HeadShape& shape, std::span<const AttentionSlice> slices, const AttentionInput& in,
-                 bool gradients);
+                 bool gradients, const CudnnOptions& options = {});
   ~CudnnAttention();
   CudnnAttention(CudnnAttention&&) noexcept;
   CudnnAttention& operator=(CudnnAttention&&) noexcept;
@@ -38,11 +42,18 @@ class CudnnAttention {
   void forward(const AttentionInput& in, const MatrixView<Bf16>& out, const MatrixView<float>& lse,
                std::span<std::byte> workspace, Stream stream);
 
-  /// Sets dq and adds to dk and dv, of the same bits at each call. @param out, lse of forward
+  /// Sets dq and adds to dk and dv, of the same bits at each call if it is deterministic. @param out, lse of forward
   void backward(const AttentionInput& in, const MatrixView<const Bf16>& out,
                 const MatrixView<const float>& lse, const MatrixView<const Bf16>& dout,
                 const MatrixView<Bf16>& dq, const MatrixView<float>& dk, const MatrixView<float>& dv,
                 std::span<std::byte> workspace, Stream stream);
+
+  /// The same as cuDNN has it: sets dk and dv, as bf16, of the rows of the samples in the pack, one behind another. For
+  /// comparisons.
+  void backward_set(const AttentionInput& in, const MatrixView<const Bf16>& out,
+                    const MatrixView<const float>& lse, const MatrixView<const Bf16>& dout,
+                    const MatrixView<Bf16>& dq, const MatrixView<Bf16>& dk, const MatrixView<Bf16>& dv,
+                    std::span<std::byte> workspace, Stream stream);
 
  private:
   struct State;
@@ -60,7 +71,9 @@ class CudnnAttention {
 /// nothing if it takes it. @throws InvalidInput as the constructor, but for the want of a GPU.
 [[nodiscard]] std::optional<std::string> cudnn_refusal(const HeadShape& shape,
                                                        std::span<const AttentionSlice> slices,
-                                                       const AttentionInput& in, bool gradients);
-[[nodiscard]] std::optional<std::string> cudnn_refusal(const PackProblem& problem);
+                                                       const AttentionInput& in, bool gradients,
+                                                       const CudnnOptions& options = {});
+[[nodiscard]] std::optional<std::string> cudnn_refusal(const PackProblem& problem,
+                                                       const CudnnOptions& options = {});
 
 }  // namespace slimpack::kernels::cuda
