@@ -181,18 +181,16 @@ template <CostModel C, MemoryModel M>
   return best;
 }
 
-/// A candidate that is faster by this factor stays so when the other one is finished.
-inline constexpr double surely_faster = 0.998;
-
 /// Schedules all members of a candidate's groups, and of what becomes of it when pipelines' overheads are balanced; the
 /// faster one counts. Returns whether that is the balanced one. Does nothing where nothing fits.
 template <CostModel C, MemoryModel M>
 bool finish(Distributor<C, M>& distribute, ScheduleSearch<C, M>& search, int rounds, Candidate& best) {
   if (best.seconds == std::numeric_limits<double>::infinity()) return false;
   std::optional<Candidate> balanced = rebalanced(distribute, search, rounds, best);
-  if (balanced) search.finish(*balanced);
-  if (!balanced || balanced->seconds >= best.seconds * surely_faster) search.finish(best);
-  if (!balanced || balanced->seconds >= best.seconds) return false;
+  search.finish(best);
+  if (!balanced) return false;
+  search.finish(*balanced);
+  if (balanced->seconds >= best.seconds) return false;
   best = std::move(*balanced);
   return true;
 }
