@@ -16,7 +16,7 @@ namespace detail {
 /// Bytes as messages say them: below 1 MiB all of them, otherwise MiB, up or down to a tenth.
 [[nodiscard]] inline std::string bytes_text(double bytes, bool up) {
   constexpr double mebibyte = 1024.0 * 1024.0, most = 9e17;
-  if (!(bytes < most)) return concat(bytes, " bytes");
+  if (!(std::abs(bytes) < most)) return concat(bytes, " bytes");
   if (bytes < mebibyte)
     return concat(static_cast<std::int64_t>(up ? std::ceil(bytes) : std::floor(bytes)), " bytes");
   const double tenths = 10.0 * bytes / mebibyte;
