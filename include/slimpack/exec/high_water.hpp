@@ -30,9 +30,10 @@ namespace detail {
 /// @param what text and numbers, such as "stage ", 1, " of pipeline ", 0. @throws InvalidInput unless it is enough.
 template <class... What>
 void require_memory(double needed, double there, const What&... what) {
-  require(needed <= there, what..., " needs ", detail::bytes_text(needed, true), ", but ",
-          detail::bytes_text(there, false), " are there; expected ", detail::bytes_text(needed - there, true),
-          " more");
+  if (needed <= there) return;
+  throw InvalidInput(concat(what..., " needs ", detail::bytes_text(needed, true), ", but ",
+                            detail::bytes_text(there, false), " are there; expected ",
+                            detail::bytes_text(needed - there, true), " more"));
 }
 
 /// Bytes in use and the most that ever were, of one stage.
@@ -40,13 +41,13 @@ class HighWater {
  public:
   /// @param whose for messages, such as "stage 1 of pipeline 0"
   explicit HighWater(double limit_bytes = std::numeric_limits<double>::infinity(), std::string whose = {})
-      : limit_(limit_bytes), whose_(std::move(whose)) {}
+      : limit_(limit_bytes), whose_(whose.empty() ? "a stage" : std::move(whose)) {}
 
   /// Call before memory is taken. @param where text and numbers for the message, such as " at ", "F0".
   /// @throws InvalidInput, as `require_memory`, if more than the limit would be in use.
   template <class... Where>
   void take(double bytes, const Where&... where) {
-    require_memory(in_use_ + bytes, limit_, whose_.empty() ? "a stage" : whose_, where...);
+    require_memory(in_use_ + bytes, limit_, whose_, where...);
     in_use_ += bytes;
     peak_ = std::max(peak_, in_use_);
   }

@@ -1,21 +1,18 @@
 #pragma once
 
 #include <algorithm>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
-#include <map>
 #include <numeric>
 #include <span>
-#include <utility>
 #include <vector>
 
 #include "slimpack/core/error.hpp"
 #include "slimpack/cost/concepts.hpp"
-#include "slimpack/cost/packs.hpp"
 #include "slimpack/partition/greedy.hpp"
 #include "slimpack/planners/group.hpp"
+#include "slimpack/planners/sample_prices.hpp"
 
 namespace slimpack {
 
@@ -40,18 +37,19 @@ class Distributor {
   /// @param recompute_limit most layers that each stage can compute again; decides what fits into memory.
   Distributor(std::span<const Tokens> lengths, const C& cost, const M& memory,
               std::span<const std::int32_t> recompute_limit, std::size_t pipelines, DistributeOptions options)
-      : lengths_(lengths), cost_(cost), pipelines_(pipelines), options_(options) {
-    require_room(memory, cost.stages());
-    tokens_per_member_ = std::numeric_limits<double>::infinity();
-    for (std::size_t s = 0; s < cost.stages(); ++s) {
-      const double room = memory.capacity_bytes() - memory.static_bytes(s);
-      const double per_token = memory.activation_bytes(s, recompute_limit[s]) + memory.kv_gradient_bytes(s);
-      tokens_per_member_ = std::min(tokens_per_member_, room / per_token);
-    }
+      : lengths_(lengths),
+        cost_(cost),
+        pipelines_(pipelines),
+        options_(options),
+        tokens_per_member_(most_tokens_per_member(cost, memory, recompute_limit)),
+        prices_(lengths, cost) {
     largest_ = pipelines;
     while (!allowed(largest_)) --largest_;
-    find_busiest_stage();
-    price_samples();
+    by_length_.resize(lengths.size());
+    std::iota(by_length_.begin(), by_length_.end(), SampleId{0});
+    std::stable_sort(by_length_.begin(), by_length_.end(),
+                     [&](SampleId a, SampleId b) { return lengths[a] > lengths[b]; });
+    expect_packs(64);
   }
 
   /// Work of all samples, unmerged, in both passes on the busiest stage.
@@ -59,8 +57,7 @@ class Distributor {
 
   /// Says how many packs a pipeline will have, about: merged samples are priced in slices of that size.
   void expect_packs(std::size_t packs) {
-    packs_ = packs;
-    merged_seconds_.clear();
+    prices_.set_slice_seconds(work_from(0) / (more_packs * static_cast<double>(pipelines_ * packs)));
   }
 
   [[nodiscard]] Tokens longest() const { return lengths_[by_length_.front()]; }
@@ -92,8 +89,8 @@ class Distributor {
     std::vector<double> load(pipelines_, 0.0);
     for (const SampleGroup& group : groups) {
       for (std::size_t i = 0; i < group.size(); ++i) {
-        for (const SampleId id : group.merged) load[group.first + i] += seconds_on(id, group.size());
-        for (const SampleId id : group.local[i]) load[group.first + i] += seconds_[id];
+        for (const SampleId id : group.merged) load[group.first + i] += prices_.on(id, group.size());
+        for (const SampleId id : group.local[i]) load[group.first + i] += prices_.alone(id);
       }
     }
     return load;
@@ -104,9 +101,6 @@ class Distributor {
   /// times as many.
   static constexpr double more_packs = 1.5;
 
-  /// Most slices of a sample that are priced for all of them.
-  static constexpr Tokens most_priced = 8;
-
   struct Merged {
     SampleId id;
     std::size_t group;
@@ -116,73 +110,17 @@ class Distributor {
     double load;
   };
 
-  /// The stage with the most work sets the pace of a pipeline, so samples are priced there: their shares of
-  /// its time differ (an output head costs per token, attention per pair of tokens).
-  void find_busiest_stage() {
-    double most = 0.0;
-    require_durations(cost_, {});
-    for (std::size_t s = 0; s < cost_.stages(); ++s) {
-      const double seconds = stage_seconds(cost_, s, lengths_);
-      if (!(seconds >= 0.0 && std::isfinite(seconds))) require_durations(cost_, lengths_);
-      if (seconds > most) {
-        most = seconds;
-        stage_ = s;
-      }
+  /// With as much recomputed as can be. @throws InvalidInput if a stage's weights alone exceed memory.
+  static double most_tokens_per_member(const C& cost, const M& memory,
+                                       std::span<const std::int32_t> recompute_limit) {
+    require_room(memory, cost.stages());
+    double most = std::numeric_limits<double>::infinity();
+    for (std::size_t s = 0; s < cost.stages(); ++s) {
+      const double room = memory.capacity_bytes() - memory.static_bytes(s);
+      const double per_token = memory.activation_bytes(s, recompute_limit[s]) + memory.kv_gradient_bytes(s);
+      most = std::min(most, room / per_token);
     }
-  }
-
-  void price_samples() {
-    seconds_.reserve(lengths_.size());
-    for (const Tokens length : lengths_) seconds_.push_back(both_passes(cost_, 0, length));
-    by_length_.resize(lengths_.size());
-    std::iota(by_length_.begin(), by_length_.end(), SampleId{0});
-    std::stable_sort(by_length_.begin(), by_length_.end(),
-                     [&](SampleId a, SampleId b) { return lengths_[a] > lengths_[b]; });
-  }
-
-  [[nodiscard]] double both_passes(const C& cost, Tokens begin, Tokens end) const {
-    return cost.slice_seconds(stage_, begin, end, Pass::forward) +
-           cost.slice_seconds(stage_, begin, end, Pass::backward);
-  }
-
-  /// Work of a sample on each of `size` members. Merged samples are priced in slices, because every slice
-  /// repeats some of the communication.
-  double seconds_on(SampleId id, std::size_t size) {
-    if (size == 1) return seconds_[id];
-    if constexpr (MergeableCostModel<C>) {
-      const auto [known, is_new] = merged_seconds_.try_emplace({id, size}, 0.0);
-      if (!is_new) return known->second;
-      auto cost = merged_costs_.find(size);
-      if (cost == merged_costs_.end()) {
-        cost =
-            merged_costs_.emplace(size, cost_.with_context_parallel(static_cast<std::int32_t>(size))).first;
-      }
-      return known->second =
-                 sliced_seconds(cost->second, lengths_[id], seconds_[id] / static_cast<double>(size));
-    } else {
-      return std::numeric_limits<double>::infinity();
-    }
-  }
-
-  /// Work of a sample in slices of a pack's size, by one in the middle of each of some parts: how much communication a
-  /// slice repeats depends on its length and on what stands before it. @param share the work uncut, about.
-  [[nodiscard]] double sliced_seconds(const C& cost, Tokens length, double share) {
-    const double pack = work_from(0) / (more_packs * static_cast<double>(pipelines_ * packs_));
-    const auto parts = std::clamp(static_cast<Tokens>(std::min(share / pack, 1e3)), Tokens{1}, most_priced);
-    double seconds = 0.0;
-    for (Tokens i = 0; i < parts; ++i) {
-      const Tokens begin = length * i / parts, end = length * (i + 1) / parts;
-      double part = both_passes(cost, begin, end);
-      if (part > pack) {
-        const auto size =
-            std::max(Tokens{1}, static_cast<Tokens>(static_cast<double>(end - begin) * pack / part));
-        const Tokens first = begin + (end - begin - size) / 2;
-        part = both_passes(cost, first, first + size) * static_cast<double>(end - begin) /
-               static_cast<double>(size);
-      }
-      seconds += part;
-    }
-    return seconds;
+    return most;
   }
 
   [[nodiscard]] bool allowed(std::size_t size) const {
@@ -203,7 +141,7 @@ class Distributor {
     if (!allowed(size) || !fits_memory(id, size)) return false;
     if (!options_.merge) return true;
     const bool few_tokens = static_cast<double>(lengths_[id]) <= most_tokens_ * static_cast<double>(size);
-    return (few_tokens || size == largest_) && seconds_on(id, size) <= capacity;
+    return (few_tokens || size == largest_) && prices_.on(id, size) <= capacity;
   }
 
   /// Group that holds the sample within memory and `capacity` seconds: the smallest, or one half as large
@@ -213,7 +151,7 @@ class Distributor {
     while (smallest <= pipelines_ && !suits(id, smallest, capacity)) ++smallest;
     if (smallest > pipelines_) return 0;
     std::size_t best = smallest;
-    const auto total = [&](std::size_t size) { return seconds_on(id, size) * static_cast<double>(size); };
+    const auto total = [&](std::size_t size) { return prices_.on(id, size) * static_cast<double>(size); };
     for (std::size_t size = smallest + 1; smallest > 1 && size <= std::min(pipelines_, smallest * 3 / 2);
          ++size) {
       if (suits(id, size, capacity) && total(size) < total(best)) best = size;
@@ -235,11 +173,11 @@ class Distributor {
       if (size == 1) break;
       if (size == 0) return false;
       std::size_t g = first_open([&](const OpenGroup& group) {
-        return group.size >= size && group.load + seconds_on(id, group.size) <= capacity;
+        return group.size >= size && group.load + prices_.on(id, group.size) <= capacity;
       });
       if (g == open_.size() && used + size > pipelines_) {
         g = first_open([&](const OpenGroup& group) {
-          return suits(id, group.size, capacity) && group.load + seconds_on(id, group.size) <= capacity;
+          return suits(id, group.size, capacity) && group.load + prices_.on(id, group.size) <= capacity;
         });
         if (g == open_.size()) return false;
       }
@@ -247,7 +185,7 @@ class Distributor {
         used += size;
         open_.push_back({size, 0.0});
       }
-      const double seconds = seconds_on(id, open_[g].size);
+      const double seconds = prices_.on(id, open_[g].size);
       open_[g].load += seconds;
       work += seconds * static_cast<double>(open_[g].size);
       merged_.push_back({id, g});
@@ -265,7 +203,8 @@ class Distributor {
   double work_from(std::size_t count) {
     if (suffix_.empty()) {
       suffix_.assign(lengths_.size() + 1, 0.0);
-      for (std::size_t i = lengths_.size(); i-- > 0;) suffix_[i] = suffix_[i + 1] + seconds_[by_length_[i]];
+      for (std::size_t i = lengths_.size(); i-- > 0;)
+        suffix_[i] = suffix_[i + 1] + prices_.alone(by_length_[i]);
     }
     return suffix_[count];
   }
@@ -275,7 +214,7 @@ class Distributor {
     require_memory();
     double low = work_from(0) / static_cast<double>(pipelines_);
     if (!options_.merge || place(low)) return options_.merge ? low : std::numeric_limits<double>::infinity();
-    double high = std::max(low, seconds_[by_length_.front()]);
+    double high = std::max(low, prices_.alone(by_length_.front()));
     while (!place(high)) high *= 2.0;
     while (high > low * 1.001) {
       const double middle = 0.5 * (low + high);
@@ -330,7 +269,7 @@ class Distributor {
   void place_local(std::size_t merged, std::span<const double> load, std::vector<SampleGroup>& groups) {
     std::vector<double> weights;
     weights.reserve(lengths_.size() - merged);
-    for (std::size_t i = merged; i < by_length_.size(); ++i) weights.push_back(seconds_[by_length_[i]]);
+    for (std::size_t i = merged; i < by_length_.size(); ++i) weights.push_back(prices_.alone(by_length_[i]));
     std::vector<std::vector<SampleId>*> local;
     for (SampleGroup& group : groups) {
       for (auto& samples : group.local) local.push_back(&samples);
@@ -343,17 +282,13 @@ class Distributor {
   std::span<const Tokens> lengths_;
   const C& cost_;
   std::size_t pipelines_;
-  std::size_t packs_ = 64;  // expected, per pipeline
   DistributeOptions options_;
-  std::size_t stage_ = 0;    // the busiest
+  double tokens_per_member_;
+  SamplePrices<C> prices_;
   std::size_t largest_ = 1;  // group that is allowed
-  double tokens_per_member_ = 0.0;
   double most_tokens_ = std::numeric_limits<double>::infinity();
-  std::vector<double> seconds_;      // [sample] forward and backward, on one pipeline's busiest stage
   std::vector<SampleId> by_length_;  // longest first
   std::vector<double> suffix_;
-  std::map<std::size_t, C> merged_costs_;                              // by size
-  std::map<std::pair<SampleId, std::size_t>, double> merged_seconds_;  // by sample and size
   std::vector<Merged> merged_;
   std::vector<OpenGroup> open_;
 };

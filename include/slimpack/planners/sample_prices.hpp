@@ -1,0 +1,113 @@
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "slimpack/core/ids.hpp"
+#include "slimpack/cost/concepts.hpp"
+#include "slimpack/cost/packs.hpp"
+
+namespace slimpack {
+
+/// What samples take in both passes, alone and on each member of groups of pipelines (DP-Merge).
+///
+/// The stage with the most work sets the pace of a pipeline, so samples are priced there: their shares of its time
+/// differ (an output head costs per token, attention per pair of tokens).
+template <CostModel C>
+class SamplePrices {
+ public:
+  /// Finds the busiest stage and prices all samples there. @throws InvalidInput if the model gives no durations.
+  SamplePrices(std::span<const Tokens> lengths, const C& cost) : lengths_(lengths), cost_(cost) {
+    find_busiest_stage();
+    seconds_.reserve(lengths.size());
+    for (const Tokens length : lengths) seconds_.push_back(both_passes(cost, 0, length));
+  }
+
+  /// Of a sample on one pipeline.
+  [[nodiscard]] double alone(SampleId id) const { return seconds_[id]; }
+
+  /// Of a sample on each of `size` members. Merged samples are priced in slices, because every slice repeats some of
+  /// the communication.
+  double on(SampleId id, std::size_t size) {
+    if (size == 1) return seconds_[id];
+    if constexpr (MergeableCostModel<C>) {
+      const auto [known, is_new] = merged_seconds_.try_emplace({id, size}, 0.0);
+      if (!is_new) return known->second;
+      auto cost = merged_costs_.find(size);
+      if (cost == merged_costs_.end()) {
+        cost =
+            merged_costs_.emplace(size, cost_.with_context_parallel(static_cast<std::int32_t>(size))).first;
+      }
+      return known->second =
+                 sliced_seconds(cost->second, lengths_[id], seconds_[id] / static_cast<double>(size));
+    } else {
+      return std::numeric_limits<double>::infinity();
+    }
+  }
+
+  /// Says how long slices of merged samples take from now on, about.
+  void set_slice_seconds(double seconds) {
+    slice_seconds_ = seconds;
+    merged_seconds_.clear();
+  }
+
+ private:
+  /// Most slices of a sample that are priced for all of them.
+  static constexpr Tokens most_priced = 8;
+
+  void find_busiest_stage() {
+    double most = 0.0;
+    require_durations(cost_, {});
+    for (std::size_t s = 0; s < cost_.stages(); ++s) {
+      const double seconds = stage_seconds(cost_, s, lengths_);
+      if (!(seconds >= 0.0 && std::isfinite(seconds))) require_durations(cost_, lengths_);
+      if (seconds > most) {
+        most = seconds;
+        stage_ = s;
+      }
+    }
+  }
+
+  [[nodiscard]] double both_passes(const C& cost, Tokens begin, Tokens end) const {
+    return cost.slice_seconds(stage_, begin, end, Pass::forward) +
+           cost.slice_seconds(stage_, begin, end, Pass::backward);
+  }
+
+  /// Work of a sample in slices of about `slice_seconds_`, by one in the middle of each of some parts: how much
+  /// communication a slice repeats depends on its length and on what stands before it. @param share the work uncut,
+  /// about.
+  [[nodiscard]] double sliced_seconds(const C& cost, Tokens length, double share) const {
+    const auto parts =
+        std::clamp(static_cast<Tokens>(std::min(share / slice_seconds_, 1e3)), Tokens{1}, most_priced);
+    double seconds = 0.0;
+    for (Tokens i = 0; i < parts; ++i) {
+      const Tokens begin = length * i / parts, end = length * (i + 1) / parts;
+      double part = both_passes(cost, begin, end);
+      if (part > slice_seconds_) {
+        const auto tokens = static_cast<double>(end - begin);
+        const auto size = std::max(Tokens{1}, static_cast<Tokens>(tokens * slice_seconds_ / part));
+        const Tokens first = begin + (end - begin - size) / 2;
+        part = both_passes(cost, first, first + size) * tokens / static_cast<double>(size);
+      }
+      seconds += part;
+    }
+    return seconds;
+  }
+
+  std::span<const Tokens> lengths_;
+  const C& cost_;
+  std::size_t stage_ = 0;        // the busiest
+  std::vector<double> seconds_;  // [sample] on one pipeline
+  double slice_seconds_ = std::numeric_limits<double>::infinity();
+  std::map<std::size_t, C> merged_costs_;                              // by size
+  std::map<std::pair<SampleId, std::size_t>, double> merged_seconds_;  // by sample and size
+};
+
+}  // namespace slimpack
