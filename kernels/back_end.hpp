@@ -24,7 +24,7 @@ namespace slimpack::kernels {
 /// - `fetch(rows, to)`: queues a copy of rows that a task has returned to host memory.
 /// - `behind`: tasks, given to the back end and not done, whose rows the host keeps before it waits for the first of them.
 /// - `mark()`: the point behind all that has been queued. `reached(mark)`: whether it is done, for good. `wait(mark)`: until
-///   it is.
+///   it is. `wait_all()`: until the back end has nothing left to do.
 template <class P, class Number>
 concept RowPort = requires(P& port, std::size_t n, std::span<const Number> rows, std::span<Number> to,
                            typename P::Mark& mark, typename P::Buffer& buffer) {
@@ -36,6 +36,7 @@ concept RowPort = requires(P& port, std::size_t n, std::span<const Number> rows,
   { port.mark() } -> std::same_as<typename P::Mark>;
   { port.reached(mark) } -> std::same_as<bool>;
   port.wait(mark);
+  port.wait_all();
 };
 
 /// A back end: one stage of a model on some device, as `CpuStage` is on the CPU. It says there what each member does. All

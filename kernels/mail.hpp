@@ -23,6 +23,14 @@ class Mail {
  public:
   /// Both have to outlive it.
   Mail(T& transport, Port& port) : transport_(transport), port_(port) {}
+  Mail(Mail&&) = delete;
+  Mail& operator=(Mail&&) = delete;
+  ~Mail() {
+    try {
+      port_.wait_all();  // or memory would go that rows are copied to
+    } catch (...) {      // a destructor has nobody to tell
+    }
+  }
 
   /// Takes the memory of a step's rows: for those that go, as much as may be under way at a time by the plan
   /// (`departures_of`); for those that come, a piece for each receive that is posted ahead, and for those that the back

@@ -23,6 +23,7 @@ struct HostPort {
   [[nodiscard]] static Mark mark() { return {}; }
   [[nodiscard]] static bool reached(Mark) { return true; }
   static void wait(Mark) {}
+  static void wait_all() {}
 };
 
 }  // namespace slimpack::kernels
