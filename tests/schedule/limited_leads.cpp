@@ -46,9 +46,7 @@ struct Pipeline {
     return {.available = tokens, .activation = 1.0, .kv_gradient = 0.0};
   }
   [[nodiscard]] double seconds(const LeadTable& leads) const {
-    PipelineTimes with = times;
-    with.leads = leads;
-    return GroupMakespan()({&with, 1}, stages, 0, 0);
+    return GroupMakespan()({{}, {}, {{times.forward, times.backward, leads}}}, stages);
   }
   /// Most tokens that a stage holds with PackFlow's full lead.
   [[nodiscard]] double full_tokens() const { return token_peaks(flow, times.leads, 0).live; }

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <numeric>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -50,49 +51,55 @@ template <MemoryModel M>
   const int again = schedule.recompute[s];
   const double per_token = memory.activation_bytes(s, again), per_gradient = memory.kv_gradient_bytes(s);
   const TokenFlow& flow = schedule.flow[member];
-  const LeadTable& leads = schedule.times[member].leads;
+  const LeadTable& leads = schedule.times.members[member].leads;
   const std::size_t packs = leads.backward_packs();
   double peak = 0.0;
   const auto held_backward = [&](std::size_t k) {
     return per_token * flow.live(leads(k, s), k) + per_gradient * flow.kv_gradients(k);
   };
   for (std::size_t k = 0; k < packs; ++k) peak = std::max(peak, held_backward(k));
-  // A workspace is priced only where that of the largest pack would make a new peak.
-  const auto task = [&](double held, Pass pass, std::size_t pack, Tokens n, double largest_workspace) {
-    const Packs& merged = pass == Pass::forward ? schedule.merged_forward : schedule.merged_backward;
-    const std::size_t members = pack < merged.size() ? schedule.times.size() : 1;
-    const double bytes = held + exchange_bytes(memory, s, pass, n * static_cast<Tokens>(members), members);
-    if (bytes + largest_workspace > peak)
-      peak = std::max(peak, bytes + memory.workspace_bytes(s, pass, n, again));
+  const auto most_beside = [&](Pass pass, const Packs& merged, Tokens most) {
+    const auto members = static_cast<Tokens>(merged.empty() ? 1 : schedule.times.members.size());
+    return memory.workspace_bytes(s, pass, most, again) +
+           exchange_bytes(memory, s, pass, most * members, static_cast<std::size_t>(members));
   };
-  const double forward_most = memory.workspace_bytes(s, Pass::forward, tokens.most_forward, again);
-  const double backward_most = memory.workspace_bytes(s, Pass::backward, tokens.most_backward, again);
+  const double forward_most = most_beside(Pass::forward, schedule.merged_forward, tokens.most_forward);
+  const double backward_most = most_beside(Pass::backward, schedule.merged_backward, tokens.most_backward);
+  const auto task = [&](double held, Pass pass, std::size_t pack, Tokens n) {
+    const Packs& merged = pass == Pass::forward ? schedule.merged_forward : schedule.merged_backward;
+    const std::size_t members = pack < merged.size() ? schedule.times.members.size() : 1;
+    peak = std::max(peak, held + memory.workspace_bytes(s, pass, n, again) +
+                              exchange_bytes(memory, s, pass, n * static_cast<Tokens>(members), members));
+  };
+  // Tasks are priced only where the largest pack's workspace would make a new peak; of forward tasks in a row, the last
+  // one holds most.
   for (std::size_t k = 0, forward = 0; k < packs; ++k) {
     const double gradients = per_gradient * (flow.started[k] - flow.backward[k]);
-    for (; forward < leads(k, s); ++forward) {
-      task(per_token * flow.live(forward + 1, k) + gradients, Pass::forward, forward, tokens.forward[forward],
-           forward_most);
+    const std::size_t lead = leads(k, s);
+    if (per_token * flow.live(lead, k) + gradients + forward_most > peak) {
+      for (; forward < lead; ++forward)
+        task(per_token * flow.live(forward + 1, k) + gradients, Pass::forward, forward,
+             tokens.forward[forward]);
     }
-    task(held_backward(k), Pass::backward, k, tokens.backward[k], backward_most);
+    forward = lead;
+    if (held_backward(k) + backward_most > peak)
+      task(held_backward(k), Pass::backward, k, tokens.backward[k]);
   }
   return memory.static_bytes(s) + peak;
 }
 
 namespace detail {
 
-/// Appends packs to one pass of a plan. `seconds` holds `stages` numbers per pack.
+/// Appends packs to one pass of a plan.
 inline void append_packs(const Packs& packs, std::span<const PipelineId> pipelines, const Job& job, Pass pass,
-                         std::span<const double> seconds, std::span<const double> transfer,
-                         std::span<const std::int32_t> recompute, PassPlan& out) {
-  const std::size_t stages = recompute.size();
+                         const PassTimes& times, std::span<const std::int32_t> recompute, PassPlan& out) {
   const bool context_parallel = pipelines.size() > 1 || job.layout.cp > 1;
   out.packs.append(packs);
   for (std::size_t k = 0; k < packs.size(); ++k) out.flops.push_back(pack_flops(job.model, packs[k], pass));
-  out.seconds.add_rows(packs.size(), seconds.first(packs.size() * stages));
+  out.seconds.add_rows(packs.size(), times.seconds);
   out.pipelines.repeat_row(packs.size(), pipelines);
   if (pass == Pass::backward) out.recompute_layers.repeat_row(packs.size(), recompute);
-  out.transfer_seconds.insert(out.transfer_seconds.end(), transfer.begin(),
-                              transfer.begin() + static_cast<std::ptrdiff_t>(packs.size()));
+  out.transfer_seconds.insert(out.transfer_seconds.end(), times.transfer.begin(), times.transfer.end());
   out.sharding.resize(out.packs.size(), context_parallel ? Sharding::per_document : Sharding::none);
 }
 
@@ -111,11 +118,11 @@ struct PackNumbers {
 
 /// Puts schedules of groups together into a plan: packs numbered by group and member, orders of all stages,
 /// step time, bubble ratio and memory peaks. The lower bound is left to the caller. O(slices + tasks).
+/// @param schedules of the groups; each is freed once the plan has it, so that both need little more memory than one.
 template <MemoryModel M>
 [[nodiscard]] Plan assemble_plan(std::string_view planner, std::span<const Tokens> lengths, const Job& job,
-                                 std::span<const SampleGroup> groups,
-                                 std::span<const GroupSchedule> schedules, const M& memory,
-                                 double sync_seconds);
+                                 std::span<const SampleGroup> groups, std::vector<GroupSchedule> schedules,
+                                 const M& memory, double sync_seconds);
 
 namespace detail {
 
@@ -124,23 +131,19 @@ inline std::vector<PackNumbers> append_group(const SampleGroup& group, const Gro
                                              const Job& job, Pass pass, PassPlan& out) {
   const bool forward = pass == Pass::forward;
   const Packs& merged = forward ? schedule.merged_forward : schedule.merged_backward;
-  const auto times_of = [&](std::size_t i) -> const PassTimes& {
-    return forward ? schedule.times[i].forward : schedule.times[i].backward;
-  };
-  const std::size_t stages = schedule.recompute.size();
   std::vector<PipelineId> members;
   for (std::size_t i = 0; i < group.size(); ++i) members.push_back(group.first + static_cast<PipelineId>(i));
   PackNumbers numbers{static_cast<PackId>(out.packs.size()), static_cast<PackId>(merged.size()), 0};
-  append_packs(merged, members, job, pass, times_of(0).seconds, times_of(0).transfer, schedule.recompute,
+  append_packs(merged, members, job, pass,
+               forward ? schedule.times.merged_forward : schedule.times.merged_backward, schedule.recompute,
                out);
   std::vector<PackNumbers> result;
   for (std::size_t i = 0; i < group.size(); ++i) {
     numbers.local_first = static_cast<PackId>(out.packs.size());
     result.push_back(numbers);
-    const std::span<const double> seconds = times_of(i).seconds, transfer = times_of(i).transfer;
+    const PipelineTimes& own = schedule.times.members[i];
     append_packs(forward ? schedule.forward[i] : schedule.backward[i], {&members[i], 1}, job, pass,
-                 seconds.subspan(merged.size() * stages), transfer.subspan(merged.size()), schedule.recompute,
-                 out);
+                 forward ? own.forward : own.backward, schedule.recompute, out);
   }
   return result;
 }
@@ -170,61 +173,77 @@ inline void reserve_pass(std::span<const GroupSchedule> schedules, Pass pass, Pa
 }
 
 /// Tasks of stage `s` in their order, with the packs' numbers in the plan.
-inline std::vector<Task> stage_order(const PipelineTimes& times, std::size_t s, const PackNumbers& forward,
+inline std::vector<Task> stage_order(const LeadTable& leads, std::size_t s, const PackNumbers& forward,
                                      const PackNumbers& backward) {
-  std::vector<Task> order(times.forward.transfer.size() + times.backward.transfer.size());
+  const std::size_t packs = leads.backward_packs();
+  std::vector<Task> order(packs > 0 ? leads(packs - 1, s) + packs : 0);
   std::size_t count = 0;
-  for_each_task(times.leads, s, [&](Task task) {
+  for_each_task(leads, s, [&](Task task) {
     task.pack = task.pass == Pass::forward ? forward(task.pack) : backward(task.pack);
     order[count++] = task;
   });
   return order;
 }
 
+/// Seconds in which stages of a group's members run packs.
+[[nodiscard]] inline double busy_seconds(const GroupTimes& times) {
+  const auto sum = [](const PassTimes& pass) {
+    return std::accumulate(pass.seconds.begin(), pass.seconds.end(), 0.0);
+  };
+  double own = 0.0;
+  for (const PipelineTimes& member : times.members) own += sum(member.forward) + sum(member.backward);
+  return own +
+         static_cast<double>(times.members.size()) * (sum(times.merged_forward) + sum(times.merged_backward));
+}
+
+/// Appends a group's packs, and the orders and memory peaks of its members.
+template <MemoryModel M>
+void append_pipelines(const SampleGroup& group, const GroupSchedule& schedule, const Job& job,
+                      const std::vector<std::int32_t>& layers, const M& memory, Plan& plan) {
+  const auto forward = append_group(group, schedule, job, Pass::forward, plan.forward);
+  const auto backward = append_group(group, schedule, job, Pass::backward, plan.backward);
+  for (std::size_t i = 0; i < group.size(); ++i) {
+    PipelinePlan pipeline{.id = group.first + static_cast<PipelineId>(i),
+                          .tp = job.layout.tp,
+                          .cp = job.layout.cp,
+                          .layers = layers,
+                          .order = {}};
+    const MemberTokens tokens(schedule.flow[i]);
+    std::vector<double> peaks;
+    for (std::size_t s = 0; s < layers.size(); ++s) {
+      pipeline.order.push_back(stage_order(schedule.times.members[i].leads, s, forward[i], backward[i]));
+      peaks.push_back(stage_peak_bytes(schedule, i, s, memory, tokens));
+    }
+    plan.pipelines.push_back(std::move(pipeline));
+    plan.step.peak_bytes.push_back(std::move(peaks));
+  }
+}
+
 }  // namespace detail
 
 template <MemoryModel M>
 Plan assemble_plan(std::string_view planner, std::span<const Tokens> lengths, const Job& job,
-                   std::span<const SampleGroup> groups, std::span<const GroupSchedule> schedules,
-                   const M& memory, double sync_seconds) {
+                   std::span<const SampleGroup> groups, std::vector<GroupSchedule> schedules, const M& memory,
+                   double sync_seconds) {
   Plan plan;
   plan.planner = planner;
   plan.model = job.model;
   plan.device = job.device;
   plan.tokens.assign(lengths.begin(), lengths.end());
   const auto layers = split_layers(job.model.layers, job.layout.pp);
-  const std::size_t stages = layers.size();
-  double busy = 0.0;
   for (const Pass pass : {Pass::forward, Pass::backward})
     detail::reserve_pass(schedules, pass, pass == Pass::forward ? plan.forward : plan.backward);
+  double busy = 0.0;
   for (std::size_t g = 0; g < groups.size(); ++g) {
-    const GroupSchedule& schedule = schedules[g];
-    const auto forward = detail::append_group(groups[g], schedule, job, Pass::forward, plan.forward);
-    const auto backward = detail::append_group(groups[g], schedule, job, Pass::backward, plan.backward);
-    for (std::size_t i = 0; i < groups[g].size(); ++i) {
-      PipelinePlan pipeline{.id = groups[g].first + static_cast<PipelineId>(i),
-                            .tp = job.layout.tp,
-                            .cp = job.layout.cp,
-                            .layers = layers,
-                            .order = {}};
-      const PipelineTimes& times = schedule.times[i];
-      const MemberTokens tokens(schedule.flow[i]);
-      std::vector<double> peaks;
-      for (std::size_t s = 0; s < stages; ++s) {
-        pipeline.order.push_back(detail::stage_order(times, s, forward[i], backward[i]));
-        peaks.push_back(stage_peak_bytes(schedule, i, s, memory, tokens));
-      }
-      for (const PassTimes* pass : {&times.forward, &times.backward}) {
-        for (const double seconds : pass->seconds) busy += seconds;
-      }
-      plan.pipelines.push_back(std::move(pipeline));
-      plan.step.peak_bytes.push_back(std::move(peaks));
-    }
+    const GroupSchedule schedule = std::move(schedules[g]);
+    detail::append_pipelines(groups[g], schedule, job, layers, memory, plan);
+    busy += detail::busy_seconds(schedule.times);
     plan.step.pipeline_seconds = std::max(plan.step.pipeline_seconds, schedule.seconds);
   }
   plan.step.sync_seconds = sync_seconds;
   plan.step.seconds = plan.step.pipeline_seconds + sync_seconds;
-  const double capacity = plan.step.pipeline_seconds * static_cast<double>(stages * plan.pipelines.size());
+  const double capacity =
+      plan.step.pipeline_seconds * static_cast<double>(layers.size() * plan.pipelines.size());
   plan.step.bubble_ratio = capacity > 0.0 ? std::max(0.0, 1.0 - busy / capacity) : 0.0;
   return plan;
 }

@@ -63,7 +63,7 @@ class CandidateEvaluator {
       }
       build(group, {.packs = trial.packs, .members = trial.members}, recompute);
       if (exact_ && !has_packs(trial.packs)) return Outcome::no_room;
-      if (busiest_seconds(current_.times.front()) > trial.most) break;
+      if (busiest_seconds(current_.times) > trial.most) break;
       Room full_lead = room_for_full_lead(recompute);
       settled = full_lead.recompute == recompute;
       const bool fits = settled && full_lead.fits;
@@ -96,8 +96,10 @@ class CandidateEvaluator {
 
   /// Whether all members came out with `packs` packs in both passes; merged and local samples need one each.
   [[nodiscard]] bool has_packs(std::size_t packs) const {
-    return std::all_of(current_.times.begin(), current_.times.end(), [&](const PipelineTimes& times) {
-      return times.forward.transfer.size() == packs && times.backward.transfer.size() == packs;
+    const GroupTimes& times = current_.times;
+    return std::all_of(times.members.begin(), times.members.end(), [&](const PipelineTimes& own) {
+      return times.merged_forward.packs() + own.forward.packs() == packs &&
+             times.merged_backward.packs() + own.backward.packs() == packs;
     });
   }
 
@@ -116,8 +118,7 @@ class CandidateEvaluator {
   bool time(bool full_lead, GroupSchedule& out) {
     if (!full_lead && !limit(current_.recompute)) return false;
     current_.memory_bound = !full_lead || recomputes(current_.recompute);
-    current_.seconds = makespan_(current_.times, cost_.stages(), current_.merged_forward.size(),
-                                 current_.merged_backward.size());
+    current_.seconds = makespan_(current_.times, cost_.stages());
     const bool unbound = !current_.memory_bound;
     if (current_.seconds < out.seconds) std::swap(current_, out);
     return unbound;
@@ -149,7 +150,7 @@ class CandidateEvaluator {
     const auto workspace = [&](Pass pass, double tokens) {
       const auto most = static_cast<Tokens>(tokens + 1.0);
       const double own = memory_.workspace_bytes(s, pass, most, recompute);
-      const std::size_t members = current_.merged_forward.empty() ? 1 : current_.times.size();
+      const std::size_t members = current_.merged_forward.empty() ? 1 : current_.times.members.size();
       return own + exchange_bytes(memory_, s, pass, most * static_cast<Tokens>(members), members);
     };
     const double work = std::max(workspace(Pass::forward, current_.largest_forward[member]),
@@ -160,9 +161,9 @@ class CandidateEvaluator {
   }
 
   [[nodiscard]] bool peaks_fit(std::size_t s, std::int32_t recompute) const {
-    for (std::size_t i = 0; i < current_.times.size(); ++i) {
+    for (std::size_t i = 0; i < current_.times.members.size(); ++i) {
       const StageMemory stage = stage_memory(s, i, recompute);
-      const TokenPeaks peaks = token_peaks(current_.flow[i], current_.times[i].leads, s);
+      const TokenPeaks peaks = token_peaks(current_.flow[i], current_.times.members[i].leads, s);
       if (stage.activation * peaks.live + stage.kv_gradient * peaks.kv_gradients > stage.available)
         return false;
     }
@@ -227,12 +228,14 @@ class CandidateEvaluator {
     return most;
   }
 
-  /// Work on a pipeline's busiest stage: no order of its packs takes less.
-  [[nodiscard]] double busiest_seconds(const PipelineTimes& times) {
+  /// Work on the busiest stage of a group's first member: no order of its packs takes less.
+  [[nodiscard]] double busiest_seconds(const GroupTimes& times) {
     work_.assign(cost_.stages(), 0.0);
-    for (const PassTimes* const pass : {&times.forward, &times.backward}) {
+    const PipelineTimes& own = times.members.front();
+    for (const PassTimes* const pass :
+         {&times.merged_forward, &own.forward, &times.merged_backward, &own.backward}) {
       const double* seconds = pass->seconds.data();
-      for (std::size_t k = 0; k < pass->transfer.size(); ++k, seconds += work_.size()) {
+      for (std::size_t k = 0; k < pass->packs(); ++k, seconds += work_.size()) {
         for (std::size_t s = 0; s < work_.size(); ++s) work_[s] += seconds[s];
       }
     }
@@ -242,19 +245,18 @@ class CandidateEvaluator {
   /// Limits the leads of all members to memory; while merged packs run backward, to what all members can
   /// take.
   bool limit(std::span<const std::int32_t> recompute) {
-    const std::size_t members = current_.times.size();
-    for (std::size_t i = 0; i < members; ++i) {
+    std::vector<PipelineTimes>& members = current_.times.members;
+    for (std::size_t i = 0; i < members.size(); ++i) {
       for (std::size_t s = 0; s < recompute.size(); ++s) {
         const StageMemory stage = stage_memory(s, i, recompute[s]);
-        if (!limit_leads(current_.flow[i], stage, scheduler_.required(i), s, current_.times[i].leads))
-          return false;
+        if (!limit_leads(current_.flow[i], stage, scheduler_.required(i), s, members[i].leads)) return false;
       }
     }
     for (std::size_t k = 0; k < current_.merged_backward.size(); ++k) {
       for (std::size_t s = 0; s < recompute.size(); ++s) {
-        std::uint32_t least = current_.times[0].leads(k, s);
-        for (std::size_t i = 1; i < members; ++i) least = std::min(least, current_.times[i].leads(k, s));
-        for (std::size_t i = 0; i < members; ++i) current_.times[i].leads(k, s) = least;
+        std::uint32_t least = members[0].leads(k, s);
+        for (std::size_t i = 1; i < members.size(); ++i) least = std::min(least, members[i].leads(k, s));
+        for (std::size_t i = 0; i < members.size(); ++i) members[i].leads(k, s) = least;
       }
     }
     return true;

@@ -42,9 +42,9 @@ struct GroupSchedule {
   bool memory_bound = false;            ///< memory forced recomputation or a shorter lead
   std::vector<std::int32_t> recompute;  ///< [stage] layers computed again in the backward pass
   Packs merged_forward, merged_backward;
-  std::vector<Packs> forward, backward;                   ///< [member] local packs
-  std::vector<PipelineTimes> times;                       ///< [member] merged packs, then local ones
-  std::vector<TokenFlow> flow;                            ///< [member]
+  std::vector<Packs> forward, backward;  ///< [member] local packs
+  GroupTimes times;
+  std::vector<TokenFlow> flow;                            ///< [member] merged packs, then local ones
   std::vector<double> largest_forward, largest_backward;  ///< [member] most tokens in a pack, on one member
 };
 
@@ -119,6 +119,8 @@ class GroupScheduler {
                                         merged_cost, cut, out.merged_forward, out.merged_backward);
     forward.set_merged(sliced.forward, out.merged_forward.size());
     backward.set_merged(sliced.backward, out.merged_backward.size());
+    time_packs(out.merged_forward, merged_cost, Pass::forward, out.times.merged_forward);
+    time_packs(out.merged_backward, merged_cost, Pass::backward, out.times.merged_backward);
     for (std::size_t i = 0; i < members; ++i) {
       const auto local_packs = [&](const PackSize& size, const Packs& merged_packs, double seconds) {
         return cut.exact ? std::max<std::size_t>(1, cut.packs - std::min(cut.packs, merged_packs.size()))
@@ -131,7 +133,7 @@ class GroupScheduler {
         while (out.merged_forward.size() + out.forward[i].size() < cut.packs) out.forward[i].close();
         while (out.merged_backward.size() + out.backward[i].size() < cut.packs) out.backward[i].close();
       }
-      time_member(out, i, group.size(), cost, merged_cost);
+      time_member(out, i, group.size(), cost);
     }
   }
 
@@ -175,7 +177,7 @@ class GroupScheduler {
       packs->resize(members);
       for (Packs& p : *packs) p.clear();
     }
-    out.times.resize(members);
+    out.times.members.resize(members);
     out.flow.resize(members);
     out.largest_forward.assign(members, 0.0);
     out.largest_backward.assign(members, 0.0);
@@ -268,23 +270,15 @@ class GroupScheduler {
     }
   }
 
-  void time_member(GroupSchedule& out, std::size_t i, std::size_t members, const C& cost,
-                   const C& merged_cost) {
-    PipelineTimes& times = out.times[i];
-    times.forward.clear();
-    times.backward.clear();
-    if (i == 0) {
-      append_pack_times(out.merged_forward, merged_cost, Pass::forward, times.forward.seconds,
-                        times.forward.transfer);
-      append_pack_times(out.merged_backward, merged_cost, Pass::backward, times.backward.seconds,
-                        times.backward.transfer);
-      merged_times_ = times;
-    } else {
-      times.forward = merged_times_.forward;
-      times.backward = merged_times_.backward;
-    }
-    append_pack_times(out.forward[i], cost, Pass::forward, times.forward.seconds, times.forward.transfer);
-    append_pack_times(out.backward[i], cost, Pass::backward, times.backward.seconds, times.backward.transfer);
+  static void time_packs(const Packs& packs, const C& cost, Pass pass, PassTimes& times) {
+    times.clear();
+    append_pack_times(packs, cost, pass, times.seconds, times.transfer);
+  }
+
+  void time_member(GroupSchedule& out, std::size_t i, std::size_t members, const C& cost) {
+    PipelineTimes& times = out.times.members[i];
+    time_packs(out.forward[i], cost, Pass::forward, times.forward);
+    time_packs(out.backward[i], cost, Pass::backward, times.backward);
 
     const double share = static_cast<double>(members);
     TokenFlow& flow = out.flow[i];
@@ -303,8 +297,9 @@ class GroupScheduler {
     const std::uint32_t most = required.empty() ? 0 : required.back();
     required_forward(out.backward[i], ended_, local_required_);
     for (const std::uint32_t r : local_required_) required.push_back(std::max(most, r));
-    if (!required.empty()) required.back() = static_cast<std::uint32_t>(times.forward.transfer.size());
-    packflow_leads(required, times.forward.transfer.size(), cost.stages(), times.leads);
+    const std::size_t forward_packs = out.merged_forward.size() + out.forward[i].size();
+    if (!required.empty()) required.back() = static_cast<std::uint32_t>(forward_packs);
+    packflow_leads(required, forward_packs, cost.stages(), times.leads);
   }
 
   std::span<const Tokens> lengths_;
@@ -318,7 +313,6 @@ class GroupScheduler {
   Streams merged_samples_;
   std::vector<Streams> local_samples_;
   std::vector<PassSeconds> local_seconds_;
-  PipelineTimes merged_times_;
 };
 
 }  // namespace slimpack

@@ -58,10 +58,10 @@ class MegatronSetting {
     for (const Packs& own : packs) {
       GroupSchedule one = order_one_f_one_b(own, lengths_, static_cast<double>(share_), layers_.size());
       one.recompute = again;
-      PipelineTimes& times = one.times[0];
+      PipelineTimes& times = one.times.members[0];
       append_pack_times(own, cost, Pass::forward, times.forward.seconds, times.forward.transfer);
       append_pack_times(own, cost, Pass::backward, times.backward.seconds, times.backward.transfer);
-      one.seconds = makespan(one.times, layers_.size(), 0, 0);
+      one.seconds = makespan(one.times, layers_.size());
       schedules.push_back(std::move(one));
     }
     return schedules;
@@ -174,7 +174,7 @@ template <CostModel C, MemoryModel M>
     groups[g].first = static_cast<PipelineId>(g);
     groups[g].local.resize(1);
   }
-  Plan plan = assemble_plan("megatron", lengths, used, groups, best, memory, sync_seconds(cost));
+  Plan plan = assemble_plan("megatron", lengths, used, groups, std::move(best), memory, sync_seconds(cost));
   const auto pipelines = static_cast<std::size_t>(used.layout.dp);
   if constexpr (MergeableCostModel<C>) {
     state_lower_bound(step_lower_bound(lengths, pipelines, cost.with_context_parallel(best_share)).seconds(),

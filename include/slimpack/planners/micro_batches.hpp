@@ -96,7 +96,8 @@ class MicroBatchPlanner {
       sharding.kind.insert(sharding.kind.end(), here.kind.begin(), here.kind.end());
       for (std::size_t k = 0; k < own.size(); ++k) sharding.per_document.repeat_row(1, here.per_document[k]);
     }
-    Plan plan = assemble_plan(planner, lengths, job_, groups, schedules, memory_, sync_seconds(cost_));
+    Plan plan =
+        assemble_plan(planner, lengths, job_, groups, std::move(schedules), memory_, sync_seconds(cost_));
     for (PassPlan* const pass : {&plan.forward, &plan.backward}) {
       pass->sharding = sharding.kind;
       if (!sharding.per_document.values().empty()) pass->per_document = sharding.per_document;
@@ -162,7 +163,7 @@ class MicroBatchPlanner {
             memory_.capacity_bytes() / 1e9, " GB per device with all layers recomputed; expected ",
             "a shorter context, more context parallelism, more stages or more memory");
     one.memory_bound = recompute > 0;
-    PipelineTimes& times = one.times[0];
+    PipelineTimes& times = one.times.members[0];
     const auto time = [&](const C& cost) {
       append_sharded_pack_times(own, sharding.seconds, cost, Pass::forward, times.forward.seconds,
                                 times.forward.transfer);
@@ -178,7 +179,7 @@ class MicroBatchPlanner {
     } else {
       time(cost_);
     }
-    one.seconds = makespan_(one.times, layers_.size(), 0, 0);
+    one.seconds = makespan_(one.times, layers_.size());
     return one;
   }
 
@@ -186,20 +187,19 @@ class MicroBatchPlanner {
   void reorder(const Packs& own, std::span<const Tokens> lengths, PackSharding& sharding,
                GroupSchedule& best) {
     const std::size_t stages = layers_.size();
+    const PassTimes &forward = best.times.members[0].forward, &backward = best.times.members[0].backward;
     std::vector<double> durations(own.size(), 0.0);
     for (std::size_t k = 0; k < own.size(); ++k) {
-      for (std::size_t s = 0; s < stages; ++s) {
-        durations[k] += best.times[0].forward.seconds[k * stages + s];
-        durations[k] += best.times[0].backward.seconds[k * stages + s];
-      }
+      for (std::size_t s = 0; s < stages; ++s)
+        durations[k] += forward.seconds[k * stages + s] + backward.seconds[k * stages + s];
     }
     double least = best.seconds;
     std::vector<std::uint32_t> chosen;
-    PipelineTimes times = best.times[0];
+    GroupTimes times = best.times;
     for (const auto& order : detail::pack_orders(durations)) {
-      times.forward = detail::reordered(best.times[0].forward, order, stages);
-      times.backward = detail::reordered(best.times[0].backward, order, stages);
-      const double seconds = makespan_({&times, 1}, stages, 0, 0);
+      times.members[0].forward = detail::reordered(forward, order, stages);
+      times.members[0].backward = detail::reordered(backward, order, stages);
+      const double seconds = makespan_(times, stages);
       if (seconds >= least) continue;
       least = seconds;
       chosen = order;

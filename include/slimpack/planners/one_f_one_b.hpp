@@ -59,7 +59,7 @@ template <MemoryModel M>
   GroupSchedule one;
   one.forward = {packs};
   one.backward = {packs};
-  one.times.resize(1);
+  one.times.members.resize(1);
   one.flow.resize(1);
   TokenFlow& flow = one.flow[0];
   flow.clear();
@@ -68,7 +68,7 @@ template <MemoryModel M>
   detail::append_started_sums(packs, lengths, share, flow.started);
   std::vector<std::uint32_t> required(packs.size());
   std::iota(required.begin(), required.end(), std::uint32_t{1});
-  packflow_leads(required, packs.size(), stages, one.times[0].leads);
+  packflow_leads(required, packs.size(), stages, one.times.members[0].leads);
   return one;
 }
 

@@ -249,8 +249,8 @@ template <CostModel C, MemoryModel M>
           options.packs > 0 ? ", or merged and local samples need more than the packs asked for" : "",
           "; expected shorter samples, more stages or more memory",
           options.packs > 0 || options.equal_packs ? ", or the number of packs left to the planner" : "");
-  Plan plan =
-      assemble_plan("slimpack", lengths, job, best.groups, best.schedules, memory, sync_seconds(cost));
+  Plan plan = assemble_plan("slimpack", lengths, job, best.groups, std::move(best.schedules), memory,
+                            sync_seconds(cost));
   state_lower_bound(step_lower_bound(lengths, pipelines, cost, options.tile).seconds(), plan);
   if (options.packs > 0) detail::note_fewer_packs(options.packs, options.tile, plan);
   detail::note_imbalance(rebalanced, options, plan);

@@ -3,60 +3,65 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <span>
 #include <vector>
 
 #include "slimpack/schedule/packflow.hpp"
 
 namespace slimpack {
 
-/// Durations of one pass of one pipeline's packs.
+/// Durations of one pass of packs.
 struct PassTimes {
   std::vector<double> seconds;   ///< [pack * stages + stage]
   std::vector<double> transfer;  ///< [pack] from a stage's end until the next stage may start
 
+  [[nodiscard]] std::size_t packs() const { return transfer.size(); }
   void clear() {
     seconds.clear();
     transfer.clear();
   }
 };
 
-/// One pipeline as the makespan recurrence sees it.
+/// Durations of a pipeline's own packs, and its order of all packs: in both passes its group's merged ones come first.
 struct PipelineTimes {
   PassTimes forward;
   PassTimes backward;
   LeadTable leads;
 };
 
-/// Length of a group of pipelines whose first packs are merged: `merged_forward` and `merged_backward`
-/// leading packs run on all members in lockstep, everything else locally. A single pipeline is a group of
-/// one. No graph is built: the lead table's rounds are a topological order, so each task costs one maximum
-/// and one addition (SlimPack, Eq. 1 and 2). Keeps its memory between calls.
+/// A group of pipelines as the makespan recurrence sees it; a single pipeline is a group of one.
+struct GroupTimes {
+  PassTimes merged_forward, merged_backward;  ///< of packs that all members run in lockstep
+  std::vector<PipelineTimes> members;         ///< their lead tables agree on all merged packs
+};
+
+/// Length of a group of pipelines. No graph is built: the lead table's rounds are a topological order, so each
+/// task costs one maximum and one addition (SlimPack, Eq. 1 and 2). Keeps its memory between calls.
 class GroupMakespan {
  public:
-  /// @param members their lead tables agree on all merged packs.
   /// @returns seconds from 0 to the end of the last task. O(tasks).
-  double operator()(std::span<const PipelineTimes> members, std::size_t stages, std::size_t merged_forward,
-                    std::size_t merged_backward) {
-    begin(members, stages);
+  double operator()(const GroupTimes& group, std::size_t stages) {
+    begin(group, stages);
+    const std::size_t merged_forward = group.merged_forward.packs(), merged = group.merged_backward.packs();
     std::size_t rounds = 0;
-    for (const PipelineTimes& member : members) rounds = std::max(rounds, member.leads.backward_packs());
+    for (const PipelineTimes& member : group.members)
+      rounds = std::max(rounds, member.leads.backward_packs());
     for (std::size_t k = 0; k < rounds; ++k) {
-      for (std::size_t s = 0; members.size() > 1 && s < stages; ++s)
-        merged_forward_round(members, k, s, stages, merged_forward);
-      for (std::size_t i = 0; i < members.size(); ++i) {
-        if (k < members[i].leads.backward_packs()) forward_round(members[i], state_[i], k, stages);
+      if (merged_forward > 0) merged_forward_round(group, k, stages);
+      for (std::size_t i = 0; i < group.members.size(); ++i) {
+        if (k < group.members[i].leads.backward_packs())
+          forward_round(group.members[i], state_[i], k, merged_forward, stages);
       }
-      if (k < merged_backward && members.size() > 1) {
-        for (std::size_t s = stages; s-- > 0;) lockstep_backward(members, k, s, stages);
-      } else {
-        for (std::size_t i = 0; i < members.size(); ++i) {
-          if (k < members[i].leads.backward_packs()) backward_pack(members[i], state_[i], k, stages);
-        }
+      if (k < merged) {
+        lockstep_backward(group.merged_backward, k, stages);
+        continue;
+      }
+      for (std::size_t i = 0; i < group.members.size(); ++i) {
+        if (k < group.members[i].leads.backward_packs())
+          backward_pack(group.members[i].backward, state_[i], k - merged, stages);
       }
     }
     double end = 0.0;
-    for (std::size_t i = 0; i < members.size(); ++i) {
+    for (std::size_t i = 0; i < group.members.size(); ++i) {
       for (std::size_t s = 0; s < stages; ++s) end = std::max(end, state_[i].free[s]);
     }
     return end;
@@ -65,29 +70,33 @@ class GroupMakespan {
  private:
   struct State {
     std::vector<double> free;              // [stage] end of its latest task
-    std::vector<double> forward_ready;     // [pack] when the next stage may start it
-    std::vector<std::uint32_t> forwarded;  // [stage] forward packs done
-    double backward_ready = 0.0;           // of the current backward pack
+    std::vector<double> forward_ready;     // [own pack] when the next stage may start it
+    std::vector<std::uint32_t> forwarded;  // [stage] own forward packs done
   };
 
-  void begin(std::span<const PipelineTimes> members, std::size_t stages) {
-    if (state_.size() < members.size()) state_.resize(members.size());
-    for (std::size_t i = 0; i < members.size(); ++i) {
+  void begin(const GroupTimes& group, std::size_t stages) {
+    const std::size_t members = group.members.size();
+    if (state_.size() < members) state_.resize(members);
+    members_ = members;
+    for (std::size_t i = 0; i < members; ++i) {
       state_[i].free.assign(stages, 0.0);
-      state_[i].forward_ready.assign(members[i].forward.transfer.size(), 0.0);
+      state_[i].forward_ready.assign(group.members[i].forward.packs(), 0.0);
       state_[i].forwarded.assign(stages, 0);
-      state_[i].backward_ready = 0.0;
     }
+    merged_ready_.assign(group.merged_forward.packs(), 0.0);
+    merged_forwarded_.assign(stages, 0);
   }
 
   /// The forward packs that a member runs alone before backward pack `k`.
-  static void forward_round(const PipelineTimes& member, State& state, std::size_t k, std::size_t stages) {
+  static void forward_round(const PipelineTimes& member, State& state, std::size_t k, std::size_t merged,
+                            std::size_t stages) {
     const double* const transfer = member.forward.transfer.data();
     double* const ready = state.forward_ready.data();
     for (std::size_t s = 0; s < stages; ++s) {
-      const std::uint32_t until = member.leads(k, s);
-      std::uint32_t j = state.forwarded[s];
-      if (j >= until) continue;
+      const std::size_t lead = member.leads(k, s);
+      std::size_t j = state.forwarded[s];
+      if (merged + j >= lead) continue;
+      const std::size_t until = lead - merged;
       double free = state.free[s];
       const double* seconds = member.forward.seconds.data() + j * stages + s;
       for (; j < until; ++j, seconds += stages) {
@@ -95,49 +104,56 @@ class GroupMakespan {
         ready[j] = free + transfer[j];
       }
       state.free[s] = free;
-      state.forwarded[s] = until;
+      state.forwarded[s] = static_cast<std::uint32_t>(until);
     }
   }
 
-  void merged_forward_round(std::span<const PipelineTimes> members, std::size_t k, std::size_t s,
-                            std::size_t stages, std::size_t merged) {
-    if (state_[0].forwarded[s] >= merged) return;
-    const std::uint32_t until = std::min(members[0].leads(k, s), static_cast<std::uint32_t>(merged));
-    for (std::uint32_t j = state_[0].forwarded[s]; j < until; ++j) {
-      double start = 0.0;
-      for (std::size_t i = 0; i < members.size(); ++i) {
-        start = std::max({start, state_[i].free[s], state_[i].forward_ready[j]});
+  /// When all members have done what they did before on a stage.
+  [[nodiscard]] double all_free(std::size_t s) const {
+    double latest = 0.0;
+    for (std::size_t i = 0; i < members_; ++i) latest = std::max(latest, state_[i].free[s]);
+    return latest;
+  }
+
+  void merged_forward_round(const GroupTimes& group, std::size_t k, std::size_t stages) {
+    const PassTimes& merged = group.merged_forward;
+    const auto all = static_cast<std::uint32_t>(merged.packs());
+    for (std::size_t s = 0; s < stages; ++s) {
+      std::uint32_t& j = merged_forwarded_[s];
+      if (j == all) continue;
+      const std::uint32_t until = std::min(group.members[0].leads(k, s), all);
+      if (j >= until) continue;
+      double free = all_free(s);
+      for (; j < until; ++j) {
+        free = std::max(free, merged_ready_[j]) + merged.seconds[j * stages + s];
+        merged_ready_[j] = free + merged.transfer[j];
       }
-      const double end = start + members[0].forward.seconds[j * stages + s];
-      for (std::size_t i = 0; i < members.size(); ++i) {
-        state_[i].free[s] = end;
-        state_[i].forward_ready[j] = end + members[0].forward.transfer[j];
-      }
-    }
-    for (std::size_t i = 0; i < members.size(); ++i) {
-      state_[i].forwarded[s] = std::max(state_[i].forwarded[s], until);
+      for (std::size_t i = 0; i < members_; ++i) state_[i].free[s] = free;
     }
   }
 
-  void lockstep_backward(std::span<const PipelineTimes> members, std::size_t k, std::size_t s,
-                         std::size_t stages) {
-    double start = s + 1 == stages ? 0.0 : state_[0].backward_ready;
-    for (std::size_t i = 0; i < members.size(); ++i) start = std::max(start, state_[i].free[s]);
-    const double end = start + members[0].backward.seconds[k * stages + s];
-    for (std::size_t i = 0; i < members.size(); ++i) state_[i].free[s] = end;
-    state_[0].backward_ready = end + members[0].backward.transfer[k];
-  }
-
-  static void backward_pack(const PipelineTimes& member, State& state, std::size_t k, std::size_t stages) {
+  void lockstep_backward(const PassTimes& merged, std::size_t k, std::size_t stages) {
     double ready = 0.0;
     for (std::size_t s = stages; s-- > 0;) {
-      const double end = std::max(state.free[s], ready) + member.backward.seconds[k * stages + s];
-      state.free[s] = end;
-      ready = end + member.backward.transfer[k];
+      const double end = std::max(all_free(s), ready) + merged.seconds[k * stages + s];
+      for (std::size_t i = 0; i < members_; ++i) state_[i].free[s] = end;
+      ready = end + merged.transfer[k];
     }
   }
 
-  std::vector<State> state_;
+  static void backward_pack(const PassTimes& own, State& state, std::size_t k, std::size_t stages) {
+    double ready = 0.0;
+    for (std::size_t s = stages; s-- > 0;) {
+      const double end = std::max(state.free[s], ready) + own.seconds[k * stages + s];
+      state.free[s] = end;
+      ready = end + own.transfer[k];
+    }
+  }
+
+  std::size_t members_ = 0;
+  std::vector<State> state_;                     // [member]
+  std::vector<double> merged_ready_;             // [merged forward pack] when the next stage may start it
+  std::vector<std::uint32_t> merged_forwarded_;  // [stage] merged forward packs done
 };
 
 }  // namespace slimpack
