@@ -142,12 +142,13 @@ int presets(const std::vector<std::string>& arguments) {
     std::printf("%-12s %7d %7d %6d %9d %9d %6d %7d %10.1fB\n", m.name.c_str(), m.layers, m.hidden, m.heads,
                 m.kv_heads, m.head_dim, m.ffn, m.vocab, parameters(m) / 1e9);
   }
-  std::printf("\n%-8s %7s %5s %6s %6s %8s %8s %14s %14s %14s %6s\n", "device", "TFLOP/s", "GEMM", "attn F",
-              "attn B", "mem GB", "mem TB/s", "node GB/s + us", "net GB/s + us", "host GB/s + us", "pack us");
+  std::printf("\n%-8s %7s %6s %6s %6s %6s %8s %8s %14s %14s %14s %6s\n", "device", "TFLOP/s", "GEMM F",
+              "GEMM B", "attn F", "attn B", "mem GB", "mem TB/s", "node GB/s + us", "net GB/s + us",
+              "host GB/s + us", "pack us");
   for (const Device& d : device_presets()) {
-    std::printf("%-8s %7.0f %5.2f %6.2f %6.2f %8.1f %8.2f", d.name.c_str(), d.peak_flops / 1e12,
-                d.gemm_efficiency, d.attention_forward, d.attention_backward, d.memory_bytes / 1e9,
-                d.memory_bandwidth / 1e12);
+    std::printf("%-8s %7.0f %6.2f %6.2f %6.2f %6.2f %8.1f %8.2f", d.name.c_str(), d.peak_flops / 1e12,
+                d.gemm_efficiency, d.gemm_backward_efficiency, d.attention_forward, d.attention_backward,
+                d.memory_bytes / 1e9, d.memory_bandwidth / 1e12);
     for (const Link& link : {d.intra_node, d.inter_node, d.host})
       std::printf(" %8.0f + %3.0f", link.bandwidth / 1e9, link.latency * 1e6);
     std::printf(" %7.0f\n", d.pack_overhead * 1e6);

@@ -38,7 +38,10 @@ po::options_description job_description(const JobDefaults& defaults) {
   model.add_options()("layers", size())("hidden", size())("heads", size())("kv-heads", size())(
       "head-dim", size())("ffn", size())("vocab", size());
   po::options_description device("Device, instead of the preset's");
-  device.add_options()("peak-flops", number(), "FLOP/s")("gemm-efficiency", number(), "fraction of the peak")(
+  device.add_options()("peak-flops", number(), "FLOP/s")("gemm-efficiency", number(),
+                                                         "fraction of the peak by dense products, in "
+                                                         "both passes")(
+      "gemm-backward-efficiency", number(), "in the backward pass, if not as in the forward one")(
       "attention-forward", number(), "fraction of the peak")(
       "attention-backward", number(), "fraction of the peak")("memory-bytes", number())(
       "memory-bandwidth", number(), "bytes/s")("pack-overhead", number(), "seconds")(
@@ -137,6 +140,8 @@ Device device_from(const po::variables_map& values, const Profile* profile) {
   const Device preset = d;
   override_with(values, "peak-flops", d.peak_flops);
   override_with(values, "gemm-efficiency", d.gemm_efficiency);
+  override_with(values, "gemm-efficiency", d.gemm_backward_efficiency);  // unless it has its own
+  override_with(values, "gemm-backward-efficiency", d.gemm_backward_efficiency);
   override_with(values, "attention-forward", d.attention_forward);
   override_with(values, "attention-backward", d.attention_backward);
   override_with(values, "memory-bytes", d.memory_bytes);
@@ -168,10 +173,11 @@ namespace {
 void check_profile(const po::variables_map& values, const Job& job) {
   require(job.layout.tp == 1 && job.layout.cp == 1, "tp is ", job.layout.tp, " and cp ", job.layout.cp,
           "; expected 1 of each with --profile: each stage is one rank");
-  for (const auto* name : {"peak-flops", "gemm-efficiency", "attention-forward", "attention-backward",
-                           "memory-bandwidth", "pack-overhead", "nvlink-bandwidth", "network-bandwidth",
-                           "host-bandwidth", "nvlink-latency", "network-latency", "host-latency",
-                           "devices-per-node", "sync-overlap", "zero", "reserve-bytes", "offload"}) {
+  for (const auto* name :
+       {"peak-flops", "gemm-efficiency", "gemm-backward-efficiency", "attention-forward",
+        "attention-backward", "memory-bandwidth", "pack-overhead", "nvlink-bandwidth", "network-bandwidth",
+        "host-bandwidth", "nvlink-latency", "network-latency", "host-latency", "devices-per-node",
+        "sync-overlap", "zero", "reserve-bytes", "offload"}) {
     require(values.count(name) == 0 || values[name].defaulted(), "--", name,
             " is of devices that are not measured; expected no such option beside --profile");
   }
