@@ -4,6 +4,7 @@
 #include <charconv>
 #include <string_view>
 
+#include "devices.hpp"
 #include "lengths.hpp"
 #include "profile_file.hpp"
 #include "slimpack/model/presets.hpp"
@@ -116,27 +117,9 @@ std::shared_ptr<const Profile> profile_from(const po::variables_map& values) {
   return std::make_shared<const Profile>(read_profile_file(values["profile"].as<std::string>()));
 }
 
-namespace {
-
-/// A preset with what a GPU's profile knows of its constants.
-Device measured_device(const Profile& profile) {
-  if (!profile.device) return device_preset("cpu");
-  const MeasuredDevice& measured = *profile.device;
-  Device d = device_preset("h100");
-  d.name = profile.machine;
-  d.memory_bytes = measured.memory_bytes;
-  d.peak_flops = measured.peak_flops;
-  if (measured.memory_bandwidth > 0.0) d.memory_bandwidth = measured.memory_bandwidth;
-  if (measured.attention_forward > 0.0) d.attention_forward = std::min(1.0, measured.attention_forward);
-  if (measured.attention_backward > 0.0) d.attention_backward = std::min(1.0, measured.attention_backward);
-  return d;
-}
-
-}  // namespace
-
 Device device_from(const po::variables_map& values, const Profile* profile) {
   const bool measured = profile != nullptr && values["device"].defaulted();
-  Device d = measured ? measured_device(*profile) : device_preset(values["device"].as<std::string>());
+  Device d = measured ? device_of_profile(*profile) : device_named(values["device"].as<std::string>());
   const Device preset = d;
   override_with(values, "peak-flops", d.peak_flops);
   override_with(values, "gemm-efficiency", d.gemm_efficiency);

@@ -161,8 +161,8 @@ class CalibratedCost {
     return d.peak_flops * (pass == Pass::forward ? d.gemm_efficiency : d.gemm_backward_efficiency);
   }
 
-  /// One layer on one device. Memory-bound operators: norms, residuals, rotary embedding and SwiGLU, counted
-  /// by elements read and written; twice as many in the backward pass.
+  /// One layer on one device. Memory-bound operators read and write twice as many numbers in the backward
+  /// pass.
   [[nodiscard]] LayerSeconds layer_seconds(Pass pass) const {
     const Transformer& m = job_.model;
     const Device& d = job_.device;
@@ -170,8 +170,8 @@ class CalibratedCost {
     const bool forward = pass == Pass::forward;
     const double gemm =
         linear_flops_per_token(m) * (forward ? 1.0 : backward_linear_ratio) / (gemm_flops(pass) * ranks);
-    const double elements = 10.0 * m.hidden + 2.0 * m.head_dim * (m.heads + m.kv_heads) + 3.0 * m.ffn;
-    const double streamed = elements * bytes_per_bf16 * (forward ? 1.0 : 2.0) / (d.memory_bandwidth * ranks);
+    const double streamed =
+        streamed_numbers_per_token(m) * bytes_per_bf16 * (forward ? 1.0 : 2.0) / (d.memory_bandwidth * ranks);
     const double attention = attention_flops_per_twice_pair(m) * (forward ? 1.0 : backward_attention_ratio) /
                              (d.peak_flops * (forward ? d.attention_forward : d.attention_backward) * ranks);
     return {gemm + streamed + tensor_parallel_seconds(job_, pass), attention};
