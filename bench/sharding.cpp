@@ -228,9 +228,9 @@ void choose(benchmark::State& state) {
     chooser.choose(batch[next++ % batch.size()], cp, choice);
     benchmark::DoNotOptimize(&choice);
   }
-  const double dense = (1.0 + backward_linear_ratio) * linear_flops_per_token(model) *
-                       static_cast<double>(state.range(0)) / (cp * tp) /
-                       (device.peak_flops * device.gemm_efficiency);
+  const double dense =
+      (1.0 / device.gemm_efficiency + backward_linear_ratio / device.gemm_backward_efficiency) *
+      linear_flops_per_token(model) * static_cast<double>(state.range(0)) / (cp * tp) / device.peak_flops;
   Totals attention, layer;
   double documents = 0.0, mixed = 0.0, by_document = 0.0;
   for (const auto& sequence : batch) {

@@ -9,6 +9,8 @@
 
 #include "arguments.hpp"
 #include "batches.hpp"
+#include "devices.hpp"
+#include "options.hpp"
 #include "output.hpp"
 #include "plan_file.hpp"
 #include "planners.hpp"
@@ -135,23 +137,23 @@ int trace(const std::vector<std::string>& arguments) {
 }
 
 int presets(const std::vector<std::string>& arguments) {
-  if (!parse({"presets", "", ""}, po::options_description(), arguments)) return 0;
+  po::options_description options;
+  options.add_options()("profile", po::value<std::string>()->value_name("FILE"),
+                        "of `slimpack profile`: its machine as one more device");
+  const auto values = parse({"presets", "[--profile FILE]", ""}, options, arguments);
+  if (!values) return 0;
+  const auto profile = profile_from(*values);
   std::printf("%-12s %7s %7s %6s %9s %9s %6s %7s %11s\n", "model", "layers", "hidden", "heads", "kv_heads",
               "head_dim", "ffn", "vocab", "parameters");
   for (const Transformer& m : transformer_presets()) {
     std::printf("%-12s %7d %7d %6d %9d %9d %6d %7d %10.1fB\n", m.name.c_str(), m.layers, m.hidden, m.heads,
                 m.kv_heads, m.head_dim, m.ffn, m.vocab, parameters(m) / 1e9);
   }
-  std::printf("\n%-8s %7s %5s %6s %6s %8s %8s %14s %14s %14s %6s\n", "device", "TFLOP/s", "GEMM", "attn F",
-              "attn B", "mem GB", "mem TB/s", "node GB/s + us", "net GB/s + us", "host GB/s + us", "pack us");
-  for (const Device& d : device_presets()) {
-    std::printf("%-8s %7.0f %5.2f %6.2f %6.2f %8.1f %8.2f", d.name.c_str(), d.peak_flops / 1e12,
-                d.gemm_efficiency, d.attention_forward, d.attention_backward, d.memory_bytes / 1e9,
-                d.memory_bandwidth / 1e12);
-    for (const Link& link : {d.intra_node, d.inter_node, d.host})
-      std::printf(" %8.0f + %3.0f", link.bandwidth / 1e9, link.latency * 1e6);
-    std::printf(" %7.0f\n", d.pack_overhead * 1e6);
-  }
+  std::printf("\n%s", device_titles().c_str());
+  for (const Device& d : device_presets()) std::printf("%s", device_row(d).c_str());
+  if (!profile) return 0;
+  const Device measured = device_of_profile(*profile);
+  std::printf("%s\nmeasured: %s\n", device_row(measured).c_str(), device_options(*profile, measured).c_str());
   return 0;
 }
 

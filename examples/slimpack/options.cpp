@@ -4,6 +4,7 @@
 #include <charconv>
 #include <string_view>
 
+#include "devices.hpp"
 #include "lengths.hpp"
 #include "profile_file.hpp"
 #include "slimpack/model/presets.hpp"
@@ -38,7 +39,10 @@ po::options_description job_description(const JobDefaults& defaults) {
   model.add_options()("layers", size())("hidden", size())("heads", size())("kv-heads", size())(
       "head-dim", size())("ffn", size())("vocab", size());
   po::options_description device("Device, instead of the preset's");
-  device.add_options()("peak-flops", number(), "FLOP/s")("gemm-efficiency", number(), "fraction of the peak")(
+  device.add_options()("peak-flops", number(), "FLOP/s")("gemm-efficiency", number(),
+                                                         "fraction of the peak by dense products, in "
+                                                         "both passes")(
+      "gemm-backward-efficiency", number(), "in the backward pass, if not as in the forward one")(
       "attention-forward", number(), "fraction of the peak")(
       "attention-backward", number(), "fraction of the peak")("memory-bytes", number())(
       "memory-bandwidth", number(), "bytes/s")("pack-overhead", number(), "seconds")(
@@ -113,30 +117,14 @@ std::shared_ptr<const Profile> profile_from(const po::variables_map& values) {
   return std::make_shared<const Profile>(read_profile_file(values["profile"].as<std::string>()));
 }
 
-namespace {
-
-/// A preset with what a GPU's profile knows of its constants.
-Device measured_device(const Profile& profile) {
-  if (!profile.device) return device_preset("cpu");
-  const MeasuredDevice& measured = *profile.device;
-  Device d = device_preset("h100");
-  d.name = profile.machine;
-  d.memory_bytes = measured.memory_bytes;
-  d.peak_flops = measured.peak_flops;
-  if (measured.memory_bandwidth > 0.0) d.memory_bandwidth = measured.memory_bandwidth;
-  if (measured.attention_forward > 0.0) d.attention_forward = std::min(1.0, measured.attention_forward);
-  if (measured.attention_backward > 0.0) d.attention_backward = std::min(1.0, measured.attention_backward);
-  return d;
-}
-
-}  // namespace
-
 Device device_from(const po::variables_map& values, const Profile* profile) {
   const bool measured = profile != nullptr && values["device"].defaulted();
-  Device d = measured ? measured_device(*profile) : device_preset(values["device"].as<std::string>());
+  Device d = measured ? device_of_profile(*profile) : device_named(values["device"].as<std::string>());
   const Device preset = d;
   override_with(values, "peak-flops", d.peak_flops);
   override_with(values, "gemm-efficiency", d.gemm_efficiency);
+  override_with(values, "gemm-efficiency", d.gemm_backward_efficiency);  // unless it has its own
+  override_with(values, "gemm-backward-efficiency", d.gemm_backward_efficiency);
   override_with(values, "attention-forward", d.attention_forward);
   override_with(values, "attention-backward", d.attention_backward);
   override_with(values, "memory-bytes", d.memory_bytes);
@@ -168,10 +156,11 @@ namespace {
 void check_profile(const po::variables_map& values, const Job& job) {
   require(job.layout.tp == 1 && job.layout.cp == 1, "tp is ", job.layout.tp, " and cp ", job.layout.cp,
           "; expected 1 of each with --profile: each stage is one rank");
-  for (const auto* name : {"peak-flops", "gemm-efficiency", "attention-forward", "attention-backward",
-                           "memory-bandwidth", "pack-overhead", "nvlink-bandwidth", "network-bandwidth",
-                           "host-bandwidth", "nvlink-latency", "network-latency", "host-latency",
-                           "devices-per-node", "sync-overlap", "zero", "reserve-bytes", "offload"}) {
+  for (const auto* name :
+       {"peak-flops", "gemm-efficiency", "gemm-backward-efficiency", "attention-forward",
+        "attention-backward", "memory-bandwidth", "pack-overhead", "nvlink-bandwidth", "network-bandwidth",
+        "host-bandwidth", "nvlink-latency", "network-latency", "host-latency", "devices-per-node",
+        "sync-overlap", "zero", "reserve-bytes", "offload"}) {
     require(values.count(name) == 0 || values[name].defaulted(), "--", name,
             " is of devices that are not measured; expected no such option beside --profile");
   }

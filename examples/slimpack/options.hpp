@@ -53,7 +53,7 @@ struct JobDefaults {
   std::string model = "llama-13b";
   std::string device = "h100";
   bool needs_context = true;
-  const char* devices = "see `slimpack presets`";
+  const char* devices = "see `slimpack presets`, or a profile's file, *.json: the constants that it shows";
 };
 
 /// Options on the command line that describe a job.

@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "arguments.hpp"
+#include "devices.hpp"
 #include "gpu.hpp"
 #include "kernels/keep_memory.hpp"
 #include "kernels/model/stage.hpp"
@@ -16,6 +17,7 @@
 #include "options.hpp"
 #include "output.hpp"
 #include "profile_gpu.hpp"
+#include "slimpack/cost/device_of.hpp"
 #include "slimpack/cost/profile_json.hpp"
 #include "slimpack/model/presets.hpp"
 
@@ -104,6 +106,10 @@ std::string summary(const Profile& p, const kernels::BackEndTimes& times) {
         << " TB/s; attention's share of the peak " << p.device->attention_forward << " forward, "
         << p.device->attention_backward << " backward\n";
   }
+  const Device constants = device_of_profile(p);
+  out << "as a device, on stages of " << DeviceOfOptions{}.stage_layers << " layers:\n"
+      << device_titles() << device_row(constants) << device_options(p, constants) << '\n';
+  error("held out, by these constants", constants_error(p, constants, times.held_out));
   for (const OperatorRate& o : p.operators)
     out << o.name << ": " << 1e9 * o.seconds_per_number << " ns a number\n";
   return out.str();

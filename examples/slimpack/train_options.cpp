@@ -91,6 +91,7 @@ bool fits_plan_file(const std::string& option) {
                            "profile",
                            "peak-flops",
                            "gemm-efficiency",
+                           "gemm-backward-efficiency",
                            "attention-forward",
                            "attention-backward",
                            "memory-bandwidth",

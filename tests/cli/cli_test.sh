@@ -12,6 +12,8 @@ works "$slimpack" --help
 works "$slimpack" plan --help
 works "$slimpack" presets
 grep -q llama-150b "$folder/out" || fail "presets lack llama-150b"
+grep -qE '^device .* GEMM F GEMM B attn F attn B ' "$folder/out" || fail "presets do not name each pass's fractions"
+grep -qE '^h100 +989 +0\.66 +0\.66 +0\.60 +0\.52 ' "$folder/out" || fail "presets lack h100's fractions"
 
 works "$slimpack" plan --lengths "$lengths" --count 100 --context 65536 --truncate "${job[@]}" --planner slimpack -o "$folder/plan.json"
 works "$slimpack" check "$folder/plan.json"
@@ -45,7 +47,9 @@ works "$slimpack" plan "${batch[@]}" "${job[@]}" -o "$folder/preset.json"
 changed '"name":"llama-13b-modified"' --vocab 64000
 changed '"layers":48' --layers 48
 changed '"name":"h100-modified"' --peak-flops 5e14
-changed '"gemm_efficiency":0.5' --gemm-efficiency 0.5
+changed '"gemm_efficiency":0.5,"gemm_backward_efficiency":0.5,' --gemm-efficiency 0.5
+changed '"gemm_efficiency":0.66,"gemm_backward_efficiency":0.5,' --gemm-backward-efficiency 0.5
+changed '"gemm_efficiency":0.5,"gemm_backward_efficiency":0.25,' --gemm-backward-efficiency 0.25 --gemm-efficiency 0.5
 changed '"attention_forward":0.25' --attention-forward 0.25
 changed '"attention_backward":0.25' --attention-backward 0.25
 changed '"memory_bytes":7e+10' --memory-bytes 7e10
@@ -155,6 +159,7 @@ refuses "--split at a context of 1 makes 1099511627781 samples" \
 refuses "('x') for option '--dp' is invalid; expected an integer" "$slimpack" plan "${batch[@]}" --dp x
 refuses "expected an integer up to 2147483647" "$slimpack" plan "${batch[@]}" --dp 2147483648
 refuses "--exchange is 'pigeon'; expected ring, ulysses, cheapest or all-gather" "$slimpack" plan "${batch[@]}" --exchange pigeon
+refuses "gemm_backward_efficiency is 1.5; expected a fraction" "$slimpack" plan "${batch[@]}" --gemm-backward-efficiency 1.5
 refuses "sync_overlap is 2" "$slimpack" plan "${batch[@]}" --sync-overlap 2
 refuses "intra_node.latency is -1" "$slimpack" plan "${batch[@]}" --nvlink-latency -1
 refuses "host.latency is inf" "$slimpack" plan "${batch[@]}" --host-latency inf

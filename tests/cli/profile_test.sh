@@ -10,6 +10,7 @@ batch=(--lengths "$lengths" --count 24 --context 400 --truncate --tile 16)
 profile=("$slimpack" profile --seconds 0.1 --tokens 64)
 
 works "${profile[@]}" "${small[@]}" --machine 'a "test" machine' -o "$folder/profile.json"
+cp "$folder/out" "$folder/summary"
 grep -qF 'a "test" machine, float: ' "$folder/out" || fail "the summary does not name the machine"
 grep -qE '^held out: median error [0-9.]+ %, worst [0-9.]+ %, of [1-9][0-9]* tasks' "$folder/out" ||
   fail "no error of held-out tasks: $(cat "$folder/out")"
@@ -19,6 +20,26 @@ works "${profile[@]}" "${small[@]}" --real double --clock wall --stage-layers 1 
 grep -q '"real_bytes": 8' "$folder/double.json" || fail "double is not of 8 bytes"
 "${profile[@]}" "${small[@]}" >"$folder/stdout.json" 2>"$folder/err" || fail "standard output"
 grep -q 'held out' "$folder/err" || fail "no summary on standard error"
+
+# The device that the profile makes: its row beside the presets', options that say the same, and plans by either.
+grep -qE '^device +TFLOP/s +GEMM F +GEMM B ' "$folder/summary" || fail "no row of the measured device"
+grep -qE '^held out, by these constants: median error [0-9.e+]+ %' "$folder/summary" || fail "no error of the constants"
+flags() { grep -oE -- '--peak-flops [0-9].*$' "$1"; }
+flags "$folder/summary" >"$folder/flags" || fail "no options of the measured device"
+works "$slimpack" presets --profile "$folder/profile.json"
+grep -qE '^measured: --peak-flops ' "$folder/out" || fail "presets do not show the profile's options"
+grep -qE '^h100 ' "$folder/out" || fail "presets beside a profile are missing"
+[[ $(flags "$folder/out") == "$(cat "$folder/flags")" ]] || fail "the profile's options are not what measuring said"
+step() { grep -oE '"step":\{"seconds":[0-9.e+-]+' "$1" | grep -oE '[0-9.e+-]+$'; }
+sized=("${small[@]}" --layers 4 --dp 2 --pp 2 --reserve-bytes 0)
+works "$slimpack" plan "${batch[@]}" "${sized[@]}" --model tiny --device "$folder/profile.json" -o "$folder/by_file.json"
+# shellcheck disable=SC2046
+works "$slimpack" plan "${batch[@]}" "${sized[@]}" --model tiny --device cpu $(cat "$folder/flags") -o "$folder/by_flags.json"
+awk -v one="$(step "$folder/by_file.json")" -v two="$(step "$folder/by_flags.json")" \
+  'BEGIN { exit !(one > 0 && (two - one) ^ 2 < (1e-2 * one) ^ 2) }' || fail "a file and its options plan differently"
+works "$slimpack" compare "${batch[@]}" --model llama-7b --tp 2 --device "$folder/profile.json" --memory-bytes 1e12 --json
+refuses "can't read the profile '$folder/none.json'" "$slimpack" plan "${batch[@]}" --device "$folder/none.json"
+refuses "can't read the profile '$folder/none.json'" "$slimpack" presets --profile "$folder/none.json"
 
 by_profile=("${batch[@]}" --profile "$folder/profile.json" --dp 2 --pp 2)
 for planner in slimpack megatron; do
@@ -54,6 +75,13 @@ by_gpu=("${batch[@]}" --profile "$folder/gpu.json" --dp 2 --pp 2)
 works "$slimpack" plan "${by_gpu[@]}" -o "$folder/gpu_plan.json"
 works "$slimpack" check "$folder/gpu_plan.json"
 grep -qF '"memory_bytes":2e+09' "$folder/gpu_plan.json" || fail "the plan's device is not the measured one"
+# Fractions of a GPU are of its vendor's peak, if its name is known.
+sed 's/a \\"test\\" machine/NVIDIA A100-SXM4-80GB/' "$folder/gpu.json" >"$folder/a100.json"
+works "$slimpack" presets --profile "$folder/a100.json"
+grep -qE '^NVIDIA A100-SXM4-80GB +312 ' "$folder/out" || fail "not of the A100's peak: $(cat "$folder/out")"
+works "$slimpack" presets --profile "$folder/gpu.json"
+grep -qF 'measured: --memory-bytes 2e+09 --peak-flops 7e+14 ' "$folder/out" || fail "not the GPU's memory: $(cat "$folder/out")"
+grep -qE '^a "test" machine +700 ' "$folder/out" || fail "not of the measured peak: $(cat "$folder/out")"
 for way in ring ulysses; do
   works "$slimpack" plan "${by_gpu[@]}" --exchange "$way" -o "$folder/gpu_plan.json"
 done

@@ -68,6 +68,7 @@ TEST_CASE(
   on.device.memory_bandwidth = on.device.intra_node.bandwidth = 1e29;  // leaves FLOPs alone
   on.device.peak_flops = 1e15;
   on.device.gemm_efficiency = 0.5;
+  on.device.gemm_backward_efficiency = 0.8;
   on.device.attention_forward = 0.4;
   on.device.attention_backward = 0.25;
   const CalibratedCost cost(on);
@@ -75,13 +76,19 @@ TEST_CASE(
   const double dense = 5 * 634388480.0 / 2, attention = 5 * 20480.0 / 2, head = 2 * 5120 * 32000.0 / 2;
   const double tokens = 1000, pairs = 1000 * 500 + 1000 * 1001 / 2;
   const double forward = tokens * dense / 0.5e15 + pairs * attention / 0.4e15;
-  const double backward = tokens * 2 * dense / 0.5e15 + pairs * 2.5 * attention / 0.25e15;
+  const double backward = tokens * 2 * dense / 0.8e15 + pairs * 2.5 * attention / 0.25e15;
   CHECK(cost.slice_seconds(3, 500, 1500, Pass::forward) == Approx(forward).epsilon(1e-9));
   CHECK(cost.slice_seconds(3, 500, 1500, Pass::backward) == Approx(backward).epsilon(1e-9));
   CHECK(cost.slice_seconds(7, 500, 1500, Pass::forward) ==
         Approx(forward + tokens * head / 0.5e15).epsilon(1e-9));
   CHECK(cost.slice_seconds(7, 500, 1500, Pass::backward) ==
-        Approx(backward + tokens * 2 * head / 0.5e15).epsilon(1e-9));
+        Approx(backward + tokens * 2 * head / 0.8e15).epsilon(1e-9));
+  // What is recomputed runs forward, and at that pass's rates: two of five layers, and five on the last stage.
+  const CalibratedCost again = cost.with_recompute(std::vector<std::int32_t>{0, 0, 0, 2, 0, 0, 0, 5});
+  CHECK(again.slice_seconds(3, 500, 1500, Pass::backward) == Approx(backward + 0.4 * forward).epsilon(1e-9));
+  CHECK(again.slice_seconds(7, 500, 1500, Pass::backward) ==
+        Approx(backward + tokens * 2 * head / 0.8e15 + forward).epsilon(1e-9));
+  CHECK(again.slice_seconds(7, 500, 1500, Pass::forward) == cost.slice_seconds(7, 500, 1500, Pass::forward));
 }
 
 TEST_CASE("a pack's constant is the device's, and its hidden states go to the next stage over the network") {

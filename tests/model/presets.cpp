@@ -10,6 +10,9 @@ using namespace slimpack;
 TEST_CASE("presets are valid and as large as their names say") {
   for (const Transformer& m : transformer_presets()) CHECK_NOTHROW(validate(m));
   for (const Device& d : device_presets()) CHECK_NOTHROW(validate(d));
+  CHECK(device_preset("h100").gemm_efficiency == 0.66);
+  CHECK(device_preset("h100").gemm_backward_efficiency == 0.66);
+  CHECK(device_preset("a800").gemm_backward_efficiency == 0.72);
   CHECK(parameters(transformer_preset("llama-7b")) == Approx(6.74e9).epsilon(0.01));
   CHECK(parameters(transformer_preset("llama-13b")) == Approx(13.0e9).epsilon(0.01));
   CHECK(parameters(transformer_preset("llama-70b")) == Approx(68.7e9).epsilon(0.02));
@@ -47,6 +50,9 @@ TEST_CASE("impossible jobs name the value") {
   job.layout = {};
   job.device.gemm_efficiency = 1.5;
   CHECK_THROWS_WITH(validate(job), Catch::Contains("gemm_efficiency is 1.5"));
+  job.device = device_preset("h100");
+  job.device.gemm_backward_efficiency = 0.0;
+  CHECK_THROWS_WITH(validate(job), Catch::Contains("gemm_backward_efficiency is 0; expected a fraction"));
   job.device = device_preset("h100");
   job.model.kv_heads = 5;
   CHECK_THROWS_WITH(validate(job), Catch::Contains("kv_heads is 5"));

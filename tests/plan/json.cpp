@@ -42,6 +42,7 @@ bool same_device(const Device& a, const Device& b) {
     return x.bandwidth == y.bandwidth && x.latency == y.latency;
   };
   return a.name == b.name && a.peak_flops == b.peak_flops && a.gemm_efficiency == b.gemm_efficiency &&
+         a.gemm_backward_efficiency == b.gemm_backward_efficiency &&
          a.attention_forward == b.attention_forward && a.attention_backward == b.attention_backward &&
          a.memory_bytes == b.memory_bytes && a.memory_bandwidth == b.memory_bandwidth &&
          a.pack_overhead == b.pack_overhead && same_link(a.intra_node, b.intra_node) &&
@@ -248,8 +249,22 @@ TEST_CASE("files of other planners: unknown fields, null, what may be left out",
   CHECK(back.notes.empty());
   CHECK(back.device.name == "unknown");
   CHECK(back.device.peak_flops == 0.0);
+  CHECK(back.device.gemm_backward_efficiency == 0.0);
   for (const std::int32_t layers : back.backward.recompute_layers.values()) CHECK(layers == 0);
   CHECK(violations(back).empty());
+}
+
+TEST_CASE("files that know one fraction of dense products mean it for both passes", "[json]") {
+  const Plan plan = sample_plan();
+  json file = json::parse(to_json(plan));
+  CHECK(file["device"]["gemm_efficiency"] == 0.7);
+  CHECK(file["device"]["gemm_backward_efficiency"] == 0.65);
+  file["device"].erase("gemm_backward_efficiency");
+  Plan expected = plan;
+  expected.device.gemm_backward_efficiency = 0.7;
+  check_same(read_json(file.dump()), expected);
+  file["device"]["gemm_backward_efficiency"] = nullptr;
+  check_same(read_json(file.dump()), expected);
 }
 
 TEST_CASE("whatever is wrong is named by its path", "[json]") {

@@ -132,6 +132,7 @@ class SamplePlanMaker {
     plan_.device = {.name = "toy",
                     .peak_flops = 1e12,
                     .gemm_efficiency = 0.7,
+                    .gemm_backward_efficiency = 0.65,
                     .attention_forward = 0.6,
                     .attention_backward = 1.0 / 3.0,
                     .memory_bytes = 1e9,

@@ -367,6 +367,8 @@ TEST_CASE("shapes, ids and values are checked before the rules", "[validate]") {
        "device.memory_bytes is inf; expected zero or a positive"},
       {[](Plan& p) { p.device.devices_per_node = -8; }, "device.devices_per_node is -8; expected zero or"},
       {[](Plan& p) { p.device.gemm_efficiency = 1.1; }, "device.gemm_efficiency is 1.1; expected a fraction"},
+      {[](Plan& p) { p.device.gemm_backward_efficiency = 1.1; },
+       "device.gemm_backward_efficiency is 1.1; expected a fraction"},
       {[](Plan& p) {
          p.pipelines[0].layers = {2, 1};
        },

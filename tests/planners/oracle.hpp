@@ -164,6 +164,7 @@ inline Job random_job(std::mt19937& random, std::int32_t dp, double memory_bytes
           .device = {.name = "small",
                      .peak_flops = 1e12,
                      .gemm_efficiency = 0.5,
+                     .gemm_backward_efficiency = 0.6,
                      .attention_forward = 0.4,
                      .attention_backward = 0.3,
                      .memory_bytes = memory_bytes,

@@ -155,17 +155,23 @@ class CalibratedCost {
     double per_twice_pair;
   };
 
-  /// One layer on one device. Memory-bound operators: norms, residuals, rotary embedding and SwiGLU, counted
-  /// by elements read and written; twice as many in the backward pass.
+  /// FLOP/s that dense products achieve on a device.
+  [[nodiscard]] double gemm_flops(Pass pass) const {
+    const Device& d = job_.device;
+    return d.peak_flops * (pass == Pass::forward ? d.gemm_efficiency : d.gemm_backward_efficiency);
+  }
+
+  /// One layer on one device. Memory-bound operators read and write twice as many numbers in the backward
+  /// pass.
   [[nodiscard]] LayerSeconds layer_seconds(Pass pass) const {
     const Transformer& m = job_.model;
     const Device& d = job_.device;
     const double ranks = double(job_.layout.tp) * job_.layout.cp;
     const bool forward = pass == Pass::forward;
-    const double gemm = linear_flops_per_token(m) * (forward ? 1.0 : backward_linear_ratio) /
-                        (d.peak_flops * d.gemm_efficiency * ranks);
-    const double elements = 10.0 * m.hidden + 2.0 * m.head_dim * (m.heads + m.kv_heads) + 3.0 * m.ffn;
-    const double streamed = elements * bytes_per_bf16 * (forward ? 1.0 : 2.0) / (d.memory_bandwidth * ranks);
+    const double gemm =
+        linear_flops_per_token(m) * (forward ? 1.0 : backward_linear_ratio) / (gemm_flops(pass) * ranks);
+    const double streamed =
+        streamed_numbers_per_token(m) * bytes_per_bf16 * (forward ? 1.0 : 2.0) / (d.memory_bandwidth * ranks);
     const double attention = attention_flops_per_twice_pair(m) * (forward ? 1.0 : backward_attention_ratio) /
                              (d.peak_flops * (forward ? d.attention_forward : d.attention_backward) * ranks);
     return {gemm + streamed + tensor_parallel_seconds(job_, pass), attention};
@@ -177,7 +183,7 @@ class CalibratedCost {
     const double ranks = double(job_.layout.tp) * job_.layout.cp;
     const double flops = 2.0 * job_.model.hidden * job_.model.vocab * (pass == Pass::forward ? 1.0 : 2.0);
     const double logit_bytes = 8.0 * job_.model.vocab;
-    return (flops / (d.peak_flops * d.gemm_efficiency) + logit_bytes / d.memory_bandwidth) / ranks;
+    return (flops / gemm_flops(pass) + logit_bytes / d.memory_bandwidth) / ranks;
   }
 
   /// Host transfers overlap with dense compute; what is left over per token and layer.

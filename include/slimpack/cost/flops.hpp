@@ -20,6 +20,12 @@ namespace slimpack {
   return 2.0 * m.heads * m.head_dim;
 }
 
+/// Numbers that one layer's memory-bound operators read and write per token, forward: norms, residuals, rotary
+/// embedding and SwiGLU.
+[[nodiscard]] constexpr double streamed_numbers_per_token(const Transformer& m) {
+  return 10.0 * m.hidden + 2.0 * m.head_dim * (m.heads + m.kv_heads) + 3.0 * m.ffn;
+}
+
 /// Backward FLOPs over forward FLOPs: dense products need gradients of inputs and of weights; attention
 /// computes its scores again (SlimPack, section 2.2.2).
 inline constexpr double backward_linear_ratio = 2.0;

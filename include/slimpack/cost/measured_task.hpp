@@ -36,19 +36,25 @@ struct MeasuredTask {
   return rates.seconds(task.slices);
 }
 
-/// Relative errors of what a profile predicts for tasks. O(tasks).
-[[nodiscard]] inline PredictionError prediction_error(const Profile& profile,
-                                                      std::span<const MeasuredTask> tasks) {
+/// Relative errors of the seconds that `predicted(task)` says. O(tasks).
+template <class Predicted>
+[[nodiscard]] PredictionError relative_errors(std::span<const MeasuredTask> tasks, Predicted&& predicted) {
   if (tasks.empty()) return {};
   std::vector<double> errors;
   for (const MeasuredTask& task : tasks) {
-    errors.push_back(std::abs(predicted_seconds(profile, task) / task.seconds - 1.0));
+    errors.push_back(std::abs(predicted(task) / task.seconds - 1.0));
   }
   const auto middle = errors.begin() + static_cast<std::ptrdiff_t>(errors.size() / 2);
   std::nth_element(errors.begin(), middle, errors.end());
   return {.tasks = static_cast<std::int64_t>(errors.size()),
           .median = *middle,
           .worst = *std::max_element(errors.begin(), errors.end())};
+}
+
+/// Relative errors of what a profile predicts for tasks. O(tasks).
+[[nodiscard]] inline PredictionError prediction_error(const Profile& profile,
+                                                      std::span<const MeasuredTask> tasks) {
+  return relative_errors(tasks, [&](const MeasuredTask& task) { return predicted_seconds(profile, task); });
 }
 
 }  // namespace slimpack

@@ -19,16 +19,17 @@ struct Link {
 /// the vendor's; achieved fractions are what calibration replaces (SlimPack, section 5.1).
 struct Device {
   std::string name = "custom";
-  double peak_flops = 0.0;          ///< dense bf16 FLOP/s
-  double gemm_efficiency = 0.0;     ///< achieved fraction of the peak by dense products, both passes
-  double attention_forward = 0.0;   ///< achieved fraction by attention, forward
-  double attention_backward = 0.0;  ///< achieved fraction by attention, backward
-  double memory_bytes = 0.0;        ///< memory that training may use
-  double memory_bandwidth = 0.0;    ///< achieved bytes per second of memory-bound operators
-  double pack_overhead = 0.0;       ///< seconds of launches and host work per pack, stage and pass
-  Link intra_node;                  ///< NVLink or alike
-  Link inter_node;                  ///< network interface, per device
-  Link host;                        ///< PCIe, for offloading
+  double peak_flops = 0.0;                ///< dense bf16 FLOP/s
+  double gemm_efficiency = 0.0;           ///< achieved fraction of the peak by dense products, forward
+  double gemm_backward_efficiency = 0.0;  ///< the same backward; what is recomputed runs forward
+  double attention_forward = 0.0;         ///< achieved fraction by attention, forward
+  double attention_backward = 0.0;        ///< achieved fraction by attention, backward
+  double memory_bytes = 0.0;              ///< memory that training may use
+  double memory_bandwidth = 0.0;          ///< achieved bytes per second of memory-bound operators
+  double pack_overhead = 0.0;             ///< seconds of launches and host work per pack, stage and pass
+  Link intra_node;                        ///< NVLink or alike
+  Link inter_node;                        ///< network interface, per device
+  Link host;                              ///< PCIe, for offloading
   int devices_per_node = 8;
 
   friend bool operator==(const Device&, const Device&) = default;
@@ -50,6 +51,7 @@ inline void validate(const Device& d) {
   };
   positive("peak_flops", d.peak_flops);
   fraction("gemm_efficiency", d.gemm_efficiency);
+  fraction("gemm_backward_efficiency", d.gemm_backward_efficiency);
   fraction("attention_forward", d.attention_forward);
   fraction("attention_backward", d.attention_backward);
   positive("memory_bytes", d.memory_bytes);

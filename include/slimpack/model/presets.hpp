@@ -49,14 +49,15 @@ const T& find_preset(std::span<const T> presets, std::string_view kind, std::str
 /// Accelerators of the papers' clusters. Peak rates, memory and bandwidths are the vendors'; achieved
 /// fractions are typical of tuned training code (FlashAttention 3 on Hopper, 2 on Ampere) until a profile
 /// replaces them; so is the overhead of a pack: launches of some layers' kernels, and what small matrices
-/// lose. `cpu` is one core of a server's processor that computes with 32-bit numbers, for trying plans out.
+/// lose. Dense products achieve the same in both passes: the papers give no other figures. `cpu` is one core of a server's processor that computes with 32-bit numbers, for trying plans out.
 [[nodiscard]] inline std::span<const Device> device_presets() {
-  constexpr auto make = [](const char* name, double peak, double gemm, double attention_forward,
-                           double attention_backward, double memory, double bandwidth, double nvlink,
-                           double network, double host, double overhead) {
+  constexpr auto make = [](const char* name, double peak, double gemm_forward, double gemm_backward,
+                           double attention_forward, double attention_backward, double memory,
+                           double bandwidth, double nvlink, double network, double host, double overhead) {
     return Device{.name = name,
                   .peak_flops = peak,
-                  .gemm_efficiency = gemm,
+                  .gemm_efficiency = gemm_forward,
+                  .gemm_backward_efficiency = gemm_backward,
                   .attention_forward = attention_forward,
                   .attention_backward = attention_backward,
                   .memory_bytes = memory,
@@ -68,11 +69,11 @@ const T& find_preset(std::span<const T> presets, std::string_view kind, std::str
                   .devices_per_node = 8};
   };
   static const std::array presets{
-      make("h100", 989e12, 0.66, 0.60, 0.52, 85.5e9, 2.7e12, 360e9, 45e9, 50e9, 400e-6),
-      make("h200", 989e12, 0.68, 0.60, 0.52, 150.7e9, 4.1e12, 360e9, 45e9, 50e9, 400e-6),
-      make("a800", 312e12, 0.72, 0.60, 0.50, 85.2e9, 1.7e12, 160e9, 22e9, 22e9, 500e-6),
-      make("a100", 312e12, 0.72, 0.60, 0.50, 85.2e9, 1.7e12, 240e9, 22e9, 22e9, 500e-6),
-      make("cpu", 120e9, 0.65, 0.70, 0.75, 4e9, 1e10, 2e9, 2e9, 2e9, 20e-6),
+      make("h100", 989e12, 0.66, 0.66, 0.60, 0.52, 85.5e9, 2.7e12, 360e9, 45e9, 50e9, 400e-6),
+      make("h200", 989e12, 0.68, 0.68, 0.60, 0.52, 150.7e9, 4.1e12, 360e9, 45e9, 50e9, 400e-6),
+      make("a800", 312e12, 0.72, 0.72, 0.60, 0.50, 85.2e9, 1.7e12, 160e9, 22e9, 22e9, 500e-6),
+      make("a100", 312e12, 0.72, 0.72, 0.60, 0.50, 85.2e9, 1.7e12, 240e9, 22e9, 22e9, 500e-6),
+      make("cpu", 120e9, 0.65, 0.65, 0.70, 0.75, 4e9, 1e10, 2e9, 2e9, 2e9, 20e-6),
   };
   return presets;
 }

@@ -9,6 +9,7 @@ template <class AnyDevice, class Visit>
 void visit_device(AnyDevice& d, Visit&& visit) {
   visit("peak_flops", d.peak_flops);
   visit("gemm_efficiency", d.gemm_efficiency);
+  visit("gemm_backward_efficiency", d.gemm_backward_efficiency);
   visit("attention_forward", d.attention_forward);
   visit("attention_backward", d.attention_backward);
   visit("memory_bytes", d.memory_bytes);

@@ -40,7 +40,8 @@ inline Transformer read_model(const JsonPlace& place) {
           field("kv_heads"),    field("head_dim"), field("ffn"),    field("vocab")};
 }
 
-/// A device of another planner may lack constants; they stay zero.
+/// A device of another planner may lack constants; they stay zero. Dense products without a fraction of their own
+/// backward have the forward pass's there.
 inline Device read_device(const JsonPlace& place) {
   Device device;
   device.name = place["name"].text();
@@ -53,6 +54,7 @@ inline Device read_device(const JsonPlace& place) {
       number = place[key].number();
     }
   });
+  if (!place.has("gemm_backward_efficiency")) device.gemm_backward_efficiency = device.gemm_efficiency;
   return device;
 }
 

@@ -23,6 +23,7 @@ inline void check_device(const Device& device, Violations& found) {
     found.expect(!(value > 1.0), "device.", key, " is ", value, "; expected a fraction in [0, 1]");
   };
   fraction("gemm_efficiency", device.gemm_efficiency);
+  fraction("gemm_backward_efficiency", device.gemm_backward_efficiency);
   fraction("attention_forward", device.attention_forward);
   fraction("attention_backward", device.attention_backward);
 }
