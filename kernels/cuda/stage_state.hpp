@@ -162,13 +162,11 @@ void DeviceStage<D>::begin_step(const StageProgram& program, const Ragged<std::i
   clock_.begin_step(program.tasks().size());
 }
 
-/// The arena: units, two tasks' rows and what they are told, the workspace.
+/// The arena, as `ArenaPlan::bytes` counts it.
 template <StageDevice D>
 void DeviceStage<D>::take_arena() {
   const std::size_t units = plan_.units() * unit(), rows = plan_.most_tokens() * part_.hidden();
-  const std::size_t bytes = arena_bytes<Bf16>(units) +
-                            2 * (arena_bytes<Bf16>(rows) + arena_bytes<std::byte>(data_bytes())) +
-                            arena_bytes<std::byte>(plan_.workspace_bytes());
+  const std::size_t bytes = plan_.bytes(most_list_bytes_);
   if (arena_.bytes().size() < bytes) {
     memory_.give_back(std::exchange(arena_bytes_, 0.0));
     memory_.take(static_cast<double>(bytes), " for the step's arena");

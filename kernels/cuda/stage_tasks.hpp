@@ -257,11 +257,12 @@ void DeviceStage<D>::clear_gradients(const StageTask& task) {
   for (const Slice& slice : task.slices) {
     const Tokens tokens = step_.program().plan().tokens[slice.sample];
     if (slice.end != tokens) continue;
-    const std::size_t row = 2 * unit() / head_shares(task);
-    device_.fill(Queue::compute,
-                 std::as_writable_bytes(std::span(units_ + plan_.rows(slice.sample).gradients * row,
-                                                  plan_.rows_below(slice.sample, tokens) * row)),
-                 0);
+    const std::size_t width = 2 * unit() / head_shares(task);
+    plan_.for_each_gradient_run(
+        slice.sample, 0, plan_.rows_below(slice.sample, tokens), [&](std::size_t row, std::size_t rows) {
+          device_.fill(Queue::compute, std::as_writable_bytes(std::span(units_ + row * width, rows * width)),
+                       0);
+        });
   }
 }
 

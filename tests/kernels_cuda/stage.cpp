@@ -210,6 +210,28 @@ TEST_CASE("CUDA: keys and values of merged packs go round between pipelines' sta
   }
 }
 
+TEST_CASE("CUDA: gradients of merged samples that are longer than a piece stand in several") {
+  for (const MergedAttention merged : {MergedAttention::heads, MergedAttention::ring}) {
+    const std::size_t members = merged == MergedAttention::heads ? 3 : 2;
+    INFO(members << " members");
+    StageCase c = case_of(slimpack::testing::sample_plan({.seed = 2,
+                                                          .samples = 3,
+                                                          .merged = 2,
+                                                          .members = members,
+                                                          .pipelines = members,
+                                                          .stages = 1,
+                                                          .max_tokens = 400}),
+                          2);
+    REQUIRE(*std::max_element(c.plan.tokens.begin(), c.plan.tokens.begin() + 2) >
+            2 * cuda::gradient_piece_rows);
+    c.model.kv_heads = c.model.heads = static_cast<std::int32_t>(members);
+    c.options.stage.merged = merged;
+    c.options.stage.ring_tokens = 100;
+    c.options.block = 16;
+    compare(c, merged == MergedAttention::heads ? attention_rows : group_attention_rows);
+  }
+}
+
 TEST_CASE("CUDA: a ring takes the memory that the simulator reckons with") {
   // Members' shares are equal where samples are multiples of their blocks.
   for (const std::int32_t members : {2, 4}) {
