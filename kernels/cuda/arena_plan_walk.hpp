@@ -172,15 +172,22 @@ inline void ArenaPlan::place_gradients(const StageTask& task, IdleSpace& space) 
     const std::size_t rows = rows_below(slice.sample, plan_->tokens[slice.sample]);
     auto going = std::lower_bound(going_.begin(), going_.end(), slice.sample,
                                   [](const Going& g, SampleId id) { return g.sample < id; });
-    std::optional<std::size_t> behind;  // the piece before
-    for (std::size_t row = 0; row < rows; row += piece_rows) {
-      while (std::next(going) != going_.end() && std::next(going)->sample == slice.sample &&
-             std::next(going)->first_row <= row)
-        ++going;
-      const std::size_t count = 2 * row_units(slice.sample, std::min(piece_rows, rows - row));
-      const std::size_t begin = space.take_piece(count, going->time, behind);
-      behind = begin + count;
-      gradient_pieces_.push_back(static_cast<std::int32_t>(begin / 2 * sample.members));
+    std::optional<std::size_t> behind;  // what was taken before
+    for (std::size_t row = 0; row < rows;) {
+      const auto next_rows = [&] {  // that go at another time
+        const auto next = std::next(going);
+        return next != going_.end() && next->sample == slice.sample ? next->first_row : rows;
+      };
+      while (next_rows() <= row) ++going;
+      const std::size_t begun = (next_rows() - row + piece_rows - 1) / piece_rows,
+                        full = (rows - row) / piece_rows, size = std::min(piece_rows, rows - row);
+      const std::size_t units = 2 * row_units(slice.sample, size);
+      const UnitRun run =
+          space.take_pieces(units, std::max<std::size_t>(1, std::min(begun, full)), going->time, behind);
+      behind = run.begin + run.count;
+      for (std::size_t at = run.begin; at < *behind; at += units)
+        gradient_pieces_.push_back(static_cast<std::int32_t>(at / 2 * sample.members));
+      row += run.count / units * size;
     }
   }
 }

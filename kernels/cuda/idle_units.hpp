@@ -118,25 +118,26 @@ class IdleSpace {
     hold(units_ - count, units_, until, forever, out);
   }
 
-  /// Takes units in one piece until before a time: the ones at `wanted` if they are idle.
-  /// @returns where they begin, an even number. O(parts).
-  [[nodiscard]] std::size_t take_piece(std::size_t count, std::size_t until,
-                                       std::optional<std::size_t> wanted = std::nullopt) {
-    const bool as_wanted = wanted && *wanted % 2 == 0 && is_idle(*wanted, *wanted + count, until);
-    std::size_t begin = as_wanted ? *wanted : find_piece(count, until);
-    if (begin == none) begin = grow(count, until);
-    const std::size_t end = begin + count;
-    for (std::size_t at = begin; at < end;) {
+  /// Takes one or more of some pieces of equal size, one behind another, until before a time: where `wanted` is, if one
+  /// is idle there. @param units of a piece, an even number if there are several @param pieces at least 1
+  /// @returns of those that were taken, beginning at an even number. O(parts).
+  [[nodiscard]] UnitRun take_pieces(std::size_t units, std::size_t pieces, std::size_t until,
+                                    std::optional<std::size_t> wanted = std::nullopt) {
+    const bool as_wanted = wanted && *wanted % 2 == 0 && idle_from(*wanted, units, until) == units;
+    std::size_t begin = as_wanted ? *wanted : find_piece(units, until);
+    if (begin == none) begin = grow(units * pieces, until);  // the others find nothing else either
+    const std::size_t count = idle_from(begin, units * pieces, until) / units * units;
+    for (std::size_t at = begin; at < begin + count;) {
       const auto part = std::prev(free_.upper_bound(at));
       const auto [part_begin, whole] = *part;
-      const std::size_t to = std::min(whole.end, end);
+      const std::size_t to = std::min(whole.end, begin + count);
       remove(part);
       if (part_begin < at) insert(part_begin, at, whole.until);
       if (to < whole.end) insert(to, whole.end, whole.until);
       come({at, to, until, whole.until});
       at = to;
     }
-    return begin;
+    return {begin, count};
   }
 
   /// Units in all.
@@ -194,15 +195,17 @@ class IdleSpace {
     insert(begin, end, until);
   }
 
-  [[nodiscard]] bool is_idle(std::size_t begin, std::size_t end, std::size_t until) const {
+  /// Units from `begin` on that are idle until a time, at most `most`.
+  [[nodiscard]] std::size_t idle_from(std::size_t begin, std::size_t most, std::size_t until) const {
     auto part = free_.upper_bound(begin);
-    if (part == free_.begin()) return false;
-    for (--part; part != free_.end() && part->first <= begin && part->second.end > begin; ++part) {
-      if (part->second.until < until) return false;
-      begin = part->second.end;
-      if (begin >= end) return true;
+    if (part == free_.begin()) return 0;
+    std::size_t at = begin;
+    for (--part; part != free_.end() && part->first <= at && part->second.end > at; ++part) {
+      if (part->second.until < until) break;
+      at = std::min(part->second.end, begin + most);
+      if (at == begin + most) break;
     }
-    return false;
+    return at - begin;
   }
 
   /// Where a piece fits whose units are idle least beyond the time; `none` if nowhere.
