@@ -51,10 +51,11 @@ namespace slimpack::kernels::cuda {
 /// another, since attention's kernels want its rows so: a row is a unit, of all layers. Their gradients are rows
 /// of two units, in pieces of `gradient_piece_rows`. A fragment's activations are units anywhere, as pages.
 ///
-/// Keys come first: each sample's are put where they fit lowest, in the order in which they come. What they leave
-/// free, and for how long, is known then; gradients and pages go where units are idle the shortest time beyond
-/// theirs, rows of keys that are still to come among them, and behind all keys where nothing is. So an arena is
-/// little larger than what is in use at a time.
+/// A task's workspace is in the first units, as many as it takes. Keys come next: each sample's are put behind the
+/// largest workspace, where they fit lowest, in the order in which they come. What all these leave free, and for how
+/// long, is known then; gradients and pages go where units are idle the shortest time beyond theirs, those of larger
+/// workspaces and of keys that are still to come among them, and behind all where nothing is. So an arena is little
+/// larger than what is in use at a time.
 class ArenaPlan {
  public:
   /// The pages of a fragment.
@@ -84,14 +85,12 @@ class ArenaPlan {
   [[nodiscard]] std::size_t data_bytes() const { return data_bytes_; }
   /// What the host tells of all tasks of a step, at most.
   [[nodiscard]] std::size_t step_data_bytes() const { return step_data_bytes_; }
-  [[nodiscard]] std::size_t workspace_bytes() const { return workspace_bytes_; }
-  /// Bytes of the arena: units, two tasks' rows with what the host tells of them, the workspace.
+  /// Bytes of the arena: units, and two tasks' rows with what the host tells of them.
   /// @param list_bytes told of a task beside `data_bytes()`
   [[nodiscard]] std::size_t bytes(std::size_t list_bytes = 0) const {
     return arena_bytes<Bf16>(units_ * unit_numbers(part_)) +
            2 * (arena_bytes<Bf16>(most_tokens_ * part_.hidden()) +
-                arena_bytes<std::byte>(data_bytes_ + list_bytes)) +
-           arena_bytes<std::byte>(workspace_bytes_);
+                arena_bytes<std::byte>(data_bytes_ + list_bytes));
   }
 
   [[nodiscard]] const FragmentTable<Pages>& fragments() const { return fragments_; }
@@ -155,6 +154,7 @@ class ArenaPlan {
     const std::size_t members = samples_[sample].members;
     return (rows + members - 1) / members;
   }
+  [[nodiscard]] std::size_t workspace_units(const StageTask& task) const;
   [[nodiscard]] std::size_t units_of(std::size_t numbers) const {
     const std::size_t unit = unit_numbers(part_);
     return (numbers + unit - 1) / unit;
@@ -171,8 +171,7 @@ class ArenaPlan {
   std::unordered_map<PackId, UnitRun> pending_;  ///< of split backward packs
   std::vector<std::size_t> fragments_go_;        ///< [fragment] time
   std::vector<Going> going_;                     ///< of keys and their gradients, by sample and row
-  std::size_t units_ = 0, used_units_ = 0, most_tokens_ = 0, data_bytes_ = 0, workspace_bytes_ = 0;
-  std::size_t step_data_bytes_ = 0;
+  std::size_t units_ = 0, used_units_ = 0, most_tokens_ = 0, data_bytes_ = 0, step_data_bytes_ = 0;
 };
 
 /// Bf16 numbers of the factors of a token's matrix gradients that wait for a weight task: inputs and

@@ -49,10 +49,10 @@ class ArenaPlan::Uses {
     uses_.use(begin, begin + count, time);
     count_in(count);
   }
-  /// Gives back, too.
-  void end(std::size_t begin, std::size_t count, std::size_t time) {
+  /// @param keep for later use; otherwise they are given back
+  void end(std::size_t begin, std::size_t count, std::size_t time, bool keep = false) {
     uses_.leave(begin, begin + count, time);
-    space_.give_back(begin, count);
+    if (!keep) space_.give_back(begin, count);
     count_out(count);
   }
   void count_in(std::size_t count) {
@@ -77,6 +77,13 @@ inline void ArenaPlan::share(SampleRows& sample, const StageTask& task) const {
   sample.members = by_heads ? task.members.size() : 1;
   sample.ring = by_heads ? 1 : task.members.size();
   sample.ring_place = by_heads ? 0 : task.member;
+}
+
+inline std::size_t ArenaPlan::workspace_units(const StageTask& task) const {
+  const std::size_t bytes = stage_workspace_bytes(part_, options_.head_chunk_tokens, task.pass,
+                                                  static_cast<std::size_t>(task.owned_tokens),
+                                                  merged_task(task, options_, program_->block()));
+  return units_of((bytes + sizeof(Bf16) - 1) / sizeof(Bf16));
 }
 
 inline std::size_t ArenaPlan::fragment_units(const FragmentRange& fragment) const {
@@ -144,8 +151,14 @@ inline std::vector<IdleUnits> ArenaPlan::place_runs() {
   going_.clear();
   fragments_go_.assign(fragments_.fragments().size(), 0);
   Uses uses;
+  std::vector<std::size_t> workspace;  // [task]
+  for (const StageTask& task : program_->tasks()) workspace.push_back(workspace_units(task));
+  if (!workspace.empty())
+    static_cast<void>(uses.reserve(*std::max_element(workspace.begin(), workspace.end())));  // the first ones
   std::size_t time = 0;
   for (const StageTask& task : program_->tasks()) {
+    const UnitRun work{0, workspace[time]};
+    uses.begin(work.begin, work.count, time);
     if (task.pass == Pass::forward) {
       place_keys(task, time, uses);
       fragments_.for_each(task, [&](const FragmentTable<Pages>::Fragment& fragment, std::size_t) {
@@ -154,6 +167,7 @@ inline std::vector<IdleUnits> ArenaPlan::place_runs() {
     }
     if (task.pass == Pass::backward) place_factors(task, time, uses);
     free_behind(task, ++time, uses);
+    uses.end(work.begin, work.count, time, true);
   }
   std::sort(going_.begin(), going_.end(), [](const Going& a, const Going& b) {
     return std::pair(a.sample, a.first_row) < std::pair(b.sample, b.first_row);
@@ -219,7 +233,7 @@ inline void ArenaPlan::place_pages(IdleSpace& space) {
 /// Of what all tasks use in turn.
 inline void ArenaPlan::find_sizes() {
   const StageProgram& program = *program_;
-  most_tokens_ = data_bytes_ = workspace_bytes_ = step_data_bytes_ = 0;
+  most_tokens_ = data_bytes_ = step_data_bytes_ = 0;
   for (const StageTask& task : program.tasks()) {
     if (task.pass == Pass::weight) continue;
     const auto tokens = static_cast<std::size_t>(task.owned_tokens);
@@ -234,9 +248,6 @@ inline void ArenaPlan::find_sizes() {
     const std::size_t told = task_data_bytes(task, pieces, pages) + rounds;
     data_bytes_ = std::max(data_bytes_, told);
     step_data_bytes_ += told;
-    const MergedTask merged = merged_task(task, options_, program.block());
-    workspace_bytes_ = std::max(workspace_bytes_, stage_workspace_bytes(part_, options_.head_chunk_tokens,
-                                                                        task.pass, tokens, merged));
   }
 }
 

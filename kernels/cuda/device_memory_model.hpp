@@ -9,8 +9,8 @@
 
 namespace slimpack::kernels::cuda {
 
-/// Bytes of a stage on a GPU, for `BackEndMemory`. Exact but for what the arena can't fill, workspace of the
-/// largest task while a smaller one runs, factors that wait for weight tasks, members whose shares of a pack differ,
+/// Bytes of a stage on a GPU, for `BackEndMemory`. Exact but for what the arena can't fill, rows that come
+/// and go of the largest task while a smaller one runs, factors that wait for weight tasks, members whose shares of a pack differ,
 /// and what the host tells of rounds in a ring.
 /// @tparam D the device; `D::product_workspace` is what its matrix products take.
 template <class D>

@@ -313,8 +313,7 @@ class DeviceStage {
   std::array<typename D::Event, 2> made_;  ///< of `ring_made`
   typename D::Event came_, added_;         ///< of `ring_came`
   double arena_bytes_ = 0.0;               ///< counted
-  Bf16* units_ = nullptr;
-  std::byte* workspace_ = nullptr;
+  Bf16* units_ = nullptr;                  ///< of the arena, the task's workspace in the first ones
   std::unordered_map<PackId, std::vector<Pending>> pending_;
 
   // Of the task that is given to the device. Rows are its tokens.

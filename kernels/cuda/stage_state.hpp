@@ -165,7 +165,7 @@ void DeviceStage<D>::begin_step(const StageProgram& program, const Ragged<std::i
 /// The arena, as `ArenaPlan::bytes` counts it.
 template <StageDevice D>
 void DeviceStage<D>::take_arena() {
-  const std::size_t units = plan_.units() * unit(), rows = plan_.most_tokens() * part_.hidden();
+  const std::size_t rows = plan_.most_tokens() * part_.hidden();
   const std::size_t bytes = plan_.bytes(most_list_bytes_);
   if (arena_.bytes().size() < bytes) {
     memory_.give_back(std::exchange(arena_bytes_, 0.0));
@@ -175,12 +175,11 @@ void DeviceStage<D>::take_arena() {
     arena_ = device_.memory(bytes, concat(name(), " for the step's arena"));
   }
   Arena arena(arena_.bytes(), name());
-  units_ = arena.take<Bf16>(units).data();
+  units_ = arena.take<Bf16>(plan_.units() * unit()).data();
   for (const std::size_t slot : {0U, 1U}) {
     Bf16* at = arena.take<Bf16>(rows).data();
     slots_.set(slot, at, arena.take<std::byte>(data_bytes()).data());
   }
-  workspace_ = arena.take<std::byte>(plan_.workspace_bytes()).data();
 }
 
 /// All that tasks' work depends on, beside what does not change as long as the stage is there.
@@ -195,7 +194,6 @@ void DeviceStage<D>::begin_graphs() {
     add_place(slots_.of_task(slot).data);
   }
   add_place(units_);
-  add_place(workspace_);
   words.push_back(std::bit_cast<std::uint64_t>(step_.label_weight()));
   if (graphs_.begin_step(std::move(words), program.tasks().size())) capture_tasks();
 }

@@ -89,7 +89,7 @@ template <StageDevice D>
 void DeviceStage<D>::lay_out(const StageTask& task, const typename RowSlots<D>::Slot& slot) {
   const auto tokens = static_cast<std::size_t>(task.owned_tokens);
   work_.lay_out(part_, options_.head_chunk_tokens, task.pass, tokens,
-                merged_task(task, options_, step_.program().block()), workspace_);
+                merged_task(task, options_, step_.program().block()), reinterpret_cast<std::byte*>(units_));
   rows_ = {slot.rows, tokens, part_.hidden()};
   tables_ = tell(task, slot.data);
 }

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cstddef>
+#include <cstdint>
 #include <fstream>
 #include <vector>
 
@@ -54,23 +55,34 @@ double asked_of_simulated(const Plan& plan, const BackEndMemory<Sizes>& memory, 
 }  // namespace
 
 TEST_CASE("at real lengths, a stage asks for at most 2 % more than its simulated peak") {
-  constexpr std::int32_t stages = 8, layers = 16;  // two layers of llama-13b each
-  Transformer model = transformer_preset("llama-13b");
-  model.layers = layers;
-  const Job job{model, device_preset("h200"), {.dp = 1, .pp = stages}};
-  const BackEndMemory<Sizes> memory(model, split_layers(layers, stages), sizeof(float),
-                                    {.limit_bytes = job.device.memory_bytes});
-  for (const Batch& batch : {Batch{768, 102400}, {768, 25600}, {768, 12800}, {512, 32768}, {256, 51200}}) {
+  struct Case {
+    Batch batch;
+    std::int32_t stages;  // of two layers of llama-13b each
+  };
+  for (const auto& [batch, stages] : {Case{{768, 102400}, 8},
+                                      {{768, 25600}, 8},
+                                      {{768, 12800}, 8},
+                                      {{512, 32768}, 8},
+                                      {{256, 51200}, 8},
+                                      {{1024, 32768}, 4},
+                                      {{3000, 32768}, 2},
+                                      {{1024, 32768}, 1}}) {
+    Transformer model = transformer_preset("llama-13b");
+    model.layers = 2 * stages;
+    const Job job{model, device_preset("h200"), {.dp = 1, .pp = stages}};
+    const BackEndMemory<Sizes> memory(model, split_layers(model.layers, stages), sizeof(float),
+                                      {.limit_bytes = job.device.memory_bytes});
     const std::vector<Tokens> lengths = lengths_of(batch);
     for (const bool sliced : {false, true}) {
       const CalibratedCost cost(job);
       const Plan plan = sliced ? plan_slimpack(lengths, job, cost, memory, {.tile = 128, .merge = false})
                                : plan_megatron(lengths, job, cost, memory, {.context = batch.context});
-      for (const std::size_t stage : {0U, 4U, 7U}) {
+      for (const std::int32_t stage : {0, stages / 2, stages - 1}) {
         INFO(batch.samples << " samples of up to " << batch.context << " tokens, "
-                           << (sliced ? "sliced" : "whole") << ", stage " << stage);
-        CHECK(asked_of_simulated(plan, memory, stage) <= 1.02);
-        CHECK(asked_of_simulated(plan, memory, stage) >= 0.999);
+                           << (sliced ? "sliced" : "whole") << ", stage " << stage << " of " << stages);
+        const double ratio = asked_of_simulated(plan, memory, static_cast<std::size_t>(stage));
+        CHECK(ratio <= 1.02);
+        CHECK(ratio >= 0.999);  // the host's lists may be shorter than what is reckoned with
       }
     }
   }

@@ -107,6 +107,12 @@ TEST_CASE(
       Owners owners(arena);
       std::size_t tokens = 0;
       for (const StageTask& task : program.tasks()) {
+        const auto task_tokens = static_cast<std::size_t>(task.owned_tokens);
+        const std::size_t workspace =
+            stage_workspace_bytes(part, StageOptions{}.head_chunk_tokens, task.pass, task_tokens,
+                                  merged_task(task, {}, program.block())) /
+            sizeof(Bf16);
+        owners.take("workspace", 0, (workspace + unit_numbers(part) - 1) / unit_numbers(part));
         begin(arena, plan, task, owners);
         if (split && task.pass == Pass::backward) {
           const std::size_t numbers = pending_width(part) * static_cast<std::size_t>(task.owned_tokens);
@@ -114,6 +120,7 @@ TEST_CASE(
                       (numbers + unit_numbers(part) - 1) / unit_numbers(part));
         }
         end(arena, task, owners);
+        owners.give_back("workspace");
         if (task.pass == Pass::weight) owners.give_back(concat("factors ", task.pack));
         tokens = std::max(tokens, static_cast<std::size_t>(task.owned_tokens));
       }
