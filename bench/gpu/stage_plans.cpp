@@ -44,12 +44,7 @@ double asked_bytes(const Plan& plan) {
   const cuda::DeviceSizes<cuda::CudaDevice> sizes(sizeof(float), {}, moments);
   cuda::ArenaPlan arena(part, {});
   arena.begin_step(program);
-  const std::size_t rows = arena.most_tokens() * part.hidden();
-  const std::size_t bytes =
-      cuda::arena_bytes<cuda::Bf16>(arena.units() * cuda::unit_numbers(part)) +
-      2 * (cuda::arena_bytes<cuda::Bf16>(rows) + cuda::arena_bytes<std::byte>(arena.data_bytes())) +
-      cuda::arena_bytes<std::byte>(arena.workspace_bytes());
-  return sizes.held(part) + static_cast<double>(bytes);
+  return sizes.held(part) + static_cast<double>(arena.bytes());
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 // How an `ArenaPlan` finds its places: included where one is used.
 #include <algorithm>
+#include <iterator>
 #include <limits>
 #include <optional>
 #include <utility>
@@ -14,78 +15,6 @@
 #include "kernels/cuda/task_data.hpp"
 
 namespace slimpack::kernels::cuda {
-
-namespace detail {
-
-/// Where a walk over a step's tasks takes units from.
-class ArenaSpace {
- public:
-  /// @param units of all, or of all but gradients, which then have as many as they need behind them
-  ArenaSpace(std::size_t units, bool gradients_apart)
-      : units_(units + (gradients_apart ? units % 2 : 0)),
-        apart_(gradients_apart),
-        main_(units),
-        gradients_(gradients_apart ? no_limit : 0) {}
-
-  [[nodiscard]] std::optional<std::size_t> take_run(std::size_t count) { return main_.take_run(count); }
-  [[nodiscard]] std::optional<std::size_t> take_gradients(std::size_t count) {
-    if (!apart_) return main_.take_run(count, 2);
-    return units_ + *gradients_.take_run(count, 2);
-  }
-  [[nodiscard]] bool take_pages(std::size_t count, std::vector<UnitRun>& out) {
-    return main_.take_pages(count, out);
-  }
-  void give_back(std::size_t begin, std::size_t count) {
-    apart_&& begin >= units_ ? gradients_.give_back(begin - units_, count) : main_.give_back(begin, count);
-  }
-  /// Units in all.
-  [[nodiscard]] std::size_t units() const { return units_ + gradients_.run_end(); }
-
- private:
-  static constexpr std::size_t no_limit = std::size_t{1} << 62U;
-
-  std::size_t units_;
-  bool apart_;
-  UnitSpace main_, gradients_;
-};
-
-/// Counts units as if every piece found room.
-class CountedSpace {
- public:
-  /// @param gradients whether they count
-  explicit CountedSpace(bool gradients) : gradients_(gradients) {}
-
-  [[nodiscard]] std::optional<std::size_t> take_run(std::size_t count) {
-    add(count);
-    return 0;
-  }
-  [[nodiscard]] std::optional<std::size_t> take_gradients(std::size_t count) {
-    if (gradients_) add(count);
-    return gradient_begin;
-  }
-  [[nodiscard]] bool take_pages(std::size_t count, std::vector<UnitRun>& out) {
-    out.push_back({0, count});
-    add(count);
-    return true;
-  }
-  void give_back(std::size_t begin, std::size_t count) {
-    if (gradients_ || begin < gradient_begin) used_ -= count;
-  }
-  [[nodiscard]] std::size_t most() const { return most_; }
-
- private:
-  static constexpr std::size_t gradient_begin = std::size_t{1} << 62U;
-
-  void add(std::size_t count) {
-    used_ += count;
-    most_ = std::max(most_, used_);
-  }
-
-  bool gradients_;
-  std::size_t used_ = 0, most_ = 0;
-};
-
-}  // namespace detail
 
 inline std::size_t pending_width(const StagePart& part) {
   const std::size_t hidden = part.hidden(), query = part.heads().query_width(), ffn = part.ffn();
@@ -112,6 +41,36 @@ inline std::size_t task_data_bytes(const StageTask& task, std::size_t pieces, st
          TaskData::bytes_of<std::int32_t>(pages);
 }
 
+/// Where runs stand, when their units are in use, and how many units are with all that stands elsewhere.
+class ArenaPlan::Uses {
+ public:
+  [[nodiscard]] std::size_t reserve(std::size_t count) { return space_.take_run(count); }
+  void begin(std::size_t begin, std::size_t count, std::size_t time) {
+    uses_.use(begin, begin + count, time);
+    count_in(count);
+  }
+  /// @param keep for later use; otherwise they are given back
+  void end(std::size_t begin, std::size_t count, std::size_t time, bool keep = false) {
+    uses_.leave(begin, begin + count, time);
+    if (!keep) space_.give_back(begin, count);
+    count_out(count);
+  }
+  void count_in(std::size_t count) {
+    used_ += count;
+    most_ = std::max(most_, used_);
+  }
+  void count_out(std::size_t count) { used_ -= count; }
+
+  [[nodiscard]] std::size_t run_end() const { return space_.run_end(); }
+  [[nodiscard]] std::size_t most() const { return most_; }
+  [[nodiscard]] std::vector<IdleUnits> idle() const { return uses_.idle(run_end()); }
+
+ private:
+  UnitSpace space_;
+  UnitUses uses_;
+  std::size_t used_ = 0, most_ = 0;
+};
+
 /// How members have a sample in common.
 inline void ArenaPlan::share(SampleRows& sample, const StageTask& task) const {
   const bool by_heads = options_.merged == MergedAttention::heads;
@@ -120,83 +79,161 @@ inline void ArenaPlan::share(SampleRows& sample, const StageTask& task) const {
   sample.ring_place = by_heads ? 0 : task.member;
 }
 
-template <class Space>
-bool ArenaPlan::place_forward(const StageTask& task, Space& space) {
-  const ActivationLayout layout = kept_layout(part_);
-  bool fits = true;
-  for (const Slice& slice : task.slices) {
-    SampleRows& sample = samples_[slice.sample];
-    if (sample.has_keys || part_.layers == 0) continue;
-    share(sample, task);
-    const auto begin = space.take_run(key_units(slice.sample, plan_->tokens[slice.sample]));
-    if (!begin) return false;
-    sample.keys = *begin * sample.members;
-    sample.has_keys = true;
-  }
-  fragments_.for_each(task, [&](FragmentTable<Pages>::Fragment& fragment, std::size_t) {
-    fragment.memory.clear();
-    const std::size_t numbers =
-        layout.size(fragment.recompute_layers) * static_cast<std::size_t>(fragment.tokens.size());
-    fits = fits && space.take_pages(units_of(numbers), fragment.memory);
-  });
-  return fits;
+inline std::size_t ArenaPlan::workspace_units(const StageTask& task) const {
+  const std::size_t bytes = stage_workspace_bytes(part_, options_.head_chunk_tokens, task.pass,
+                                                  static_cast<std::size_t>(task.owned_tokens),
+                                                  merged_task(task, options_, program_->block()));
+  return units_of((bytes + sizeof(Bf16) - 1) / sizeof(Bf16));
 }
 
-template <class Space>
-bool ArenaPlan::place_backward(const StageTask& task, Space& space) {
+inline std::size_t ArenaPlan::fragment_units(const FragmentRange& fragment) const {
+  return units_of(kept_layout(part_).size(fragment.recompute_layers) *
+                  static_cast<std::size_t>(fragment.tokens.size()));
+}
+
+/// A sample's rows are reserved when its first slice comes, and in use from their own slices on.
+inline void ArenaPlan::place_keys(const StageTask& task, std::size_t time, Uses& uses) {
+  if (part_.layers == 0) return;
   for (const Slice& slice : task.slices) {
     SampleRows& sample = samples_[slice.sample];
-    if (sample.has_gradients || part_.layers == 0) continue;
-    const auto begin = space.take_gradients(2 * key_units(slice.sample, plan_->tokens[slice.sample]));
-    if (!begin) return false;
-    sample.gradients = *begin / 2 * sample.members;
-    sample.has_gradients = true;
+    if (!std::exchange(sample.has_keys, true)) {
+      share(sample, task);
+      sample.keys = uses.reserve(key_units(slice.sample, plan_->tokens[slice.sample])) * sample.members;
+    }
+    const std::size_t first = key_units(slice.sample, slice.begin);
+    uses.begin(sample.keys / sample.members + first, key_units(slice.sample, slice.end) - first, time);
   }
-  if (split_[task.pack] == 0) return true;
+}
+
+/// Factors stand where a run fits, too; gradients are only counted.
+inline void ArenaPlan::place_factors(const StageTask& task, std::size_t time, Uses& uses) {
+  for (const Slice& slice : task.slices) {
+    SampleRows& sample = samples_[slice.sample];
+    if (part_.layers == 0 || std::exchange(sample.has_gradients, true)) continue;
+    uses.count_in(2 * key_units(slice.sample, plan_->tokens[slice.sample]));
+  }
+  if (split_[task.pack] == 0) return;
   const std::size_t count = units_of(pending_width(part_) * static_cast<std::size_t>(task.owned_tokens));
-  const auto begin = space.take_run(count);
-  if (begin) pending_[task.pack] = {*begin, count};
-  return begin.has_value();
+  const UnitRun run{uses.reserve(count), count};
+  uses.begin(run.begin, run.count, time);
+  pending_[task.pack] = run;
 }
 
-template <class Space>
-void ArenaPlan::free_activations(const StageTask& task, Space& space) {
-  fragments_.for_each(task, [&](const FragmentTable<Pages>::Fragment& fragment, std::size_t) {
-    for (const UnitRun& run : fragment.memory) space.give_back(run.begin, run.count);
-  });
-}
-
-template <class Space>
-void ArenaPlan::free_behind(const StageTask& task, Space& space) {
-  if (task.pass == Pass::backward) free_activations(task, space);  // a weight task has its factors
-  if (task.pass == Pass::weight) space.give_back(pending_[task.pack].begin, pending_[task.pack].count);
+inline void ArenaPlan::free_behind(const StageTask& task, std::size_t time, Uses& uses) {
+  if (task.pass == Pass::backward) {  // a weight task has its factors
+    fragments_.for_each(task, [&](const FragmentTable<Pages>::Fragment& fragment, std::size_t) {
+      fragments_go_[fragments_.index_of(fragment)] = time;
+      uses.count_out(fragment_units(fragment));
+    });
+  }
+  if (task.pass == Pass::weight) {
+    const UnitRun& run = pending_[task.pack];
+    uses.end(run.begin, run.count, time);
+  }
   for (const Release& release : task.releases) {
     if (!release.holds(Store::keys_values) || part_.layers == 0) continue;
     const SampleRows& sample = samples_[release.sample];
     // A sample goes from its last token on, and a unit with its first one.
     const std::size_t first = key_units(release.sample, release.begin),
                       count = key_units(release.sample, release.end) - first;
-    space.give_back(sample.keys / sample.members + first, count);
-    space.give_back(2 * (sample.gradients / sample.members + first), 2 * count);
+    uses.end(sample.keys / sample.members + first, count, time);
+    uses.count_out(2 * count);
+    const std::size_t row = rows_below(release.sample, release.begin);
+    if (row < rows_below(release.sample, release.end)) going_.push_back({release.sample, row, time});
   }
 }
 
-/// Whether everything has found a place in the space.
-template <class Space>
-bool ArenaPlan::walk(const StageProgram& program, Space& space) {
+/// What lies in one piece, first come, first served. Finds when all else goes, too.
+/// @returns when units of runs are idle
+inline std::vector<IdleUnits> ArenaPlan::place_runs() {
   samples_.assign(plan_->tokens.size(), {});
   pending_.clear();
-  for (const StageTask& task : program.tasks()) {
-    if (task.pass == Pass::forward && !place_forward(task, space)) return false;
-    if (task.pass == Pass::backward && !place_backward(task, space)) return false;
-    free_behind(task, space);
+  going_.clear();
+  fragments_go_.assign(fragments_.fragments().size(), 0);
+  Uses uses;
+  std::vector<std::size_t> workspace;  // [task]
+  for (const StageTask& task : program_->tasks()) workspace.push_back(workspace_units(task));
+  if (!workspace.empty())
+    static_cast<void>(uses.reserve(*std::max_element(workspace.begin(), workspace.end())));  // the first ones
+  std::size_t time = 0;
+  for (const StageTask& task : program_->tasks()) {
+    const UnitRun work{0, workspace[time]};
+    uses.begin(work.begin, work.count, time);
+    if (task.pass == Pass::forward) {
+      place_keys(task, time, uses);
+      fragments_.for_each(task, [&](const FragmentTable<Pages>::Fragment& fragment, std::size_t) {
+        uses.count_in(fragment_units(fragment));
+      });
+    }
+    if (task.pass == Pass::backward) place_factors(task, time, uses);
+    free_behind(task, ++time, uses);
+    uses.end(work.begin, work.count, time, true);
   }
-  return true;
+  std::sort(going_.begin(), going_.end(), [](const Going& a, const Going& b) {
+    return std::pair(a.sample, a.first_row) < std::pair(b.sample, b.first_row);
+  });
+  units_ = uses.run_end();
+  used_units_ = uses.most();
+  return uses.idle();
+}
+
+/// Of the samples whose backward begins with a task. A piece is there until its first row goes.
+inline void ArenaPlan::place_gradients(const StageTask& task, IdleSpace& space) {
+  for (const Slice& slice : task.slices) {
+    SampleRows& sample = samples_[slice.sample];
+    if (part_.layers == 0 || std::exchange(sample.has_gradients, true)) continue;
+    sample.gradient_piece = gradient_pieces_.size();
+    const std::size_t rows = rows_below(slice.sample, plan_->tokens[slice.sample]);
+    auto going = std::lower_bound(going_.begin(), going_.end(), slice.sample,
+                                  [](const Going& g, SampleId id) { return g.sample < id; });
+    std::optional<std::size_t> behind;  // what was taken before
+    for (std::size_t row = 0; row < rows;) {
+      const auto next_rows = [&] {  // that go at another time
+        const auto next = std::next(going);
+        return next != going_.end() && next->sample == slice.sample ? next->first_row : rows;
+      };
+      while (next_rows() <= row) ++going;
+      const std::size_t begun = (next_rows() - row + piece_rows - 1) / piece_rows,
+                        full = (rows - row) / piece_rows, size = std::min(piece_rows, rows - row);
+      const std::size_t units = 2 * row_units(slice.sample, size);
+      const UnitRun run =
+          space.take_pieces(units, std::max<std::size_t>(1, std::min(begun, full)), going->time, behind);
+      behind = run.begin + run.count;
+      for (std::size_t at = run.begin; at < *behind; at += units)
+        gradient_pieces_.push_back(static_cast<std::int32_t>(at / 2 * sample.members));
+      row += run.count / units * size;
+    }
+  }
+}
+
+/// All that need not lie in one piece, where it is idle.
+inline void ArenaPlan::place_pages(IdleSpace& space) {
+  gradient_pieces_.clear();
+  for (SampleRows& sample : samples_) sample.has_gradients = false;
+  std::vector<FragmentTable<Pages>::Fragment*> coming;
+  std::size_t time = 0;
+  for (const StageTask& task : program_->tasks()) {
+    space.go_to(time++);
+    if (task.pass == Pass::backward) place_gradients(task, space);
+    if (task.pass != Pass::forward) continue;
+    coming.clear();
+    fragments_.for_each(task, [&](FragmentTable<Pages>::Fragment& fragment, std::size_t) {
+      fragment.memory.clear();
+      coming.push_back(&fragment);
+    });
+    const auto goes = [&](const auto* fragment) { return fragments_go_[fragments_.index_of(*fragment)]; };
+    // Who stays longest has the fewest places to go to.
+    std::stable_sort(coming.begin(), coming.end(),
+                     [&](const auto* a, const auto* b) { return goes(a) > goes(b); });
+    for (auto* fragment : coming)
+      space.take_pages(fragment_units(*fragment), goes(fragment), fragment->memory);
+  }
 }
 
 /// Of what all tasks use in turn.
-inline void ArenaPlan::find_sizes(const StageProgram& program) {
-  most_tokens_ = data_bytes_ = workspace_bytes_ = step_data_bytes_ = 0;
+inline void ArenaPlan::find_sizes() {
+  const StageProgram& program = *program_;
+  most_tokens_ = data_bytes_ = step_data_bytes_ = 0;
   for (const StageTask& task : program.tasks()) {
     if (task.pass == Pass::weight) continue;
     const auto tokens = static_cast<std::size_t>(task.owned_tokens);
@@ -211,21 +248,6 @@ inline void ArenaPlan::find_sizes(const StageProgram& program) {
     const std::size_t told = task_data_bytes(task, pieces, pages) + rounds;
     data_bytes_ = std::max(data_bytes_, told);
     step_data_bytes_ += told;
-    const MergedTask merged = merged_task(task, options_, program.block());
-    workspace_bytes_ = std::max(workspace_bytes_, stage_workspace_bytes(part_, options_.head_chunk_tokens,
-                                                                        task.pass, tokens, merged));
-  }
-}
-
-/// Units in which everything finds a place, but gradients where they are apart; and units with these.
-inline std::pair<std::size_t, std::size_t> ArenaPlan::least_units(const StageProgram& program,
-                                                                  bool gradients_apart) {
-  detail::CountedSpace counted(!gradients_apart);
-  static_cast<void>(walk(program, counted));
-  if (!gradients_apart) used_units_ = counted.most();
-  for (std::size_t units = counted.most();; units += std::max<std::size_t>(1, counted.most() / 256)) {
-    detail::ArenaSpace space(units, gradients_apart);
-    if (walk(program, space)) return {units, space.units()};
   }
 }
 
@@ -237,14 +259,13 @@ inline void ArenaPlan::begin_step(const StageProgram& program) {
   for (const StageTask& task : program.tasks()) {
     if (task.pass == Pass::weight) split_[task.pack] = 1;
   }
-  const auto together = least_units(program, false), apart = least_units(program, true);
-  const bool gradients_apart = apart.second < together.second;
-  detail::ArenaSpace space(gradients_apart ? apart.first : together.first, gradients_apart);
-  static_cast<void>(walk(program, space));
+  const std::vector<IdleUnits> idle = place_runs();
+  IdleSpace space(units_, idle, program.tasks().size());
+  place_pages(space);
   units_ = space.units();
   constexpr auto most = static_cast<std::size_t>(std::numeric_limits<std::int32_t>::max());
   require(units_ <= most, "the step's stores are ", units_, " rows; expected at most ", most);
-  find_sizes(program);
+  find_sizes();
 }
 
 }  // namespace slimpack::kernels::cuda

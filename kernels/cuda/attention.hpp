@@ -30,7 +30,7 @@ void attention(const HeadShape& shape, const AttentionInput& in, const Attention
 /// keys and values, in float, since later packs see the same keys.
 /// @param out, lse of forward @param dout [tokens x heads * head_dim] @param delta [heads x tokens], workspace
 /// @param dq [tokens x heads * head_dim] @param dk, dv [rows x kv_heads * head_dim], as many rows as the cache or, where
-/// slices have a `gradient_shift`, as these say
+/// the work's gradients stand in pieces, as these take
 /// @throws as `attention`. O(pairs of query and visible key * heads * head_dim).
 void attention_backward(const HeadShape& shape, const AttentionInput& in, const AttentionItems& items,
                         const MatrixView<const Bf16>& out, const MatrixView<const float>& lse,

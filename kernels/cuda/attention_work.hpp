@@ -20,8 +20,8 @@ struct AttentionSlice {
   std::int32_t tokens = 0;
   std::int32_t key_begin = 0;  ///< row of the cache that holds the sample's first token
   std::int32_t prefix = 0;     ///< tokens of the sample before the slice
-  std::int32_t gradient_shift =
-      0;                      ///< the gradients of the key in row r are in row r + gradient_shift of theirs
+  std::int32_t gradient_piece =
+      0;  ///< the first of its sample's keys' gradients; the same for all slices of the sample
   std::int32_t own_keys = 1;  ///< 0: the queries see the keys of the prefix, and no others
 
   /// Keys that the last query sees.
@@ -39,11 +39,27 @@ struct QueryItem {
 struct KeyItem {
   std::int32_t slice = 0, end = 0;  ///< the sample's slices, among those of the work
   std::int32_t first = 0;           ///< token of the sample
+  std::int32_t gradients = 0;       ///< row of its gradients; the others' follow
 };
 
 /// Tokens of a block: of the kernels that run on every GPU, and of those for Hopper, whose warps work in groups.
 /// Which of them run, is settled here, where a pack's work is cut.
 inline constexpr std::int32_t attention_rows = 64, group_attention_rows = 128;
+
+/// Keys of a piece of the gradients of a sample's keys. A piece's rows lie one behind another, pieces anywhere: no
+/// block adds to two of them.
+inline constexpr std::int32_t gradient_piece_rows = 128;
+static_assert(gradient_piece_rows % attention_rows == 0 && gradient_piece_rows % group_attention_rows == 0);
+
+/// Row of the gradients of a key, where a pack has them.
+/// @param key token of the slice's sample @param pieces row in which each piece begins; empty if gradients stand in the
+/// rows of their keys
+[[nodiscard]] inline std::int32_t gradient_row(const AttentionSlice& slice, std::int32_t key,
+                                               std::span<const std::int32_t> pieces) {
+  if (pieces.empty()) return slice.key_begin + key;
+  const auto piece = static_cast<std::size_t>(slice.gradient_piece + key / gradient_piece_rows);
+  return pieces[piece] + key % gradient_piece_rows;
+}
 
 /// What the blocks of a pack's attention do: computed once for a pack, used by all layers. Blocks start in
 /// the order of the items, the longest first, so that none is left over at the end.
@@ -79,6 +95,18 @@ inline void require_slices(std::span<const AttentionSlice> slices, std::int64_t 
   }
 }
 
+inline void require_pieces(std::span<const AttentionSlice> slices, std::span<const std::int32_t> pieces) {
+  if (pieces.empty()) return;
+  for (std::size_t i = 0; i < slices.size(); ++i) {
+    const AttentionSlice& s = slices[i];
+    const std::int64_t end =
+        s.gradient_piece + (std::int64_t{s.seen()} + gradient_piece_rows - 1) / gradient_piece_rows;
+    require(s.gradient_piece >= 0 && end <= static_cast<std::int64_t>(pieces.size()), "slice ", i,
+            " has its keys' gradients in the pieces from ", s.gradient_piece, " to ", end,
+            "; expected them among the ", pieces.size(), " that there are");
+  }
+}
+
 /// Slices stand by sample. Two write to the same rows if queries overlap, or samples do.
 inline void require_apart(std::span<const AttentionSlice> slices) {
   std::vector<AttentionSlice> by_query(slices.begin(), slices.end());
@@ -95,6 +123,10 @@ inline void require_apart(std::span<const AttentionSlice> slices) {
       require(s.key_begin >= end, "two samples have row ", s.key_begin,
               " of the cache; expected each row in one");
     }
+    require(
+        i == 0 || s.key_begin != slices[i - 1].key_begin || s.gradient_piece == slices[i - 1].gradient_piece,
+        "two slices of one sample name the pieces ", slices[i == 0 ? 0 : i - 1].gradient_piece, " and ",
+        s.gradient_piece, " of its keys' gradients; expected the same");
     end = std::max(end, std::int64_t{s.key_begin} + s.seen());
   }
 }
@@ -124,17 +156,21 @@ inline void require_apart(std::span<const AttentionSlice> slices) {
 /// same `key_begin`.
 /// @param queries rows of the pack @param keys rows of the cache
 /// @param rows tokens of a block, 64 or 128: `best_attention_rows` (attention.hpp) says what suits the GPU
-/// @throws InvalidInput naming the first slice that is empty or reaches beyond the rows, or a row that two
-/// slices' queries or two samples' keys share.
+/// @param pieces rows in which pieces of keys' gradients begin, as slices name them; empty if gradients stand in the
+/// rows of their keys
+/// @throws InvalidInput naming the first slice that is empty or reaches beyond the rows or the pieces, or a row that
+/// two slices' queries or two samples' keys share.
 /// O(n log n) for n = slices and blocks.
 [[nodiscard]] inline AttentionWork attention_work(std::span<const AttentionSlice> slices, std::size_t queries,
-                                                  std::size_t keys, std::int32_t rows = attention_rows) {
+                                                  std::size_t keys, std::int32_t rows = attention_rows,
+                                                  std::span<const std::int32_t> pieces = {}) {
   require(rows == attention_rows || rows == group_attention_rows, "a block has ", rows,
           " tokens; expected 64 or 128");
   constexpr auto most = static_cast<std::size_t>(std::numeric_limits<std::int32_t>::max());
   require(queries <= most && keys <= most, "a pack has ", queries, " queries and ", keys,
           " keys; expected at most 2147483647");
   detail::require_slices(slices, static_cast<std::int64_t>(queries), static_cast<std::int64_t>(keys));
+  detail::require_pieces(slices, pieces);
   AttentionWork work{.slices = {slices.begin(), slices.end()}, .queries = {}, .keys = {}, .rows = rows};
   std::stable_sort(work.slices.begin(), work.slices.end(),
                    [](const auto& a, const auto& b) { return a.key_begin < b.key_begin; });
@@ -158,7 +194,8 @@ inline void require_apart(std::span<const AttentionSlice> slices) {
       }
     }
     for (std::int64_t first = 0; first < tokens; first += rows) {
-      Costed c{.cost = 0, .item = {begin, end, static_cast<std::int32_t>(first)}};
+      const auto key = static_cast<std::int32_t>(first);
+      Costed c{.cost = 0, .item = {begin, end, key, gradient_row(slice(begin), key, pieces)}};
       for (std::int32_t i = begin; i < end; ++i) c.cost += detail::seeing(slice(i), c.item.first);
       costed.push_back(c);
     }

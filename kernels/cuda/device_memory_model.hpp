@@ -9,9 +9,9 @@
 
 namespace slimpack::kernels::cuda {
 
-/// Bytes of a stage on a GPU, for `BackEndMemory`. Exact but for what the arena can't fill, samples whose
-/// rows are reserved before their tokens come, factors that wait for weight tasks, members whose shares of a
-/// pack differ, and what the host tells of rounds in a ring.
+/// Bytes of a stage on a GPU, for `BackEndMemory`. Exact but for what the arena can't fill, rows that come
+/// and go of the largest task while a smaller one runs, factors that wait for weight tasks, members whose shares of a pack differ,
+/// and what the host tells of rounds in a ring.
 /// @tparam D the device; `D::product_workspace` is what its matrix products take.
 template <class D>
 class DeviceSizes {

@@ -29,6 +29,8 @@ struct PackProblem {
   std::size_t tokens = 0, cache = 0;  ///< rows of queries and of keys
   AttentionStrides strides;
   bool gradients = false;  ///< backward will be run, too
+  /// Rows in which pieces of keys' gradients begin, as `attention_work` takes them; there while the library is asked.
+  std::span<const std::int32_t> gradient_pieces = {};
 };
 
 /// Where a pack's matrices are, in the device's memory: of one layer.

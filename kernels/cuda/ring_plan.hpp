@@ -102,7 +102,7 @@ struct RingRound {
                             .tokens = size,
                             .key_begin = key,
                             .prefix = static_cast<std::int32_t>(seen),
-                            .gradient_shift = 0,
+                            .gradient_piece = 0,
                             .own_keys = 0});
         }
         is_first = false;

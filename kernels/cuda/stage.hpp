@@ -165,7 +165,12 @@ class DeviceStage {
   void tell_attention(const StageTask& task, TaskTables& tables);
   [[nodiscard]] std::vector<AttentionSlice> attention_slices_of(const StageTask& task) const;
   [[nodiscard]] AttentionItems tell_items(const StageTask& task, std::span<const AttentionSlice> slices,
-                                          std::size_t queries, std::size_t keys);
+                                          std::size_t queries, std::size_t keys,
+                                          std::span<const std::int32_t> pieces = {});
+  /// Where pieces of the gradients of a backward task's keys begin.
+  [[nodiscard]] std::span<const std::int32_t> gradient_pieces(const StageTask& task) const {
+    return task.pass == Pass::backward ? plan_.gradient_pieces() : std::span<const std::int32_t>();
+  }
   void tell_rounds(const StageTask& task);
   void tell_tokens(const StageTask& task, TaskTables& tables);
 
@@ -308,8 +313,7 @@ class DeviceStage {
   std::array<typename D::Event, 2> made_;  ///< of `ring_made`
   typename D::Event came_, added_;         ///< of `ring_came`
   double arena_bytes_ = 0.0;               ///< counted
-  Bf16* units_ = nullptr;
-  std::byte* workspace_ = nullptr;
+  Bf16* units_ = nullptr;                  ///< of the arena, the task's workspace in the first ones
   std::unordered_map<PackId, std::vector<Pending>> pending_;
 
   // Of the task that is given to the device. Rows are its tokens.

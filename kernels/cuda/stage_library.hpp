@@ -55,7 +55,8 @@ PlannedAttention<typename D::Stream> DeviceStage<D>::ask_library(const StageTask
                 .tokens = static_cast<std::size_t>(task.owned_tokens),
                 .cache = plan_.units(),
                 .strides = {.q = backward ? query : all, .k = unit, .v = unit, .out = query, .dq = all},
-                .gradients = backward});
+                .gradients = backward,
+                .gradient_pieces = gradient_pieces(task)});
   if (attention.refusal.empty() && attention.workspace_bytes > library_memory_.size()) {
     attention.refusal =
         concat("it needs a workspace of ", attention.workspace_bytes, " bytes, of ", library_memory_.size());

@@ -146,9 +146,10 @@ void DeviceStage<D>::bring_home(std::size_t layer, const StageTask& task, std::s
   for (const RingPiece& piece : window.pieces) {
     const std::size_t first = plan_.rows_below(piece.tokens.sample, piece.tokens.begin),
                       rows = plan_.rows_below(piece.tokens.sample, piece.tokens.end) - first;
-    accumulate_rows_by(launch(), work_.ring_came.middle_rows(at, rows),
-                       stored.middle_rows(plan_.rows(piece.tokens.sample).gradients + first, rows));
-    at += rows;
+    plan_.for_each_gradient_run(piece.tokens.sample, first, rows, [&](std::size_t to, std::size_t count) {
+      accumulate_rows_by(launch(), work_.ring_came.middle_rows(at, count), stored.middle_rows(to, count));
+      at += count;
+    });
   }
   device_.record(added_, Queue::compute);
 }

@@ -10,7 +10,6 @@
 
 #include "kernels/cuda/arena.hpp"
 #include "kernels/cuda/arena_plan_walk.hpp"
-#include "kernels/cuda/device/adamw.hpp"
 #include "kernels/cuda/device/kept_rows.hpp"
 #include "kernels/cuda/stage.hpp"
 
@@ -125,21 +124,6 @@ void DeviceStage<D>::write_weights(std::span<const float> weights) {
 }
 
 template <StageDevice D>
-void DeviceStage<D>::set_replicas(Replicas<float> replicas) {
-  const std::size_t own = replicas.own_part(layout_.size()).size();
-  const std::size_t bytes = 2 * arena_bytes<float>(own);
-  memory_.take(static_cast<double>(bytes), " for the optimiser's moments");
-  moments_ = device_.memory(bytes, concat(name(), " for the optimiser's moments"));
-  device_.fill(Queue::compute, moments_.bytes(), 0);
-  Arena arena(moments_.bytes(), name());
-  first_ = arena.take<float>(own);
-  second_ = arena.take<float>(own);
-  replicas_ = std::move(replicas);
-  if (replicas_.size > 1 && !replicas_.on_device)
-    static_cast<void>(through<float>(share_numbers() * replicas_.size));
-}
-
-template <StageDevice D>
 void DeviceStage<D>::begin_step(const StageProgram& program, const Ragged<std::int32_t>& ids) {
   for (const StageTask& task : program.tasks()) {
     const std::size_t members = task.members.size();
@@ -162,13 +146,11 @@ void DeviceStage<D>::begin_step(const StageProgram& program, const Ragged<std::i
   clock_.begin_step(program.tasks().size());
 }
 
-/// The arena: units, two tasks' rows and what they are told, the workspace.
+/// The arena, as `ArenaPlan::bytes` counts it.
 template <StageDevice D>
 void DeviceStage<D>::take_arena() {
-  const std::size_t units = plan_.units() * unit(), rows = plan_.most_tokens() * part_.hidden();
-  const std::size_t bytes = arena_bytes<Bf16>(units) +
-                            2 * (arena_bytes<Bf16>(rows) + arena_bytes<std::byte>(data_bytes())) +
-                            arena_bytes<std::byte>(plan_.workspace_bytes());
+  const std::size_t rows = plan_.most_tokens() * part_.hidden();
+  const std::size_t bytes = plan_.bytes(most_list_bytes_);
   if (arena_.bytes().size() < bytes) {
     memory_.give_back(std::exchange(arena_bytes_, 0.0));
     memory_.take(static_cast<double>(bytes), " for the step's arena");
@@ -177,12 +159,11 @@ void DeviceStage<D>::take_arena() {
     arena_ = device_.memory(bytes, concat(name(), " for the step's arena"));
   }
   Arena arena(arena_.bytes(), name());
-  units_ = arena.take<Bf16>(units).data();
+  units_ = arena.take<Bf16>(plan_.units() * unit()).data();
   for (const std::size_t slot : {0U, 1U}) {
     Bf16* at = arena.take<Bf16>(rows).data();
     slots_.set(slot, at, arena.take<std::byte>(data_bytes()).data());
   }
-  workspace_ = arena.take<std::byte>(plan_.workspace_bytes()).data();
 }
 
 /// All that tasks' work depends on, beside what does not change as long as the stage is there.
@@ -197,7 +178,6 @@ void DeviceStage<D>::begin_graphs() {
     add_place(slots_.of_task(slot).data);
   }
   add_place(units_);
-  add_place(workspace_);
   words.push_back(std::bit_cast<std::uint64_t>(step_.label_weight()));
   if (graphs_.begin_step(std::move(words), program.tasks().size())) capture_tasks();
 }
@@ -239,77 +219,6 @@ double DeviceStage<D>::loss() {
   const double sum = host.front();
   require(std::isfinite(sum), "the loss of ", name(), " is ", sum, "; expected a finite number");
   return sum * step_.label_weight();
-}
-
-template <StageDevice D>
-std::size_t DeviceStage<D>::share_numbers() const {
-  constexpr std::size_t most = std::size_t{1} << 22U;
-  return std::min(layout_.size() / replicas_.size + 1, std::max<std::size_t>(1, most / replicas_.size));
-}
-
-/// Parts differ by one number at most: in each chunk, all have as many places, the last of which may be none.
-template <StageDevice D>
-template <class F>
-void DeviceStage<D>::for_each_share(F&& f) {
-  const std::size_t largest = layout_.size() / replicas_.size + 1, share = share_numbers();
-  const std::span<float> host = through<float>(share * replicas_.size);
-  for (std::size_t first = 0; first < largest; first += share) {
-    const std::size_t size = std::min(share, largest - first);
-    f(host.first(size * replicas_.size), first, size);
-  }
-}
-
-/// Copies `size` numbers of each replica's part, or of the own one alone, from number `first` of the part on.
-template <StageDevice D>
-template <class T>
-void DeviceStage<D>::move_shares(std::span<float> host, std::span<T> device, std::size_t first,
-                                 std::size_t size, bool to_host, bool own_only) {
-  for (std::size_t i = 0; i < replicas_.size; ++i) {
-    if (own_only && i != replicas_.position) continue;
-    const Part part = part_of(device.size(), replicas_.size, i);
-    if (first >= part.size()) continue;
-    const std::size_t bytes = std::min(size, part.size() - first) * sizeof(float);
-    float *at = host.data() + i * size, *there = device.data() + part.begin + first;
-    to_host ? device_.copy(Queue::compute, at, there, bytes) : device_.copy(Queue::compute, there, at, bytes);
-  }
-  device_.wait_all();
-}
-
-/// Through the host's memory, a chunk at a time, if not from device to device.
-template <StageDevice D>
-void DeviceStage<D>::exchange_gradients() {
-  if (replicas_.on_device)
-    return (replicas_.sharded ? replicas_.reduce_scatter : replicas_.all_reduce)(gradients_);
-  for_each_share([&](std::span<float> host, std::size_t first, std::size_t size) {
-    std::fill(host.begin(), host.end(), 0.0F);
-    move_shares(host, gradients_, first, size, true, false);
-    (replicas_.sharded ? replicas_.reduce_scatter : replicas_.all_reduce)(host);
-    move_shares(host, gradients_, first, size, false, replicas_.sharded);
-  });
-}
-
-template <StageDevice D>
-void DeviceStage<D>::gather_weights() {
-  if (replicas_.on_device) {
-    replicas_.all_gather(weights_);
-    return round_weights();
-  }
-  for_each_share([&](std::span<float> host, std::size_t first, std::size_t size) {
-    std::fill(host.begin(), host.end(), 0.0F);
-    move_shares(host, weights_, first, size, true, true);
-    replicas_.all_gather(host);
-    move_shares(host, weights_, first, size, false, false);
-  });
-  round_weights();
-}
-
-template <StageDevice D>
-void DeviceStage<D>::update(std::int64_t step, const AdamWOptions& options) {
-  const Part own = replicas_.own_part(layout_.size());
-  if (replicas_.size > 1) exchange_gradients();
-  adamw_by(launch(), weights_.subspan(own.begin, own.size()), copies_.subspan(own.begin, own.size()),
-           std::span<const float>(gradients_.subspan(own.begin, own.size())), first_, second_, step, options);
-  if (replicas_.size > 1 && replicas_.sharded) gather_weights();
 }
 
 }  // namespace slimpack::kernels::cuda

@@ -32,10 +32,12 @@ void DeviceStage<D>::tell_rows(const StageTask& task, TaskTables& tables) {
   tables.positions = data_.add(words_);
   words_.clear();
   for (const Slice& slice : by_heads(task) ? task.slices : task.owned) {
-    const auto& sample = plan_.rows(slice.sample);
-    std::size_t row = task.pass == Pass::forward ? sample.keys : sample.gradients;
-    row += plan_.rows_below(slice.sample, slice.begin);
-    for (Tokens t = slice.begin; t < slice.end; ++t) words_.push_back(static_cast<std::int32_t>(row++));
+    std::size_t row = plan_.rows_below(slice.sample, slice.begin);
+    for (Tokens t = slice.begin; t < slice.end; ++t, ++row) {
+      const std::size_t at = task.pass == Pass::forward ? plan_.rows(slice.sample).keys + row
+                                                        : plan_.gradient_row(slice.sample, row);
+      words_.push_back(static_cast<std::int32_t>(at));
+    }
   }
   tables.rows = data_.add(words_);
   if (!by_heads(task)) return;
@@ -67,11 +69,12 @@ void DeviceStage<D>::tell_pieces(const StageTask& task, TaskTables& tables) {
   tables.pages = data_.add(pages);
 }
 
-/// Of slices whose keys are among so many rows.
+/// Of slices whose keys are among so many rows. @param pieces of their gradients
 template <StageDevice D>
 AttentionItems DeviceStage<D>::tell_items(const StageTask& task, std::span<const AttentionSlice> slices,
-                                          std::size_t queries, std::size_t keys) {
-  const AttentionWork work = attention_work(slices, queries, keys, device_.attention_rows());
+                                          std::size_t queries, std::size_t keys,
+                                          std::span<const std::int32_t> pieces) {
+  const AttentionWork work = attention_work(slices, queries, keys, device_.attention_rows(), pieces);
   AttentionItems items;
   items.rows = work.rows;
   items.slices = data_.add(work.slices);
@@ -94,8 +97,7 @@ std::vector<AttentionSlice> DeviceStage<D>::attention_slices_of(const StageTask&
                       .tokens = static_cast<std::int32_t>(tokens),
                       .key_begin = static_cast<std::int32_t>(sample.keys),
                       .prefix = static_cast<std::int32_t>(prefix),
-                      .gradient_shift = static_cast<std::int32_t>(sample.gradients) -
-                                        static_cast<std::int32_t>(sample.keys)});
+                      .gradient_piece = static_cast<std::int32_t>(sample.gradient_piece)});
     row += tokens;
   }
   return slices;
@@ -112,7 +114,8 @@ void DeviceStage<D>::tell_attention(const StageTask& task, TaskTables& tables) {
   const std::vector<AttentionSlice> slices = attention_slices_of(task);
   const std::size_t queries =
       slices.empty() ? 0 : static_cast<std::size_t>(slices.back().query_begin + slices.back().tokens);
-  tables.attention = tell_items(task, slices, queries, plan_.units() * head_shares(task));
+  tables.attention =
+      tell_items(task, slices, queries, plan_.units() * head_shares(task), gradient_pieces(task));
   if (in_ring(task)) tell_rounds(task);
 }
 

@@ -54,6 +54,11 @@ class FragmentTable {
   /// All of them.
   [[nodiscard]] std::vector<Fragment>& fragments() { return fragments_; }
 
+  /// Place of one of them among all.
+  [[nodiscard]] std::size_t index_of(const Fragment& fragment) const {
+    return static_cast<std::size_t>(&fragment - fragments_.data());
+  }
+
  private:
   template <class Self, class F>
   static void for_each_of(Self& self, const StageTask& task, F&& f) {

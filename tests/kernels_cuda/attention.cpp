@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <cstring>
 #include <map>
+#include <numeric>
 #include <random>
 #include <set>
 #include <span>
@@ -20,23 +21,30 @@ using slimpack::testing::Bf16Rows, slimpack::testing::Copies, slimpack::testing:
 
 namespace {
 
-/// Gives the gradients of each sample's keys other rows than the keys', samples in any order and apart.
-/// @param slices by sample @returns rows of the gradients in all
-std::size_t move_gradients(std::mt19937& random, std::vector<AttentionSlice>& slices) {
-  std::map<std::int32_t, std::int32_t> ends, begins;  // by key_begin
-  for (const AttentionSlice& s : slices) ends[s.key_begin] = std::max(ends[s.key_begin], s.prefix + s.tokens);
-  std::vector<std::int32_t> samples;
-  for (const auto& [begin, tokens] : ends) samples.push_back(begin);
-  std::shuffle(samples.begin(), samples.end(), random);
-  std::int32_t at = 0;
-  for (const std::int32_t sample : samples) {
-    at += static_cast<std::int32_t>(pick(random, 1, 9));
-    begins[sample] = at;
-    at += ends[sample];
+/// Rows in which pieces of keys' gradients begin, samples in any order and all apart.
+struct MovedGradients {
+  /// @param slices are told which pieces are theirs.
+  MovedGradients(std::mt19937& random, std::vector<AttentionSlice>& slices) {
+    std::map<std::int32_t, std::int32_t> ends, firsts;  // by key_begin
+    for (const AttentionSlice& s : slices) ends[s.key_begin] = std::max(ends[s.key_begin], s.seen());
+    for (const auto& [begin, tokens] : ends) {
+      firsts[begin] = static_cast<std::int32_t>(pieces.size());
+      pieces.resize(pieces.size() + static_cast<std::size_t>((tokens + 127) / 128));
+    }
+    std::vector<std::size_t> order(pieces.size());
+    std::iota(order.begin(), order.end(), 0U);
+    std::shuffle(order.begin(), order.end(), random);
+    for (const std::size_t piece : order) {
+      rows += pick(random, 1, 9);
+      pieces[piece] = static_cast<std::int32_t>(rows);
+      rows += 128;
+    }
+    for (AttentionSlice& s : slices) s.gradient_piece = firsts[s.key_begin];
   }
-  for (AttentionSlice& s : slices) s.gradient_shift = begins[s.key_begin] - s.key_begin;
-  return static_cast<std::size_t>(at) + pick(random, 0, 9);
-}
+
+  std::vector<std::int32_t> pieces;
+  std::size_t rows = 0;  ///< in all
+};
 
 }  // namespace
 
@@ -93,7 +101,7 @@ TEST_CASE("CUDA: attention has the same bits whenever copies are done", "[thread
   }
 }
 
-TEST_CASE("CUDA: gradients of keys and values may lie in other rows than they") {
+TEST_CASE("CUDA: gradients of keys and values may lie in other rows than they, in pieces") {
   for (unsigned seed = 1; seed <= 9; ++seed) {
     const std::int32_t block = seed % 3 == 0 ? attention_rows : group_attention_rows;
     INFO("seed " << seed << ", blocks of " << block);
@@ -101,8 +109,10 @@ TEST_CASE("CUDA: gradients of keys and values may lie in other rows than they") 
     const Case c(random, 70, 160);
     const Result plain(c, block);
     const Expected expected(c);
-    AttentionWork work = attention_work(c.slices, c.tokens, c.cache, block);
-    const std::size_t rows = move_gradients(random, work.slices);
+    std::vector<AttentionSlice> slices = c.slices;
+    const MovedGradients moved(random, slices);
+    const std::size_t rows = moved.rows;
+    const AttentionWork work = attention_work(slices, c.tokens, c.cache, block, moved.pieces);
     Bf16Rows dq(c.tokens, c.shape.query_width());
     Matrix<float> delta(c.shape.heads, c.tokens), dk(rows, c.shape.kv_width()), dv(rows, c.shape.kv_width());
     attention_backward_by(HostLauncher{}, c.shape, {c.q.view(), c.k.view(), c.v.view()},
@@ -111,9 +121,11 @@ TEST_CASE("CUDA: gradients of keys and values may lie in other rows than they") 
     for (auto [got, wanted] : {std::pair{&dk, &expected.dk}, std::pair{&dv, &expected.dv}}) {
       Matrix<double> expected_rows(rows, c.shape.kv_width());
       for (const AttentionSlice& s : work.slices) {
-        for (std::int32_t key = s.key_begin; key < s.key_begin + s.prefix + s.tokens; ++key) {
-          std::copy_n(wanted->view().row(static_cast<std::size_t>(key)), c.shape.kv_width(),
-                      expected_rows.view().row(static_cast<std::size_t>(key + s.gradient_shift)));
+        for (std::int32_t key = 0; key < s.seen(); ++key) {
+          const std::int32_t row =
+              moved.pieces[static_cast<std::size_t>(s.gradient_piece + key / 128)] + key % 128;
+          std::copy_n(wanted->view().row(static_cast<std::size_t>(s.key_begin + key)), c.shape.kv_width(),
+                      expected_rows.view().row(static_cast<std::size_t>(row)));
         }
       }
       CHECK(relative_error(numbers(*got), numbers(expected_rows)) <= bound);

@@ -39,11 +39,17 @@ TEST_CASE("a pack is a batch of sequences, each where its rows begin") {
 }
 
 TEST_CASE("the gradients of a pack's keys stand apart, each with the row that it goes to") {
-  const std::vector<cuda::AttentionSlice> slices{{0, 2, 40, 1, -30}, {2, 1, 10, 0, 6}};
+  const std::vector<cuda::AttentionSlice> slices{{0, 2, 40, 127, 0}, {2, 1, 10, 0, 2}};
+  const std::vector<std::int32_t> pieces{200, 10, 16};
   const cuda::CudnnBatch batch =
-      cuda::cudnn_batch(slices, 3, 60, {.q = 8, .k = 8, .v = 8, .out = 8, .dq = 8});
-  CHECK(batch.gradients == std::vector<std::int64_t>{0, 3, 4});
-  CHECK(batch.gradient_rows == std::vector<std::int32_t>{10, 11, 12, 16});
+      cuda::cudnn_batch(slices, 3, 190, {.q = 8, .k = 8, .v = 8, .out = 8, .dq = 8}, pieces);
+  CHECK(batch.gradients == std::vector<std::int64_t>{0, 129, 130});
+  REQUIRE(batch.gradient_rows.size() == 130);
+  for (std::int32_t key = 0; key < 128; ++key)
+    CHECK(batch.gradient_rows[static_cast<std::size_t>(key)] == 200 + key);
+  CHECK((batch.gradient_rows[128] == 10 && batch.gradient_rows[129] == 16));
+  CHECK_THROWS_WITH(cuda::cudnn_batch(slices, 3, 190, {}, std::vector<std::int32_t>{200, 10}),
+                    Catch::StartsWith("slice 1 has its keys' gradients in the pieces from 2 to 3"));
   for (const bool gradients : {false, true}) {
     const cuda::CudnnLists lists = cuda::cudnn_lists(batch, 32, gradients);
     const auto numbers = [&]<class T>(cuda::CudnnList list, const std::vector<T>& expected) {
@@ -59,7 +65,7 @@ TEST_CASE("the gradients of a pack's keys stand apart, each with the row that it
     numbers(cuda::CudnnList::key_lengths, batch.key_lengths);
     if (!gradients) continue;
     numbers(cuda::CudnnList::dq, batch.dq);
-    numbers(cuda::CudnnList::gradients, std::vector<std::int64_t>{0, 96, 128});
+    numbers(cuda::CudnnList::gradients, std::vector<std::int64_t>{0, 129 * 32, 130 * 32});
     numbers(cuda::CudnnList::gradient_rows, batch.gradient_rows);
   }
 }

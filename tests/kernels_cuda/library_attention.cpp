@@ -84,7 +84,8 @@ void attend_backward(const PackProblem& p, const AttentionSlice& s, const PackMa
   std::vector<double> dq(p.tokens * width);
   for_each_pair(p, s, m.in, [&](std::size_t head, std::size_t row, std::size_t key, double score) {
     const std::size_t shared = head / p.shape.group() * dim,
-                      to = key + static_cast<std::size_t>(static_cast<std::ptrdiff_t>(s.gradient_shift));
+                      to = static_cast<std::size_t>(
+                          gradient_row(s, static_cast<std::int32_t>(key) - s.key_begin, p.gradient_pieces));
     const double weight = std::exp(score - static_cast<double>(m.lse.row(head)[row]));
     double made = 0.0, delta = 0.0;
     for (std::size_t i = 0; i < dim; ++i) {

@@ -158,7 +158,7 @@ TEST_CASE("CUDA: attention to parts of the keys comes together as attention to a
                                               .tokens = static_cast<std::int32_t>(count),
                                               .key_begin = 0,
                                               .prefix = 1,
-                                              .gradient_shift = 0,
+                                              .gradient_piece = 0,
                                               .own_keys = 0}};
     const AttentionWork work = attention_work(slices, tokens, 1, rows);
     const AttentionItems items{work.slices, work.queries, work.keys, work.rows};

@@ -80,7 +80,8 @@ struct Sizes {
 
 [[nodiscard]] CudnnBatch batch_of(const PackProblem& problem) {
   if (problem.gradients) require_one_slice_per_sample(problem.slices);
-  return cudnn_batch(problem.slices, problem.tokens, problem.cache, problem.strides);
+  return cudnn_batch(problem.slices, problem.tokens, problem.cache, problem.strides,
+                     problem.gradients ? problem.gradient_pieces : std::span<const std::int32_t>());
 }
 
 [[nodiscard]] Sizes sizes_of(const PackProblem& p, const CudnnBatch& batch,

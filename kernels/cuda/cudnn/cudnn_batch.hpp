@@ -25,12 +25,14 @@ struct CudnnBatch {
 };
 
 /// The batch of a pack's slices; a slice's keys are those of its sample up to its own end.
-/// @throws InvalidInput naming the first slice that is empty or reaches beyond the rows, or a row that two
+/// @param pieces rows in which pieces of keys' gradients begin, as `attention_work` takes them
+/// @throws InvalidInput naming the first slice that is empty or reaches beyond the rows or the pieces, or a row that two
 /// slices' queries or two samples' keys share, as `attention_work`; or if a slice sees no keys of its own. O(n log n + keys
 /// that are seen) for n slices.
 [[nodiscard]] inline CudnnBatch cudnn_batch(std::span<const AttentionSlice> slices, std::size_t queries,
-                                            std::size_t keys, const AttentionStrides& strides) {
-  static_cast<void>(attention_work(slices, queries, keys));  // it checks them
+                                            std::size_t keys, const AttentionStrides& strides,
+                                            std::span<const std::int32_t> pieces = {}) {
+  static_cast<void>(attention_work(slices, queries, keys, attention_rows, pieces));  // it checks them
   CudnnBatch out;
   const auto add = [&](std::int64_t query, std::int64_t key) {
     out.q.push_back(query * strides.q);
@@ -49,7 +51,7 @@ struct CudnnBatch {
     out.longest_queries = std::max<std::int64_t>(out.longest_queries, s.tokens);
     out.longest_keys = std::max<std::int64_t>(out.longest_keys, seen);
     add(s.query_begin, s.key_begin);
-    for (std::int32_t k = 0; k < seen; ++k) out.gradient_rows.push_back(s.key_begin + s.gradient_shift + k);
+    for (std::int32_t k = 0; k < seen; ++k) out.gradient_rows.push_back(gradient_row(s, k, pieces));
   }
   if (!slices.empty()) {
     add(slices.back().query_begin + slices.back().tokens,

@@ -77,8 +77,7 @@ struct AttentionKeyGradientKernel {
       now = after;
     }
     const int row = warp.warp() * 16;
-    const auto gradients =
-        static_cast<std::size_t>(static_cast<std::int64_t>(first_row) + a.slices[item.slice].gradient_shift);
+    const auto gradients = static_cast<std::size_t>(item.gradients);
     add_rows<dim>(warp, dk, gradients, row, rows, kv_head * dim, a.scale, dk_sums);
     add_rows<dim>(warp, dv, gradients, row, rows, kv_head * dim, 1.0F, dv_sums);
   }

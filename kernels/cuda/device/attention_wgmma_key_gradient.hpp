@@ -263,8 +263,9 @@ struct AttentionWgmmaKeyGradientKernel {
     warp.fence_products(dk_sums, ds);
     start_dk(step - 1);
     warp.template wait_products<0>(dk_sums, dv_sums, p, ds);
-    const std::int32_t shift = a.slices[b.tiles.item.slice].gradient_shift;
-    const auto gradients_row = static_cast<std::size_t>(static_cast<std::int64_t>(b.first_row) + shift);
+    // Read again: kept from the start, it would take a register all the while.
+    const KeyItem& item = items[warp.block() / static_cast<std::size_t>(a.kv_heads)];
+    const auto gradients_row = static_cast<std::size_t>(item.gradients);
     add_rows<dim>(warp, dk, gradients_row, row, b.rows, b.column, a.scale, dk_sums);
     add_rows<dim>(warp, dv, gradients_row, row, b.rows, b.column, 1.0F, dv_sums);
   }
