@@ -86,8 +86,8 @@ void check_linked(const StageCase& c, const Outcome& expected, unsigned seed) {
 
 }  // namespace
 
-TEST_CASE("CUDA: rows from device to device give the same bits as through the host") {
-  for (unsigned seed = 1; seed <= seeds(8, 4); ++seed) {
+TEST_CASE("CUDA: rows from device to device give the same bits as through the host", "[threads]") {
+  for (unsigned seed = 1; seed <= seeds(8, 4, 2); ++seed) {
     INFO("seed " << seed);
     StageCase c = case_of(slimpack::testing::sample_plan({.seed = seed,
                                                           .samples = 3 + seed % 4,
@@ -165,8 +165,9 @@ void check_ends(const StageCase& c, std::initializer_list<std::size_t> ranks) {
 
 }  // namespace
 
-TEST_CASE("CUDA: members share heads from device to device with the same bits as through the host") {
-  for (unsigned seed = 1; seed <= seeds(6, 3); ++seed) {
+TEST_CASE("CUDA: members share heads from device to device with the same bits as through the host",
+          "[threads]") {
+  for (unsigned seed = 1; seed <= seeds(6, 3, 1); ++seed) {
     INFO("seed " << seed);
     const StageCase c = merged_case(seed, MergedAttention::heads);
     const Outcome expected = run_through_host(c);
@@ -174,8 +175,8 @@ TEST_CASE("CUDA: members share heads from device to device with the same bits as
   }
 }
 
-TEST_CASE("CUDA: keys go round from device to device with the same bits as through the host") {
-  for (unsigned seed = 1; seed <= seeds(6, 3); ++seed) {
+TEST_CASE("CUDA: keys go round from device to device with the same bits as through the host", "[threads]") {
+  for (unsigned seed = 1; seed <= seeds(6, 3, 1); ++seed) {
     INFO("seed " << seed);
     const StageCase c = merged_case(seed, MergedAttention::ring);
     const Outcome expected = run_through_host(c);
@@ -183,14 +184,14 @@ TEST_CASE("CUDA: keys go round from device to device with the same bits as throu
   }
 }
 
-TEST_CASE("CUDA: when a rank fails or stands still within a step, links end on all") {
+TEST_CASE("CUDA: when a rank fails or stands still within a step, links end on all", "[threads]") {
   check_ends(case_of(slimpack::testing::sample_plan(
                          {.seed = 3, .samples = 4, .pipelines = 2, .stages = 3, .max_tokens = 40}),
                      3),
              {0U, 1U, 2U, 4U});
 }
 
-TEST_CASE("CUDA: when a member of a merged pack fails or stands still, links end on all") {
+TEST_CASE("CUDA: when a member of a merged pack fails or stands still, links end on all", "[threads]") {
   // Without neighbours: it is members alone that wait for each other.
   for (const MergedAttention merged : {MergedAttention::heads, MergedAttention::ring}) {
     INFO((merged == MergedAttention::ring ? "in a ring" : "by heads"));
