@@ -24,7 +24,7 @@ inline constexpr bool sanitized = false;
 
 /// How many of a test's random cases are run: what a sanitizer looks for, a few of them show as well, at a tenth of the speed.
 /// @param of_memory under the one for memory. @param of_threads under the one for threads.
-[[nodiscard]] constexpr unsigned seeds(unsigned all, unsigned of_memory, unsigned of_threads) {
+[[nodiscard]] constexpr unsigned seeds(unsigned all, unsigned of_memory, unsigned of_threads = 1) {
 #ifdef SLIMPACK_TEST_THREAD_SANITIZER
   static_cast<void>(all), static_cast<void>(of_memory);
   return of_threads;
