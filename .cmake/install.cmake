@@ -20,6 +20,7 @@ install(FILES
   "${PROJECT_SOURCE_DIR}/.cmake/FindGLPK.cmake"
   "${PROJECT_SOURCE_DIR}/.cmake/FindCbc.cmake"
   "${PROJECT_SOURCE_DIR}/.cmake/slimpackCompiled.cmake"
+  "${PROJECT_SOURCE_DIR}/.cmake/slimpackGpuLibrary.cmake"
   "${PROJECT_SOURCE_DIR}/.cmake/FindNCCL.cmake"
   "${PROJECT_SOURCE_DIR}/.cmake/FindCUDNN.cmake"
   DESTINATION "${package_dir}")

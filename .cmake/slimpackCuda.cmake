@@ -18,7 +18,7 @@ if(CMAKE_CUDA_COMPILER AND CUDAToolkit_FOUND)
   enable_language(CUDA)
   set(SLIMPACK_CUDA_FOUND ON)
 elseif(SLIMPACK_WITH_CUDA STREQUAL "AUTO")
-  message(STATUS "slimpack::kernels_cuda left out: a CUDA toolkit of at least 12.8 was not found")
+  slimpack_left_out(slimpack::kernels_cuda "a CUDA toolkit of at least 12.8 was not found")
 else()
   message(FATAL_ERROR "SLIMPACK_WITH_CUDA is ${SLIMPACK_WITH_CUDA}, but a CUDA toolkit of at least 12.8 was not "
     "found; set CMAKE_CUDA_COMPILER to its nvcc")

@@ -1,24 +1,35 @@
-// Checks NCCL between the GPUs of a run: every operation of the transport, against what it has to give. Started like
-// slimpack train, one process per GPU (docs/launch.md):
+// Checks NCCL between the GPUs of a run: every operation of the transport, and the links of an executor, against what the
+// hosts' transport gives. Started like slimpack train, one process per GPU (docs/launch.md); one alone will do, too:
 //   torchrun --no-python --nproc-per-node 8 build/default/bin/nccl_check
 //   mpirun -n 8 build/default/bin/nccl_check
+//   ... --fail 1 kill     rank 1 dies, or with `stall` stands still, half-way: all others have to end with exit code 2
+//   ... --timeout 5       seconds until a rank that does not answer ends the run
+//   ... --host            the same operations by the hosts' memory: needs no GPU
 // Without a driver or a GPU it says what is missing; every error ends all ranks with exit code 2.
 #include <cuda_runtime_api.h>
 
+#include <charconv>
+#include <chrono>
+#include <csignal>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
 #include <iostream>
+#include <map>
 #include <memory>
-#include <numeric>
+#include <optional>
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "kernels/cuda/device.hpp"
 #include "kernels/transport/nccl.hpp"
+#include "kernels/transport/nccl_links.hpp"
 #include "kernels/transport/tcp.hpp"
+#include "nccl_check/host_links.hpp"
+#include "nccl_check/link_check.hpp"
 #ifdef SLIMPACK_NCCL_CHECK_MPI
 #include "kernels/transport/mpi.hpp"
 #endif
@@ -28,152 +39,163 @@ namespace {
 using namespace slimpack;
 using namespace slimpack::kernels;
 
-void check(cudaError_t error) {
-  if (error != cudaSuccess) throw std::runtime_error(cudaGetErrorString(error));
+std::string text(cudaError_t error) {
+  return concat("CUDA error ", static_cast<int>(error), " (", cudaGetErrorString(error), ")");
 }
 
-class OwnStream {
+void require_done(cudaError_t error) {
+  if (error != cudaSuccess) throw std::runtime_error(text(error));
+}
+
+/// Memory and streams of this process's GPU.
+class GpuMachine {
  public:
-  OwnStream() { check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking)); }
-  OwnStream(const OwnStream&) = delete;
-  OwnStream& operator=(const OwnStream&) = delete;
-  ~OwnStream() { cudaStreamDestroy(stream_); }
+  using Stream = cuda::Stream;
 
-  [[nodiscard]] cuda::Stream get() const { return stream_; }
+  template <class V>
+  class Numbers {
+   public:
+    explicit Numbers(const std::vector<V>& values) : size_(values.size()) {
+      void* data = nullptr;
+      if (size_ > 0) require_done(cudaMalloc(&data, size_ * sizeof(V)));
+      data_.reset(static_cast<V*>(data));
+      if (size_ > 0) require_done(cudaMemcpy(data, values.data(), size_ * sizeof(V), cudaMemcpyHostToDevice));
+    }
+    [[nodiscard]] std::span<V> span() const { return {data_.get(), size_}; }
+    [[nodiscard]] std::vector<V> read() const {
+      std::vector<V> values(size_);
+      if (size_ > 0)
+        require_done(cudaMemcpy(values.data(), data_.get(), size_ * sizeof(V), cudaMemcpyDeviceToHost));
+      return values;
+    }
 
- private:
-  cudaStream_t stream_ = nullptr;
-};
-
-/// Numbers in the memory of the GPU.
-class Numbers {
- public:
-  explicit Numbers(std::size_t n) : Numbers(std::vector<double>(n)) {}
-  explicit Numbers(const std::vector<double>& values) : size_(values.size()) {
-    void* data = nullptr;
-    check(cudaMalloc(&data, size_ * sizeof(double)));
-    data_.reset(static_cast<double*>(data));
-    check(cudaMemcpy(data, values.data(), size_ * sizeof(double), cudaMemcpyHostToDevice));
-  }
-
-  [[nodiscard]] std::span<double> span() const { return {data_.get(), size_}; }
-  [[nodiscard]] std::vector<double> read() const {
-    std::vector<double> values(size_);
-    check(cudaMemcpy(values.data(), data_.get(), size_ * sizeof(double), cudaMemcpyDeviceToHost));
-    return values;
-  }
-
- private:
-  struct Freer {
-    void operator()(double* data) const { cudaFree(data); }
+   private:
+    struct Freer {
+      void operator()(V* data) const { cudaFree(data); }
+    };
+    std::unique_ptr<V, Freer> data_;
+    std::size_t size_;
   };
-  std::unique_ptr<double, Freer> data_;
-  std::size_t size_;
+
+  GpuMachine() = default;
+  GpuMachine(const GpuMachine&) = delete;
+  GpuMachine& operator=(const GpuMachine&) = delete;
+  ~GpuMachine() {
+    for (const auto& [number, stream] : streams_) cudaStreamDestroy(stream);
+  }
+
+  template <class V>
+  [[nodiscard]] Numbers<V> numbers(const std::vector<V>& values) const {
+    return Numbers<V>(values);
+  }
+  [[nodiscard]] Stream stream(std::size_t number) {
+    cudaStream_t& stream = streams_[number];
+    if (stream == nullptr) require_done(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    return stream;
+  }
+  [[nodiscard]] static AsyncState state(Stream stream) {
+    const cudaError_t error = cudaStreamQuery(stream);
+    if (error == cudaErrorNotReady) return {};
+    return {.done = true, .error = error == cudaSuccess ? "" : text(error)};
+  }
+
+ private:
+  std::map<std::size_t, cudaStream_t> streams_;
 };
 
-void expect(bool ok, const std::string& what) {
-  if (!ok) throw std::runtime_error(what + " gives other numbers than expected");
+struct Options {
+  TransportOptions waits{.timeout = std::chrono::seconds(60)};
+  std::optional<check::Fault> fault;
+  bool host = false;
+};
+
+[[noreturn]] void die() {
+  std::raise(SIGKILL);
+  std::terminate();
 }
 
-/// What a rank has before an operation: whole numbers, so that sums are exact.
-std::vector<double> values_of(std::size_t rank, std::size_t n) {
-  std::vector<double> values(n);
-  for (std::size_t i = 0; i < n; ++i) values[i] = static_cast<double>(1000 * rank + i);
-  return values;
-}
-
-std::vector<double> sum_of(std::size_t ranks, std::size_t n) {
-  std::vector<double> sum(n);
-  for (std::size_t rank = 0; rank < ranks; ++rank) {
-    const auto values = values_of(rank, n);
-    for (std::size_t i = 0; i < n; ++i) sum[i] += values[i];
+/// @param make_links gives links of so many stages per pipeline
+template <Transport T, class Machine, class Group, class MakeLinks>
+void check_all(T& transport, Machine& machine, Group& group, MakeLinks&& make_links, const Options& options) {
+  if (options.fault) return check::check_fault(machine, group, transport, *options.fault, options.waits, die);
+  check::check_group(machine, group, transport);
+  for (std::size_t stages = 1; stages <= transport.size(); ++stages) {
+    if (transport.size() % stages != 0) continue;
+    auto links = make_links(stages);
+    check::check_links(machine, links, transport, stages, options.waits);
   }
-  return sum;
-}
-
-std::vector<double> slice(const std::vector<double>& values, std::size_t begin, std::size_t size) {
-  const auto first = values.begin() + static_cast<std::ptrdiff_t>(begin);
-  return {first, first + static_cast<std::ptrdiff_t>(size)};
-}
-
-void check_collectives(NcclGroup& group, cuda::Stream stream) {
-  const std::size_t share = 1000, n = share * group.size(), own = share * group.position();
-  const auto sum = sum_of(group.size(), n);
-  const Numbers reduced(values_of(group.position(), n)), scattered(values_of(group.position(), n));
-  group.all_reduce(reduced.span(), stream);
-  group.reduce_scatter(scattered.span(), stream);
-  group.wait(stream);
-  expect(reduced.read() == sum, "all_reduce");
-  expect(slice(scattered.read(), own, share) == slice(sum, own, share), "reduce_scatter");
-  group.all_gather(scattered.span(), stream);
-  group.wait(stream);
-  expect(scattered.read() == sum, "all_gather");
-}
-
-void check_exchanges(NcclGroup& group, cuda::Stream stream) {
-  const std::size_t share = 100, g = group.size(), n = share * g;
-  const Numbers out(values_of(group.position(), n)), in(n), ring(n);
-  std::vector<std::span<const double>> outs;
-  std::vector<std::span<double>> ins;
-  for (std::size_t i = 0; i < g; ++i) {
-    outs.push_back(out.span().subspan(i * share, share));
-    ins.push_back(in.span().subspan(i * share, share));
-  }
-  group.all_to_all(std::span<const std::span<const double>>(outs), std::span<const std::span<double>>(ins),
-                   stream);
-  group.ring_shift(std::span<const double>(out.span()), ring.span(), stream);
-  group.wait(stream);
-  const auto got = in.read();
-  for (std::size_t i = 0; i < g; ++i) {
-    expect(slice(got, i * share, share) == slice(values_of(i, n), group.position() * share, share),
-           "all_to_all");
-  }
-  expect(ring.read() == values_of((group.position() + g - 1) % g, n), "ring_shift");
-}
-
-/// All ranks as the stages of one pipeline: rows go forward, gradients back, each side sending first.
-void check_stages(NcclGroup& group, cuda::Stream forward, cuda::Stream backward) {
-  StageLinks links = link_stages(group);
-  const std::size_t n = 1 << 20, stage = group.position();
-  const Numbers own(values_of(stage, n)), from_before(n), from_next(n);
-  const std::span<const double> rows = own.span();
-  if (links.to_next) links.to_next->send(1, rows, forward);
-  if (links.to_before) links.to_before->send(0, rows, backward);
-  if (links.from_before) links.from_before->receive(0, from_before.span(), forward);
-  if (links.from_next) links.from_next->receive(1, from_next.span(), backward);
-  group.wait(forward);
-  group.wait(backward);
-  if (links.from_before)
-    expect(from_before.read() == values_of(stage - 1, n), "a receive from the stage before");
-  if (links.from_next) expect(from_next.read() == values_of(stage + 1, n), "a receive from the next stage");
-  for (auto* link : {&links.to_next, &links.from_before, &links.to_before, &links.from_next}) {
-    if (*link) (*link)->close();
-  }
+  group.close();
 }
 
 /// One rank, whatever the hosts' transport.
 template <Transport T>
-void check_rank(T& transport) {
-  const cuda::Device device = cuda::use_device({.index = static_cast<int>(local_rank_of())});
-  const OwnStream forward, backward;
-  NcclGroup group(transport);
-  check_collectives(group, forward.get());
-  check_exchanges(group, forward.get());
-  check_stages(group, forward.get(), backward.get());
-  group.close();
-  std::cout << concat("rank ", transport.rank(), ": all is well on ", device.name, "\n") << std::flush;
+void check_rank(T& transport, const Options& options) {
+  std::string where = "the host";
+  if (options.host) {
+    check::HostMachine machine;
+    check::HostGroup<T> group(transport);
+    const auto links = [&](std::size_t stages) { return check::HostLinks<T>(transport, stages); };
+    check_all(transport, machine, group, links, options);
+  } else {
+    where = cuda::use_device({.index = static_cast<int>(local_rank_of())}).name;
+    GpuMachine machine;
+    NcclGroup group(transport, options.waits);
+    const auto links = [&](std::size_t stages) { return NcclLinks(transport, stages, options.waits); };
+    check_all(transport, machine, group, links, options);
+  }
+  std::cout << concat("rank ", transport.rank(), ": all is well on ", where, "\n") << std::flush;
+}
+
+template <class Number>
+Number number_of(std::string_view option, std::string_view text) {
+  Number number{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  require(error == std::errc{} && end == text.data() + text.size(), option, " is '", text,
+          "'; expected a whole number");
+  return number;
+}
+
+Options options_of(std::span<char*> arguments) {
+  Options options;
+  std::size_t at = 1;
+  const auto next = [&](std::string_view option) -> std::string_view {
+    require(at < arguments.size(), option, " ends the line; expected a value behind it");
+    return arguments[at++];
+  };
+  while (at < arguments.size()) {
+    const std::string_view option = arguments[at++];
+    if (option == "--host") {
+      options.host = true;
+    } else if (option == "--timeout") {
+      const auto seconds = number_of<int>(option, next(option));
+      require(seconds > 0 && seconds < 1'000'000, option, " is ", seconds, "; expected at least 1");
+      options.waits.timeout = std::chrono::seconds(seconds);
+    } else if (option == "--fail") {
+      const auto rank = number_of<std::size_t>(option, next(option));
+      const std::string_view how = next(option);
+      require(how == "kill" || how == "stall", option, " is '", how, "'; expected kill or stall");
+      options.fault = {.rank = rank, .stalls = how == "stall"};
+    } else {
+      throw InvalidInput(concat(
+          "'", option, "' is no option; expected --fail RANK kill|stall, --timeout SECONDS or --host"));
+    }
+  }
+  return options;
 }
 
 }  // namespace
 
-int main() {
+int main(int argc, char** argv) {
   try {
+    const Options options = options_of({argv, static_cast<std::size_t>(argc)});
+    prepare_for_links();
     const Launcher launcher = launcher_of();
 #ifdef SLIMPACK_NCCL_CHECK_MPI
-    if (launcher == Launcher::mpi) return run_mpi([](MpiTransport& transport) { check_rank(transport); });
+    if (launcher == Launcher::mpi)
+      return run_mpi([&](MpiTransport& transport) { check_rank(transport, options); }, {options.waits});
 #endif
     const Launch launch = launcher == Launcher::none ? Launch{} : launch_of(launcher);
-    return run_tcp([](TcpTransport& transport) { check_rank(transport); }, launch);
+    return run_tcp([&](TcpTransport& transport) { check_rank(transport, options); }, launch, {options.waits});
   } catch (const std::exception& error) {
     std::cerr << "nccl_check: " << error.what() << "\n";
     return 2;

@@ -46,6 +46,12 @@ struct ProfileOptions {
   InitOptions init = {};
 };
 
+/// Stages are measured as they are made. Others call what they want of a stage before its first step.
+struct AsMade {
+  template <class S>
+  void operator()(const S&) const {}
+};
+
 /// Tasks with the median of what they took.
 struct BackEndTimes {
   std::vector<MeasuredTask> fitted = {};    ///< of regular shapes
@@ -80,7 +86,9 @@ class ProbeStages {
  public:
   using Number = typename S::Number;
 
-  ProbeStages(const Transformer& model, const ProfileOptions& options)
+  /// @param prepare called with each stage once it is made
+  template <class Prepare = AsMade>
+  ProbeStages(const Transformer& model, const ProfileOptions& options, const Prepare& prepare = {})
       : clock_(options.clock), hidden_(static_cast<std::size_t>(model.hidden)) {
     const std::vector<std::int32_t> layers = probe_layers(model, options.stage_layers);
     const Transformer whole = probe_model(model, layers);
@@ -92,6 +100,7 @@ class ProbeStages {
                            .first = s == 0,
                            .last = s + 1 == layers.size()};
       stages_.push_back(std::make_unique<S>(part, options.stage));
+      prepare(*stages_.back());
       stages_.back()->initialise(options.init);
       before += layers[s];
     }
@@ -194,11 +203,12 @@ inline void require_probe_bytes(double bytes, double limit, Tokens tokens) {
 /// Measures a back end's tasks on this machine: slices of several lengths behind prefixes of several lengths, packs of
 /// short samples, forward, backward and with layers recomputed; on a first, a middle, a longer middle and a last
 /// stage. After a warm-up, rounds go over all of them in changing order; medians count.
-/// @param model its shape; the number of layers does not matter.
+/// @param model its shape; the number of layers does not matter. @param prepare called with each stage once it is made
 /// @throws InvalidInput if the model or an option is impossible, or the least probes' stages exceed the limit of
 /// `options.stage`, saying by how much.
-template <StageBackEnd S>
-[[nodiscard]] BackEndTimes measure_back_end(const Transformer& model, const ProfileOptions& options = {}) {
+template <StageBackEnd S, class Prepare = AsMade>
+[[nodiscard]] BackEndTimes measure_back_end(const Transformer& model, const ProfileOptions& options = {},
+                                            const Prepare& prepare = {}) {
   constexpr int least_rounds = 3, planned_rounds = 5;
   constexpr double growth = 2.6;  // of a round's seconds, when its tokens double
   detail::require_profile(model, options);
@@ -209,7 +219,7 @@ template <StageBackEnd S>
   std::vector<Probe> probes = make_probes(model, layers, result.tokens, options.seed);
   detail::require_probe_bytes(probe_bytes<S>(model, layers, options.stage, probes), limit, result.tokens);
   std::mt19937_64 random(options.seed);
-  detail::ProbeStages<S> stages(model, options);
+  detail::ProbeStages<S> stages(model, options, prepare);
   for (;;) {
     ProbeTimes warm_up(probes);
     const double round = detail::run_round(stages, probes, random, warm_up);
@@ -230,14 +240,17 @@ template <StageBackEnd S>
 }
 
 /// Median seconds that a back end's optimiser takes for a parameter, on a stage that is a model of one layer.
+/// @param prepare called with the stage once it is made
 /// @throws InvalidInput if the stage, with gradients and moments, exceeds the limit of `options.stage`.
-template <StageBackEnd S>
-[[nodiscard]] double measure_update(const Transformer& model, const ProfileOptions& options = {}) {
+template <StageBackEnd S, class Prepare = AsMade>
+[[nodiscard]] double measure_update(const Transformer& model, const ProfileOptions& options = {},
+                                    const Prepare& prepare = {}) {
   constexpr std::size_t updates = 9;
   Transformer one = model;
   one.layers = 1;
   const StagePart part{.model = one, .first_layer = 0, .layers = 1, .first = true, .last = true};
   S stage(part, options.stage);
+  prepare(stage);
   stage.initialise(options.init);
   stage.set_replicas({});
   const std::vector<std::int32_t> layers{1};

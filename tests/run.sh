@@ -37,5 +37,12 @@ if [[ ${CI-} == true ]]; then
   examples/run.sh --quiet  # the README's other promise, in the most optimised build
 fi
 
+# cuDNN's front end is headers of a Python package. Nothing but cuDNN's attention waits for it.
+if [[ ${CI-} == true ]] && command -v nvcc /usr/local/cuda/bin/nvcc >/dev/null; then
+  .ci/python_packages.sh build/python nvidia-cudnn-frontend==1.32.0 ||
+    echo "WARNING: nvidia-cudnn-frontend can't be had: cuDNN's attention is neither compiled nor tested" >&2
+  export PYTHONPATH=$PWD/build/python${PYTHONPATH:+:$PYTHONPATH}
+fi
+
 build default
 ctest --preset default --parallel "$(nproc)" "$@"

@@ -79,3 +79,22 @@ double use_gpu(std::size_t) {
 }  // namespace slimpack::command
 
 #endif
+
+namespace slimpack::command {
+
+kernels::AttentionChoice attention_from(const std::string& attention, bool cuda) {
+  require(attention == "ours" || attention == "cudnn", "--attention is '", attention,
+          "'; expected ours or cudnn");
+  if (attention == "ours") return kernels::AttentionChoice::ours;
+  require(cuda, "--attention is 'cudnn'; expected no such option without --device cuda");
+#ifndef SLIMPACK_COMMAND_CUDNN
+  throw InvalidInput(
+      "this slimpack has no cuDNN; expected one built where cuDNN and its front end are found, or "
+      "--attention "
+      "ours");
+#else
+  return kernels::AttentionChoice::cudnn;
+#endif
+}
+
+}  // namespace slimpack::command

@@ -1,6 +1,9 @@
 #pragma once
 
 #include <cstddef>
+#include <string>
+
+#include "kernels/model/stage_options.hpp"
 
 namespace slimpack::command {
 
@@ -16,5 +19,9 @@ void require_gpu();
 /// Makes a GPU of this machine the calling thread's: the machine's ranks take its GPUs in turn.
 /// @returns bytes of it that are free. @throws InvalidInput saying what is missing.
 double use_gpu(std::size_t local_rank);
+
+/// Reads `--attention`. @param cuda whether there is `--device cuda`. @throws InvalidInput for what it can't be; also if cuDNN's
+/// is asked for, and was not built.
+[[nodiscard]] kernels::AttentionChoice attention_from(const std::string& attention, bool cuda);
 
 }  // namespace slimpack::command

@@ -43,8 +43,13 @@ po::options_description description() {
       "that the measured stages may use; default: all, on a GPU what is free")(
       "clock", po::value<std::string>()->default_value("cpu"),
       "cpu: the processor's time, so that others' work on this machine does not count; or wall; a GPU has "
-      "its own")("machine", po::value<std::string>()->value_name("NAME"),
-                 "its name; default: the processor's or the GPU's")(
+      "its own")(
+      "attention", po::value<std::string>()->value_name("WHOSE")->default_value("ours"),
+      "cuda: attention by slimpack's kernels (ours), or by cuDNN where it takes a pack (cudnn), as "
+      "train will run it")(
+      "attention-workspace", po::value<double>()->value_name("BYTES")->default_value(1U << 30U),
+      "cudnn: of each stage, for attention")("machine", po::value<std::string>()->value_name("NAME"),
+                                             "its name; default: the processor's or the GPU's")(
       "output,o", po::value<std::string>()->value_name("FILE")->default_value("-"),
       "the profile; - for standard output");
   po::options_description model("Model, instead of the preset's");
@@ -115,7 +120,7 @@ std::string summary(const Profile& p, const kernels::BackEndTimes& times) {
   return out.str();
 }
 
-kernels::ProfileOptions profile_options(const po::variables_map& values) {
+kernels::ProfileOptions profile_options(const po::variables_map& values, bool on_gpu) {
   const auto clock = values["clock"].as<std::string>();
   require(clock == "cpu" || clock == "wall", "--clock is '", clock, "'; expected cpu or wall");
   kernels::ProfileOptions o;
@@ -125,6 +130,11 @@ kernels::ProfileOptions profile_options(const po::variables_map& values) {
   o.tokens = values["tokens"].as<std::int64_t>();
   require(o.tokens <= 1'000'000, "--tokens is ", o.tokens, "; expected at most 1000000");
   o.stage_layers = values["stage-layers"].as<std::int32_t>();
+  o.stage.attention = attention_from(values["attention"].as<std::string>(), on_gpu);
+  const auto workspace = values["attention-workspace"].as<double>();
+  require(workspace > 0.0 && workspace <= 1e18, "--attention-workspace is ", workspace,
+          "; expected a positive number up to 1e18");
+  o.stage.attention_workspace = static_cast<std::size_t>(workspace);
   o.clock = clock == "cpu" ? kernels::ProfileClock::thread : kernels::ProfileClock::wall;
   if (values.count("memory") == 0) return o;
   o.stage.limit_bytes = values["memory"].as<double>();
@@ -161,7 +171,7 @@ int profile(const std::vector<std::string>& arguments) {
   const bool gpu = on_gpu(*values);
   const auto real = (*values)["real"].as<std::string>();
   require(real == "float" || real == "double", "--real is '", real, "'; expected float or double");
-  const kernels::ProfileOptions options = profile_options(*values);
+  const kernels::ProfileOptions options = profile_options(*values, gpu);
   Profile profile;
   profile.model = model_from(*values, transformer_preset((*values)["model"].as<std::string>()));
   validate(profile.model);

@@ -6,12 +6,17 @@
 #ifdef SLIMPACK_COMMAND_CUDA
 
 #include <algorithm>
+#include <iostream>
+#include <memory>
 
 #include "kernels/cuda/cuda_stage.hpp"
 #include "kernels/cuda/device.hpp"
 #include "kernels/cuda/device_rows.hpp"
 #include "kernels/cuda/profile_device.hpp"
 #include "rank_memory.hpp"
+#ifdef SLIMPACK_COMMAND_CUDNN
+#include "kernels/cuda/cudnn/cudnn_attention.hpp"
+#endif
 
 namespace slimpack::command {
 
@@ -20,9 +25,24 @@ kernels::BackEndTimes measure_gpu(kernels::ProfileOptions options, Profile& prof
   const cuda::Device device = cuda::use_device();
   profile.machine = device.name;
   const double free = cuda::usable_bytes(device);
-  options.stage = stage_options(true, true, std::min(options.stage.limit_bytes, free));
-  return cuda::profile_device<cuda::CudaStage, cuda::DeviceRows<cuda::CudaDevice>>(
-      cuda::measured_device(device, cuda::measure_ceilings()), options, profile);
+  const kernels::StageOptions asked = options.stage;
+  options.stage = stage_options(true, true, std::min(asked.limit_bytes, free));
+  options.stage.attention = asked.attention;
+  options.stage.attention_workspace = asked.attention_workspace;
+  const auto use = std::make_shared<cuda::AttentionUse>();
+  const auto prepare = [&]([[maybe_unused]] cuda::CudaStage& stage) {
+#ifdef SLIMPACK_COMMAND_CUDNN
+    if (asked.attention == kernels::AttentionChoice::cudnn)
+      stage.set_attention(cuda::counted(cuda::cudnn_library(), asked.attention_workspace, use));
+#endif
+  };
+  kernels::BackEndTimes times = cuda::profile_device<cuda::CudaStage, cuda::DeviceRows<cuda::CudaDevice>>(
+      cuda::measured_device(device, cuda::measure_ceilings()), options, profile, prepare);
+  if (use->ours > 0) {
+    std::clog << use->ours << " of " << use->ours + use->library
+              << " packs run slimpack's attention, not cuDNN's; the first: " << use->refusal << std::endl;
+  }
+  return times;
 }
 
 }  // namespace slimpack::command

@@ -123,22 +123,6 @@ LinkKind links_from(const std::string& links, const TrainOptions& o) {
   return links == "auto" ? LinkKind::automatic : links == "host" ? LinkKind::host : LinkKind::nccl;
 }
 
-/// @throws InvalidInput also if cuDNN's is asked for, and was not built.
-kernels::AttentionChoice attention_from(const std::string& attention, bool cuda) {
-  require(attention == "ours" || attention == "cudnn", "--attention is '", attention,
-          "'; expected ours or cudnn");
-  if (attention == "ours") return kernels::AttentionChoice::ours;
-  require(cuda, "--attention is 'cudnn'; expected no such option without --device cuda");
-#ifndef SLIMPACK_COMMAND_CUDNN
-  throw InvalidInput(
-      "this slimpack has no cuDNN; expected one built where cuDNN and its front end are found, or "
-      "--attention "
-      "ours");
-#else
-  return kernels::AttentionChoice::cudnn;
-#endif
-}
-
 RankKind ranks_from(const std::string& transport) {
   if (transport == "threads") return RankKind::threads;
   if (transport == "mpi") return RankKind::mpi;

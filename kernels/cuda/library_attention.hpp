@@ -3,8 +3,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "kernels/cuda/attention_work.hpp"
@@ -12,6 +14,7 @@
 #include "kernels/cuda/portable.hpp"
 #include "kernels/math/attention.hpp"
 #include "kernels/math/matrix.hpp"
+#include "slimpack/core/error.hpp"
 
 namespace slimpack::kernels::cuda {
 
@@ -65,5 +68,22 @@ struct AttentionUse {
   std::size_t library = 0, ours = 0;  ///< tasks
   std::string refusal;  ///< why the first of these did not run the library's; empty if none was asked for
 };
+
+/// The same library, each answer of which is counted.
+/// @param workspace bytes that stages hold for it: packs that need more run ours. @param use is added to; the stages' thread's.
+template <class Stream>
+[[nodiscard]] AttentionLibrary<Stream> counted(AttentionLibrary<Stream> library, std::size_t workspace,
+                                               std::shared_ptr<AttentionUse> use) {
+  return [library = std::move(library), workspace, use = std::move(use)](const PackProblem& problem) {
+    PlannedAttention<Stream> out = library(problem);
+    const bool fits = out.workspace_bytes <= workspace;
+    if (out.refusal.empty() && fits) {
+      ++use->library;
+    } else if (use->ours++ == 0) {
+      use->refusal = fits ? out.refusal : concat("it needs a workspace of ", out.workspace_bytes, " bytes");
+    }
+    return out;
+  };
+}
 
 }  // namespace slimpack::kernels::cuda

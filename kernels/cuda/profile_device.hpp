@@ -28,19 +28,21 @@ namespace slimpack::kernels::cuda {
 /// layers: a layer's weights are larger than a GPU's caches, and memory goes to tokens instead.
 /// @tparam S a `DeviceStage`. @tparam Rows as of `measure_transfers`.
 /// @param device its ceilings and memory. @param options its clock is the device's; `most_tokens` at least 16384.
+/// @param prepare called with each stage once it is made: gives it the library's attention that the options choose.
 /// @param[in,out] profile has `model`; gets all else but the machine's name and the date.
 /// @throws InvalidInput as `measure_back_end` and `fit_tasks`.
-template <StageBackEnd S, class Rows>
-BackEndTimes profile_device(const MeasuredDevice& device, ProfileOptions options, Profile& profile) {
+template <StageBackEnd S, class Rows, class Prepare = AsMade>
+BackEndTimes profile_device(const MeasuredDevice& device, ProfileOptions options, Profile& profile,
+                            const Prepare& prepare = {}) {
   constexpr Tokens most_tokens = 16384;
   options.clock = ProfileClock::wall;  // of updates: tasks have the device's
   options.most_tokens = std::max(options.most_tokens, most_tokens);
   if (options.stage_layers == 0) options.stage_layers = 2;
   options.stage.graphs = false;  // plans of batches differ from step to step
   profile.real_bytes = sizeof(typename S::Number);
-  BackEndTimes times = measure_back_end<S>(profile.model, options);
+  BackEndTimes times = measure_back_end<S>(profile.model, options, prepare);
   fit_back_end(times, profile);
-  profile.optimiser_seconds_per_parameter = measure_update<S>(profile.model, options);
+  profile.optimiser_seconds_per_parameter = measure_update<S>(profile.model, options, prepare);
   profile.transfer =
       measure_link<Rows>(static_cast<std::size_t>(profile.model.hidden) * sizeof(typename S::Number));
   profile.device = device;

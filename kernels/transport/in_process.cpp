@@ -366,8 +366,9 @@ void run_rank(Run& run, std::size_t rank) {
   }
   run.ranks[rank].reset();
   const std::lock_guard lock(run.mutex);
-  if (cause) run.cause = cause;
-  if (!run.consequence) run.consequence = consequence;
+  // Moved: who is left behind shares no exception with whom it is thrown at.
+  if (cause) run.cause = std::move(cause);
+  if (!run.consequence) run.consequence = std::move(consequence);
   run.ended[rank] = true;
   --run.running;
   run.changed.notify_one();
@@ -393,7 +394,7 @@ void run_in_process(std::size_t ranks, std::function<void(InProcessTransport&)> 
   run->changed.wait(lock, [&] { return run->running == 0 || failed(); });
   run->changed.wait_for(lock, options.timeout + options.grace, [&] { return run->running == 0; });
   const std::vector<bool> ended = run->ended;
-  const std::exception_ptr error = run->cause ? run->cause : run->consequence;
+  const std::exception_ptr error = std::exchange(run->cause ? run->cause : run->consequence, nullptr);
   lock.unlock();
   for (std::size_t rank = 0; rank < ranks; ++rank)
     ended[rank] ? threads[rank].join() : threads[rank].detach();

@@ -98,6 +98,11 @@ CUDA_VISIBLE_DEVICES='' refuses "; expected " "$slimpack" profile --device cuda 
 grep -qE 'CUDA|GPU|driver' "$folder/err" || fail "it does not say that a GPU is missing: $(cat "$folder/err")"
 refuses "--real is double; expected no such option beside --device cuda" "${profile[@]}" --device cuda --real double
 refuses "--clock is wall; expected no such option beside --device cuda" "${profile[@]}" --device cuda --clock wall
+refuses "--attention is 'theirs'; expected ours or cudnn" "${profile[@]}" --attention theirs
+refuses "--attention is 'cudnn'; expected no such option without --device cuda" "${profile[@]}" --attention cudnn
+refuses "--attention-workspace is 0; expected a positive number" "${profile[@]}" --attention-workspace 0
+# Without cuDNN's part, or else without a GPU.
+CUDA_VISIBLE_DEVICES='' refuses "; expected " "$slimpack" profile --device cuda --head-dim 64 --attention cudnn
 refuses "--device is 'tpu'; expected cpu or cuda" "${profile[@]}" --device tpu
 refuses "--memory is 0; expected a positive number" "${profile[@]}" --memory 0
 refuses "stages for packs of 64 tokens take " "${profile[@]}" "${small[@]}" --memory 1000

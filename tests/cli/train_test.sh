@@ -167,8 +167,10 @@ ends_when() {  # SIGNAL STATUS TEXT: rank 1 gets the signal in the middle of tra
   kill -"$signal" "$(cat "$folder/rank1")" || fail "there is no rank 1"
   wait "$run"
   [[ $(cat "$folder/status") == "$expected" ]] || fail "mpirun ended with $(cat "$folder/status"), expected $expected"
-  # mpirun ends the others about a second later: one that computes for so long has no time to say it.
-  grep -qE "^rank [023]: rank 1 \(.*\) $text" "$folder/err" || fail "no rank says that rank 1 $text: $(cat "$folder/err")"
+  for rank in 0 2 3; do
+    grep -qE "^rank $rank: rank 1 \(.*\) $text" "$folder/err" ||
+      fail "rank $rank does not say that rank 1 $text: $(cat "$folder/err")"
+  done
 }
 if [[ -n $mpirun ]]; then
   mpi 4 "${plan[@]}" --steps 2 --json
@@ -263,7 +265,12 @@ if [[ $has_cuda == 1 ]]; then
     grep -qE "^rank [0-3]: ${lacking[none]}" "$folder/err" || fail "$script says: $(cat "$folder/err")"
   done
   if [[ -n $mpirun ]]; then
-    SLIMPACK_TEST_GPU=driver all_refuse "${lacking[driver]}" 2 "${gpu[@]}" --pp 2
+    for lack in "${!lacking[@]}"; do
+      why=${lacking[$lack]//GPU 0/GPU [01]}
+      SLIMPACK_TEST_GPU=$lack all_refuse "$why" 2 "${gpu[@]}" --pp 2
+      all_refuse "$why" 2 bash -c "SLIMPACK_TEST_GPU=\$([[ \$OMPI_COMM_WORLD_RANK == 1 ]] && echo $lack || echo good) exec ${gpu[*]} --pp 2"
+      grep -qE '^rank 0: rank 1 ' "$folder/err" || fail "rank 0 does not say under mpirun that it is rank 1: $(cat "$folder/err")"
+    done
   fi
 fi
 

@@ -15,68 +15,112 @@
 #include "kernels/cuda/device/block.hpp"
 #include "tests/kernels_cuda/host_group.hpp"
 #include "tests/kernels_cuda/host_warp.hpp"
+#include "tests/kernels_cuda/sanitized.hpp"
 
 // Runs kernels without a GPU in one thread: warps take turns at barriers. Many times as fast as warps that are threads, for
 // whole training steps; races between warps are for the others to find.
 namespace slimpack::testing {
 
+/// What the thread sanitizer is told of contexts that take turns in one thread, elsewhere nothing.
+#ifdef SLIMPACK_TEST_THREAD_SANITIZER
+struct ToldFiber {
+  ToldFiber() = default;
+  ToldFiber(const ToldFiber&) = delete;
+  ToldFiber& operator=(const ToldFiber&) = delete;
+  ~ToldFiber() {
+    if (is_own) __tsan_destroy_fiber(handle);
+  }
+  void begin() { handle = __tsan_create_fiber(0), is_own = true; }
+  void is_current() { handle = __tsan_get_current_fiber(); }
+  void comes_next() const { __tsan_switch_to_fiber(handle, 0); }
+
+  void* handle = nullptr;
+  bool is_own = false;
+};
+#else
+struct ToldFiber {
+  void begin() {}
+  void is_current() {}
+  void comes_next() const {}
+};
+#endif
+
 /// Functions that take turns.
 class Fibers {
  public:
-  /// Runs body(0) … body(count - 1), each until it yields, round and round, until all have returned.
+  Fibers() = default;
+  Fibers(const Fibers&) = delete;
+  Fibers& operator=(const Fibers&) = delete;
+  ~Fibers() = default;
+
+  /// Runs body(0) … body(count - 1), each until it yields, round and round, until all have returned. Not from within itself.
   void run(int count, const std::function<void(int)>& body) {
     body_ = &body;
     error_ = nullptr;
     running_ = count;
-    while (static_cast<int>(fibers_.size()) < count) fibers_.push_back(std::make_unique<Fiber>());
-    for (int i = 0; i < count; ++i) start(i);
+    main_.told.is_current();
+    while (static_cast<int>(fibers_.size()) < count) begin();
+    for (int i = 0; i < count; ++i) fibers_[static_cast<std::size_t>(i)]->done = false;
     while (running_ > 0) {
       for (int i = 0; i < count; ++i) {
         Fiber& fiber = *fibers_[static_cast<std::size_t>(i)];
         if (fiber.done) continue;
         current_ = i;
-        swapcontext(&main_, &fiber.context);
+        change(main_, fiber);
       }
     }
     if (error_) std::rethrow_exception(error_);
   }
 
   /// Lets the others run up to their next yield.
-  void yield() { swapcontext(&fibers_[static_cast<std::size_t>(current_)]->context, &main_); }
+  void yield() { change(*fibers_[static_cast<std::size_t>(current_)], main_); }
 
  private:
   static constexpr std::size_t stack_bytes = std::size_t{256} << 10U;
 
-  struct Fiber {
+  struct Context {
     ucontext_t context{};
+    ToldFiber told;
+  };
+  struct Fiber : Context {
     std::vector<char> stack = std::vector<char>(stack_bytes);
     bool done = false;
   };
 
-  void start(int i) {
-    Fiber& fiber = *fibers_[static_cast<std::size_t>(i)];
-    fiber.done = false;
+  static void change(Context& from, Context& to) {
+    to.told.comes_next();
+    swapcontext(&from.context, &to.context);
+  }
+
+  void begin() {
+    const auto i = static_cast<int>(fibers_.size());
+    Fiber& fiber = *fibers_.emplace_back(std::make_unique<Fiber>());
+    fiber.told.begin();
     getcontext(&fiber.context);
     fiber.context.uc_stack.ss_sp = fiber.stack.data();
     fiber.context.uc_stack.ss_size = fiber.stack.size();
-    fiber.context.uc_link = &main_;
     const auto self = reinterpret_cast<std::uintptr_t>(this);
     makecontext(&fiber.context, reinterpret_cast<void (*)()>(&Fibers::enter), 3,
                 static_cast<unsigned>(self >> 32U), static_cast<unsigned>(self), i);
   }
 
+  /// A fiber runs one body after another, and never returns.
   static void enter(unsigned high, unsigned low, int i) {
     auto* self = reinterpret_cast<Fibers*>(static_cast<std::uintptr_t>(high) << 32U | low);
-    try {
-      (*self->body_)(i);
-    } catch (...) {
-      self->error_ = std::current_exception();
+    Fiber& fiber = *self->fibers_[static_cast<std::size_t>(i)];
+    while (true) {
+      try {
+        (*self->body_)(i);
+      } catch (...) {
+        self->error_ = std::current_exception();
+      }
+      fiber.done = true;
+      --self->running_;
+      change(fiber, self->main_);
     }
-    self->fibers_[static_cast<std::size_t>(i)]->done = true;
-    --self->running_;
   }
 
-  ucontext_t main_{};
+  Context main_;
   std::vector<std::unique_ptr<Fiber>> fibers_;
   const std::function<void(int)>* body_ = nullptr;
   std::exception_ptr error_;

@@ -15,6 +15,7 @@
 #include "kernels/transport/in_process.hpp"
 #include "tests/kernels/drive.hpp"
 #include "tests/kernels_cuda/host_device.hpp"
+#include "tests/kernels_cuda/sanitized.hpp"
 #include "tests/kernels_cuda/stage_case.hpp"
 #include "tests/kernels_cuda/thread_links.hpp"
 #include "tests/plan/sample_plan.hpp"
@@ -26,7 +27,8 @@ using slimpack::bench::Outcome, slimpack::bench::StageCase;
 using slimpack::kernels::cuda::DeviceStage, slimpack::kernels::cuda::Queue;
 using slimpack::testing::BusyTransport, slimpack::testing::HostDevice, slimpack::testing::LinkHub,
     slimpack::testing::ThreadLinks, slimpack::testing::case_of, slimpack::testing::random_ids,
-    slimpack::testing::sample_plan, slimpack::testing::SamplePlanOptions;
+    slimpack::testing::sample_plan, slimpack::testing::SamplePlanOptions, slimpack::testing::sanitized,
+    slimpack::testing::seeds;
 
 namespace {
 
@@ -124,7 +126,7 @@ void compare(const StageCase& c, unsigned seed, const TrainOptions& options = {}
 }  // namespace
 
 TEST_CASE("CUDA: steps of graphs have the bits of steps without, whatever the plan") {
-  for (unsigned seed = 1; seed <= 6; ++seed) {
+  for (unsigned seed = 1; seed <= seeds(6, 3); ++seed) {
     INFO("seed " << seed);
     const StageCase c = case_of(sample_plan({.seed = seed,
                                              .samples = 2 + seed % 3,
@@ -145,7 +147,7 @@ TEST_CASE("CUDA: steps of graphs have the same bits with attention's kernels for
 }
 
 TEST_CASE("CUDA: tasks beside merged ones are graphs") {
-  for (unsigned seed = 1; seed <= 3; ++seed) {
+  for (unsigned seed = sanitized ? 2 : 1; seed <= 3; ++seed) {
     INFO("seed " << seed);
     StageCase c = case_of(sample_plan({.seed = seed,
                                        .samples = 5,

@@ -31,6 +31,7 @@
 #include "kernels/math/aligned.hpp"
 #include "tests/kernels_cuda/fibers.hpp"
 #include "tests/kernels_cuda/host_group.hpp"
+#include "tests/kernels_cuda/host_product.hpp"
 
 // A device for stages that is no GPU: it runs the very same kernels on the host, products by plain loops.
 namespace slimpack::testing {
@@ -99,10 +100,16 @@ class HostDevice {
   ~HostDevice() { std::erase(of_thread(), this); }
 
   /// Lets the thread's devices work while the thread waits for another one: a GPU does that by itself.
-  static void go_on() {
+  /// @returns whether there was work that could be done.
+  static bool go_on() {
+    bool worked = false;
     for (HostDevice* device : of_thread()) {
-      for (std::size_t some = device->random_() % 20; some > 0; --some) device->run_one();
+      for (std::size_t some = device->random_() % 20; some > 0; --some) {
+        if (!device->run_one()) break;
+        worked = true;
+      }
     }
+    return worked;
   }
 
   void set_product_workspace(std::span<std::byte>) {}
@@ -330,8 +337,7 @@ class HostDevice {
       sums_.assign(c.cols, 0.0F);
       for (std::size_t k = 0; k < depth; ++k) {
         const float left = to_float(a_turned ? a.row(k)[m] : a.row(m)[k]);
-        const float* right = right_.data() + k * c.cols;
-        for (std::size_t n = 0; n < c.cols; ++n) sums_[n] += left * right[n];
+        add_scaled(left, right_.data() + k * c.cols, sums_.data(), c.cols);
       }
       Out* out = c.row(m);
       for (std::size_t n = 0; n < c.cols; ++n) {

@@ -15,6 +15,7 @@
 #include "kernels/cuda/device/group_product.hpp"
 #include "kernels/cuda/device/wide_tile.hpp"
 #include "tests/kernels_cuda/host_block.hpp"
+#include "tests/kernels_cuda/host_product.hpp"
 #include "tests/kernels_cuda/host_warp.hpp"
 
 // What Hopper adds to a warp, without a GPU: barriers that count arrivals and bytes, the copy engine with the
@@ -257,9 +258,7 @@ class BasicHostGroupWarp : public BasicHostWarp<Barrier> {
       for (int c = 0; c < columns; ++c) right[k][c] = number_at(place_of(k, c));
     }
     for (int r = 0; r < 16; ++r) {
-      for (int k = 0; k < 16; ++k) {
-        for (int c = 0; c < columns; ++c) result[r][c] += rows[r][k] * right[k][c];
-      }
+      for (int k = 0; k < 16; ++k) add_scaled(rows[r][k], right[k], result[r], columns);
     }
     for (int lane = 0; lane < held; ++lane) {
       for (int n = 0; n < columns / 8; ++n) {

@@ -14,6 +14,7 @@
 #include "kernels/cuda/device/block.hpp"
 #include "kernels/cuda/device/fragments.hpp"
 #include "kernels/cuda/portable.hpp"
+#include "tests/kernels_cuda/host_product.hpp"
 
 // Runs kernels without a GPU. A warp is a thread here, which plays its 32 lanes in step, so a barrier that a
 // kernel lacks is a data race that a thread sanitizer finds. Shared memory begins as rubbish. A GPU may do a copy
@@ -92,27 +93,15 @@ class BasicHostWarp {
 
   template <class Sum, class A, class B>
   void multiply(const Sum& sum, const A& a, const B& b) const {
-    float left[16][16], right[16][8];
+    LaneFragments fragments;
     for (int lane = 0; lane < held; ++lane) {
-      for (int element = 0; element < 2; ++element) {
-        for (int reg = 0; reg < 4; ++reg) {
-          const auto at = kernels::cuda::place_in_a(lane, reg, element);
-          left[at.row][at.col] = kernels::cuda::pair_element(a(lane)[reg], element);
-        }
-        for (int reg = 0; reg < 2; ++reg) {
-          const auto at = kernels::cuda::place_in_b(lane, reg, element);
-          right[at.row][at.col] = kernels::cuda::pair_element(b(lane)[reg], element);
-        }
-      }
+      std::memcpy(fragments.left[lane], &a(lane)[0], sizeof fragments.left[lane]);
+      std::memcpy(fragments.right[lane], &b(lane)[0], sizeof fragments.right[lane]);
+      std::memcpy(fragments.sums[lane], &sum(lane)[0], sizeof fragments.sums[lane]);
     }
-    for (int lane = 0; lane < held; ++lane) {
-      for (int i = 0; i < 4; ++i) {
-        const auto at = kernels::cuda::place_in_sum(lane, i);
-        float total = sum(lane)[i];
-        for (int k = 0; k < 16; ++k) total += left[at.row][k] * right[k][at.col];
-        sum(lane)[i] = total;
-      }
-    }
+    multiply_fragments(fragments);
+    for (int lane = 0; lane < held; ++lane)
+      std::memcpy(&sum(lane)[0], fragments.sums[lane], sizeof fragments.sums[lane]);
   }
 
  protected:

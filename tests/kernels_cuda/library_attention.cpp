@@ -17,6 +17,7 @@
 #include "slimpack/plan/memory.hpp"
 #include "tests/kernels/drive.hpp"
 #include "tests/kernels_cuda/host_device.hpp"
+#include "tests/kernels_cuda/plain_library.hpp"
 #include "tests/kernels_cuda/random_bf16.hpp"
 #include "tests/kernels_cuda/stage_case.hpp"
 #include "tests/kernels_cuda/thread_links.hpp"
@@ -28,127 +29,12 @@ using namespace slimpack::kernels;
 using slimpack::bench::Outcome, slimpack::bench::StageCase;
 using namespace slimpack::kernels::cuda;
 using slimpack::testing::bf16_tolerance, slimpack::testing::BusyTransport, slimpack::testing::case_of,
-    slimpack::testing::HostDevice, slimpack::testing::random_ids, slimpack::testing::relative_error,
-    slimpack::testing::sample_plan;
+    slimpack::testing::HostDevice, slimpack::testing::LibraryOptions, slimpack::testing::plain_library,
+    slimpack::testing::random_ids, slimpack::testing::relative_error, slimpack::testing::sample_plan;
 
 namespace {
 
 using Stage = DeviceStage<HostDevice>;
-using Planned = PlannedAttention<HostDevice::Stream>;
-
-/// Calls f(query head, query's row, key's row, score) for what each query of a slice sees.
-template <class F>
-void for_each_pair(const PackProblem& p, const AttentionSlice& s, const AttentionInput& in, F&& f) {
-  const std::size_t dim = p.shape.head_dim;
-  const double scale = 1.0 / std::sqrt(static_cast<double>(dim));
-  for (std::size_t head = 0; head < p.shape.heads; ++head) {
-    for (std::int32_t t = 0; t < s.tokens; ++t) {
-      const auto row = static_cast<std::size_t>(s.query_begin + t);
-      for (std::int32_t k = 0; k <= s.prefix + t; ++k) {
-        const auto key = static_cast<std::size_t>(s.key_begin + k);
-        double score = 0.0;
-        for (std::size_t i = 0; i < dim; ++i) {
-          score += static_cast<double>(to_float(in.q.row(row)[head * dim + i])) *
-                   to_float(in.k.row(key)[head / p.shape.group() * dim + i]);
-        }
-        f(head, row, key, score * scale);
-      }
-    }
-  }
-}
-
-void attend(const PackProblem& p, const AttentionSlice& s, const PackMatrices& m) {
-  const std::size_t dim = p.shape.head_dim;
-  std::vector<double> sums(p.shape.heads * p.tokens), outs(p.tokens * p.shape.query_width());
-  for_each_pair(p, s, m.in, [&](std::size_t head, std::size_t row, std::size_t key, double score) {
-    const double weight = std::exp(score);
-    sums[head * p.tokens + row] += weight;
-    for (std::size_t i = 0; i < dim; ++i) {
-      outs[row * p.shape.query_width() + head * dim + i] +=
-          weight * to_float(m.in.v.row(key)[head / p.shape.group() * dim + i]);
-    }
-  });
-  for (std::int32_t t = 0; t < s.tokens; ++t) {
-    const auto row = static_cast<std::size_t>(s.query_begin + t);
-    for (std::size_t i = 0; i < p.shape.query_width(); ++i) {
-      const double sum = sums[i / dim * p.tokens + row];
-      m.out.row(row)[i] = to_bf16(static_cast<float>(outs[row * p.shape.query_width() + i] / sum));
-      m.lse.row(i / dim)[row] = static_cast<float>(std::log(sum));
-    }
-  }
-}
-
-void attend_backward(const PackProblem& p, const AttentionSlice& s, const PackMatrices& m) {
-  const std::size_t dim = p.shape.head_dim, width = p.shape.query_width();
-  const double scale = 1.0 / std::sqrt(static_cast<double>(dim));
-  std::vector<double> dq(p.tokens * width);
-  for_each_pair(p, s, m.in, [&](std::size_t head, std::size_t row, std::size_t key, double score) {
-    const std::size_t shared = head / p.shape.group() * dim,
-                      to = static_cast<std::size_t>(
-                          gradient_row(s, static_cast<std::int32_t>(key) - s.key_begin, p.gradient_pieces));
-    const double weight = std::exp(score - static_cast<double>(m.lse.row(head)[row]));
-    double made = 0.0, delta = 0.0;
-    for (std::size_t i = 0; i < dim; ++i) {
-      const double dout = to_float(m.dout.row(row)[head * dim + i]);
-      made += dout * to_float(m.in.v.row(key)[shared + i]);
-      delta += dout * to_float(m.out.row(row)[head * dim + i]);
-      m.dv.row(to)[shared + i] += static_cast<float>(weight * dout);
-    }
-    const double dscore = weight * (made - delta) * scale;
-    for (std::size_t i = 0; i < dim; ++i) {
-      dq[row * width + head * dim + i] += dscore * to_float(m.in.k.row(key)[shared + i]);
-      m.dk.row(to)[shared + i] += static_cast<float>(dscore * to_float(m.in.q.row(row)[head * dim + i]));
-    }
-  });
-  for (std::int32_t t = 0; t < s.tokens; ++t) {
-    const auto row = static_cast<std::size_t>(s.query_begin + t);
-    for (std::size_t i = 0; i < width; ++i)
-      m.dq.row(row)[i] = to_bf16(static_cast<float>(dq[row * width + i]));
-  }
-}
-
-struct LibraryOptions {
-  std::size_t workspace = 64;
-  bool refuses_gradients = false;
-};
-
-/// Checks what a library is given, and that its lists are in the device's memory.
-AttentionLibrary<HostDevice::Stream> plain_library(const LibraryOptions& options = {}) {
-  return [options](const PackProblem& given) {
-    Planned out;
-    if (given.gradients && options.refuses_gradients) {
-      out.refusal = "it has no gradients";
-      return out;
-    }
-    out.workspace_bytes = options.workspace;
-    out.lists.resize(given.slices.size() * sizeof(AttentionSlice));
-    std::memcpy(out.lists.data(), given.slices.data(), out.lists.size());
-    const auto problem = std::make_shared<const PackProblem>(given);
-    const auto call = [problem, workspace = options.workspace](auto work) {
-      return [=](const PackMatrices& m, HostDevice::Stream stream) {
-        const PackProblem& p = *problem;
-        const auto stride = [](const auto& matrix) { return static_cast<std::int64_t>(matrix.stride); };
-        require(stride(m.in.q) == p.strides.q && stride(m.in.k) == p.strides.k &&
-                    stride(m.in.v) == p.strides.v && stride(m.out) == p.strides.out &&
-                    m.in.q.rows == p.tokens && m.in.k.rows == p.cache,
-                "matrices have other shapes than the library was told");
-        require(!p.gradients || m.dq.stride == static_cast<std::size_t>(p.strides.dq),
-                "dq has another stride");
-        require(m.workspace.size() >= workspace, "the workspace is too small");
-        stream.add([=] {
-          std::fill_n(m.workspace.begin(), workspace, std::byte{0xee});
-          std::vector<AttentionSlice> slices(problem->slices.size());
-          std::memcpy(slices.data(), m.lists, slices.size() * sizeof(AttentionSlice));
-          for (const AttentionSlice& s : slices) work(*problem, s, m);
-          return true;
-        });
-      };
-    };
-    out.forward = call(attend);
-    out.backward = call(attend_backward);
-    return out;
-  };
-}
 
 /// @returns what the ranks' last steps ran, too.
 std::pair<Outcome, std::vector<AttentionUse>> run_with(const StageCase& c, const LibraryOptions& options,

@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "kernels/cuda/device_rows.hpp"
@@ -16,6 +17,7 @@
 #include "slimpack/planners/slimpack.hpp"
 #include "tests/kernels/clocked_stage.hpp"
 #include "tests/kernels_cuda/host_device.hpp"
+#include "tests/kernels_cuda/plain_library.hpp"
 
 #ifdef SLIMPACK_TEST_JSON
 #include "slimpack/cost/profile_json.hpp"
@@ -110,4 +112,38 @@ TEST_CASE("CUDA: an update's seconds count the moments' memory") {
   ProfileOptions options = least();
   options.stage.limit_bytes = 1000.0;
   CHECK_THROWS_WITH(measure_update<Stage>(small(), options), Catch::Contains("but 1000 bytes are there"));
+}
+
+TEST_CASE("CUDA: probes and updates run the library's attention that is asked for") {
+  ProfileOptions options = least();
+  options.stage_layers = 1;
+  options.stage.attention = AttentionChoice::cudnn;
+  options.stage.attention_workspace = 100;
+  const std::vector<Probe> probes = make_probes(small(), probe_layers(small(), 1), 64, 1);
+  const auto use_of = [&](const slimpack::testing::LibraryOptions& library) {
+    const auto use = std::make_shared<cuda::AttentionUse>();
+    const auto prepare = [&](Stage& stage) {
+      stage.set_attention(
+          cuda::counted(slimpack::testing::plain_library(library), options.stage.attention_workspace, use));
+    };
+    kernels::detail::ProbeStages<Stage> stages(small(), options, prepare);
+    ProbeTimes times(probes);
+    stages.run(probes.front(), 0, times);
+    CHECK(use->library + use->ours == probes.front().program(0).tasks().size());
+    const std::size_t before = use->library + use->ours;
+    CHECK(measure_update<Stage>(small(), options, prepare) > 0.0);
+    CHECK(use->library + use->ours > before);
+    return *use;
+  };
+  const cuda::AttentionUse all = use_of({});
+  CHECK(all.ours == 0);
+  CHECK(all.refusal.empty());
+  const cuda::AttentionUse forward = use_of({.refuses_gradients = true});
+  CHECK(forward.library > 0);
+  CHECK(forward.ours > 0);
+  CHECK(forward.refusal == "it has no gradients");
+  const cuda::AttentionUse none = use_of({.workspace = 101});
+  CHECK(none.library == 0);
+  CHECK(none.refusal == "it needs a workspace of 101 bytes");
+  CHECK_THROWS_WITH(measure_update<Stage>(small(), options), Catch::Contains("expected set_attention"));
 }

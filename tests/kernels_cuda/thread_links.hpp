@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cmath>
 #include <cstddef>
 #include <cstring>
@@ -255,10 +256,12 @@ class BusyTransport {
   }
   bool test(kernels::Request& request) { return transport_.test(request); }
   void wait(kernels::Request& request) {
-    while (!transport_.test(request)) {
+    for (int idle = 0; !transport_.test(request);) {
       transport_.check();
-      HostDevice::go_on();
-      std::this_thread::yield();
+      idle = HostDevice::go_on() ? 0 : idle + 1;
+      // Others need the processor more than a thread that waits for them.
+      constexpr int soon = 50;
+      idle < soon ? std::this_thread::yield() : std::this_thread::sleep_for(std::chrono::microseconds(100));
     }
   }
   /// @param hook called before a task is shown: for ranks that fail in one.
