@@ -22,7 +22,8 @@ function curvesOf(plan, i) {
 const remembered = DATA.map((plan, i) => i).filter(i => DATA[i].memory);
 function memory() {
   if (!remembered.length) return;
-  const [g, width] = fit($('memory'), remembered.length * (each + gap) + 20), scale = spread(width);
+  const [g, width] = fit($('memory'), remembered.length * (each + gap) + 20);
+  const left = leftOf(width), scale = spread(width);
   const larger = (a, b) => Math.max(a, b);
   const peak = (most, i) => curvesOf(DATA[i], shown[i]).reduce((m, c) => c.held.reduce(larger, m), most);
   const most = remembered.reduce(peak, 1), capacities = remembered.map(i => DATA[i].capacity);
@@ -56,7 +57,7 @@ function memory() {
   });
 }
 function describeMemory(x, y) {
-  const n = Math.floor((y - 14) / (each + gap)), width = $('memory').clientWidth;
+  const n = Math.floor((y - 14) / (each + gap)), width = $('memory').clientWidth, left = leftOf(width);
   const t = view[0] + (x - left) / spread(width);
   if (n < 0 || n >= remembered.length || x < left || x > width - right) return '';
   const plan = DATA[remembered[n]];
@@ -73,7 +74,7 @@ function violin(canvas, pass, field) {
   const unit = field === 'share' ? [1e3, ''] : top >= 1e6 ? [1e6, ' s'] : [1e3, ' ms'];
   valueAxis(g, width, base, height, top / unit[0], t => +t.toPrecision(3) + unit[1]);
   sets.forEach((set, i) => {
-    const room = (width - left - right) / sets.length, half = Math.min(80, room * .42);
+    const left = leftOf(width), room = (width - left - right) / sets.length, half = Math.min(80, room * .42);
     const centre = left + room * (i + .5);
     const y = v => base - v / top * height, outline = [];
     const low = set[0] || 0, high = set.at(-1) || 0;
@@ -118,8 +119,13 @@ function look(lo, span) {
   redraw();
   return true;
 }
-function timeAt(canvas, clientX) {
-  return view[0] + (clientX - canvas.getBoundingClientRect().left - left) / spread(canvas.clientWidth);
+// Where a point of the window is in what a canvas shows, which begins inside its border.
+function inside(canvas, event) {
+  const box = canvas.getBoundingClientRect();
+  return [event.clientX - box.left - canvas.clientLeft, event.clientY - box.top - canvas.clientTop];
+}
+function timeAt(canvas, event) {
+  return view[0] + (inside(canvas, event)[0] - leftOf(canvas.clientWidth)) / spread(canvas.clientWidth);
 }
 function zoom(factor, at = (view[0] + view[1]) / 2) {
   const span = view[1] - view[0];
@@ -128,7 +134,7 @@ function zoom(factor, at = (view[0] + view[1]) / 2) {
 function listen(canvas, describeAt) {
   let drag = null;
   canvas.addEventListener('wheel', e => {
-    if (zoom(Math.exp(e.deltaY / 400), timeAt(canvas, e.clientX))) e.preventDefault();
+    if (zoom(Math.exp(e.deltaY / 400), timeAt(canvas, e))) e.preventDefault();
   }, { passive: false });
   canvas.addEventListener('pointerdown', e => {
     drag = [e.clientX, view[0]];
@@ -136,8 +142,7 @@ function listen(canvas, describeAt) {
   });
   for (const over of ['pointerup', 'pointercancel']) canvas.addEventListener(over, () => { drag = null; });
   canvas.addEventListener('pointermove', e => {
-    const box = canvas.getBoundingClientRect();
-    tip(e, drag ? '' : describeAt(e.clientX - box.left, e.clientY - box.top));
+    tip(e, drag ? '' : describeAt(...inside(canvas, e)));
     if (drag) look(drag[1] - (e.clientX - drag[0]) / spread(canvas.clientWidth), view[1] - view[0]);
   });
   canvas.addEventListener('pointerleave', e => tip(e, ''));

@@ -12,7 +12,7 @@ const $ = id => document.getElementById(id);
 const end = Math.max(1, ...DATA.map(plan => plan.end));
 const shown = DATA.map(() => 0);
 const row = 17, gap = 30, right = 12;
-let view = [0, end], left = 76, theme = {};
+let view = [0, end], theme = {};
 
 function readTheme() {
   const style = getComputedStyle(document.documentElement);
@@ -27,14 +27,15 @@ function fit(canvas, height) {
   const g = canvas.getContext('2d');
   g.setTransform(ratio, 0, 0, ratio, 0, 0);
   g.font = '11px system-ui, "DejaVu Sans", sans-serif';
-  left = width < 600 ? 52 : 76;
   return [g, width];
 }
 function seconds(us) {
   if (us >= 1e6) return (us / 1e6).toFixed(3) + ' s';
   return us >= 1e3 ? (us / 1e3).toFixed(2) + ' ms' : us.toFixed(0) + ' µs';
 }
-const spread = width => (width - left - right) / (view[1] - view[0]);
+// What stands left of a canvas's charts: names of stages, values of an axis.
+const leftOf = width => width < 600 ? 52 : 76;
+const spread = width => (width - leftOf(width) - right) / (view[1] - view[0]);
 
 // The plan's drawn pipeline, each stage's tasks as arrays by place in its order.
 function tasksOf(plan, i) {
@@ -72,7 +73,7 @@ function timeAxis(g, width, top, bottom) {
   const digits = Math.max(0, -Math.floor(Math.log10(step / unit[0]) + 1e-9));
   g.fillStyle = theme.dim; g.strokeStyle = theme.line; g.lineWidth = 1; g.textAlign = 'center';
   for (const t of list) {
-    const x = left + (t - view[0]) * spread(width);
+    const x = leftOf(width) + (t - view[0]) * spread(width);
     g.beginPath(); g.moveTo(x + .5, top); g.lineTo(x + .5, bottom); g.stroke();
     g.fillText((t / unit[0]).toFixed(digits) + ' ' + unit[1], x, bottom + 13);
   }
@@ -89,8 +90,8 @@ function horizontal(g, colour, y, from, to) {
 function valueAxis(g, width, base, height, top, text) {
   for (const t of ticks(0, top, Math.max(2, height / 22))[0]) {
     const y = Math.round(base - t / top * height);
-    g.fillStyle = theme.dim; g.textAlign = 'right'; g.fillText(text(t), left - 6, y + 4);
-    g.lineWidth = 1; horizontal(g, theme.line, y + .5, left, width - right);
+    g.fillStyle = theme.dim; g.textAlign = 'right'; g.fillText(text(t), leftOf(width) - 6, y + 4);
+    g.lineWidth = 1; horizontal(g, theme.line, y + .5, leftOf(width), width - right);
   }
 }
 
@@ -107,7 +108,7 @@ function paint(plan, key) {
 // Draws tasks that are wider than two pixels as bars. The others share columns: forward below backward, each
 // as high as its share of the time, and what is idle stays open above.
 function drawStage(g, plan, tasks, top, width) {
-  const scale = spread(width), height = row - 2, bySample = $('colour').value === 'sample';
+  const left = leftOf(width), scale = spread(width), height = row - 2, bySample = $('colour').value === 'sample';
   const at = t => left + (t - view[0]) * scale;
   const step = 4;
   let column = -1, parts = [];
@@ -154,7 +155,7 @@ function drawStage(g, plan, tasks, top, width) {
 let rows = [];
 function timelines() {
   const total = DATA.reduce((sum, plan, i) => sum + plan.stages[shown[i]].length * row + gap, 0);
-  const [g, width] = fit($('timeline'), total + 22);
+  const [g, width] = fit($('timeline'), total + 22), left = leftOf(width);
   timeAxis(g, width, 4, total + 2);
   rows = [];
   let y = 20;
@@ -197,7 +198,7 @@ function describeTask(plan, tasks, k) {
     sliceLines(slices);
 }
 function describe(x, y) {
-  const hit = rows.find(r => y >= r[0] && y < r[0] + row), width = $('timeline').clientWidth;
+  const hit = rows.find(r => y >= r[0] && y < r[0] + row), width = $('timeline').clientWidth, left = leftOf(width);
   if (!hit || x < left || x > width - right) return '';
   const [, i, s] = hit, plan = DATA[i], tasks = tasksOf(plan, shown[i])[s];
   const t = view[0] + (x - left) / spread(width);
