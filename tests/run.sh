@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs what is missing on Debian 12, builds everything and runs all tests.
-# With CI=true also the format, and the tests under the sanitizers, first.
+# With CI=true also the format, the linter, and the tests under the sanitizers, first.
 # Usage: run.sh [CTEST_ARGUMENT...]   for example: run.sh -L dag
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -15,7 +15,7 @@ build() {  # preset [argument of cmake --build]...
 }
 
 if [[ ${CI-} == true ]]; then
-  .ci/install.sh clang-format
+  .ci/install.sh clang-format clang-tidy
   .ci/format.sh
 
   # Clang warns of what GCC does not see, knows more of undefined behaviour, and builds this in two thirds of the time.
@@ -24,6 +24,7 @@ if [[ ${CI-} == true ]]; then
   else
     build asan
   fi
+  .ci/tidy.sh build/asan
   ctest --preset asan --parallel "$(nproc)"
 
   # Only tests that start threads tell the thread sanitizer anything; one binary per folder has them. Those of

@@ -100,7 +100,7 @@ inline void require_code(const Device& device, bool has_code) {
 template <class Machine>
 [[nodiscard]] Device choose_device(Machine&& machine, const DeviceNeeds& needs) {
   require_reachable(machine.probe(), needs.index);
-  const Device device = machine.device(needs.index);
+  Device device = machine.device(needs.index);
   require_capable(device, needs);
   require_code(device, machine.has_code(device));
   return device;

@@ -172,7 +172,7 @@ class MeasuredCost {
     const Transformer& m = profile_->model;
     const bool gpu = profile_->device.has_value();
     const double key_bytes = 2.0 * m.kv_heads * m.head_dim * profile_->real_bytes, rounds = group_ - 1.0;
-    const double floats = profile_->weight_bytes() / profile_->real_bytes;
+    const double floats = double(profile_->weight_bytes()) / profile_->real_bytes;
     // Times a member's keys and values.
     const double sent = forward ? rounds : gpu ? (1.0 + floats) * rounds : 2.0 * rounds + 1.0;
     const double messages = forward ? rounds : gpu ? 2.0 * rounds : group_;

@@ -211,12 +211,14 @@ class GroupScheduler {
     PackSize best;
     double least = std::numeric_limits<double>::infinity();
     const double most = std::max(1.0, std::min(share + reach + 1.0, wanted - 1.0));
-    for (double m = std::clamp(std::floor(share - reach), 1.0, most); m <= most; m += 1.0) {
+    const auto first = static_cast<std::size_t>(std::clamp(std::floor(share - reach), 1.0, most));
+    for (std::size_t merged_packs = first; merged_packs <= static_cast<std::size_t>(most); ++merged_packs) {
+      const auto m = static_cast<double>(merged_packs);
       const double l = std::max(1.0, cut.exact ? wanted - m : std::round(local / merged * m));
       const double imbalance = std::max(merged / m, local / l) * (m + l) / (merged + local);
       if (imbalance < least - 1e-3) {
         least = imbalance;
-        best = {static_cast<std::size_t>(m), merged / m};
+        best = {merged_packs, merged / m};
       }
     }
     return best;
