@@ -20,12 +20,13 @@
 
 namespace slimpack::command {
 
-kernels::BackEndTimes measure_gpu(kernels::ProfileOptions options, Profile& profile) {
+kernels::BackEndTimes measure_gpu(const kernels::ProfileOptions& asked_for, Profile& profile) {
   namespace cuda = kernels::cuda;
   const cuda::Device device = cuda::use_device();
   profile.machine = device.name;
   const double free = cuda::usable_bytes(device);
-  const kernels::StageOptions asked = options.stage;
+  const kernels::StageOptions& asked = asked_for.stage;
+  kernels::ProfileOptions options = asked_for;
   options.stage = stage_options(true, true, std::min(asked.limit_bytes, free));
   options.stage.attention = asked.attention;
   options.stage.attention_workspace = asked.attention_workspace;
@@ -51,7 +52,7 @@ kernels::BackEndTimes measure_gpu(kernels::ProfileOptions options, Profile& prof
 
 namespace slimpack::command {
 
-kernels::BackEndTimes measure_gpu(kernels::ProfileOptions, Profile&) {
+kernels::BackEndTimes measure_gpu(const kernels::ProfileOptions&, Profile&) {
   require_gpu();  // says that there is no CUDA here
   return {};
 }
