@@ -246,16 +246,7 @@ void build_and_longest_path(benchmark::State& state) {
   count(state, instance, makespan);
 }
 
-/// Timed once, without renumbering: Algorithm 1 on the edges, which come sorted by source, as they do for Boost.
-void relax_from_edges(benchmark::State& state) {
-  const Instance& instance = instance_of(state);
-  slimpack::Relaxation<double> relaxation;
-  double makespan = 0.0;
-  for (auto _ : state) makespan = relaxation(instance.edges, instance.weights);
-  count(state, instance, makespan);
-}
-
-/// The same on a graph that is built first.
+/// Timed once, without renumbering: a graph is built and Algorithm 1 runs on it.
 void build_and_relax(benchmark::State& state) {
   const Instance& instance = instance_of(state);
   slimpack::Graph graph;
@@ -328,7 +319,6 @@ BENCHMARK(calculate_times_with_lags)->Apply(arguments);
 BENCHMARK(critical_path)->Apply(arguments);
 BENCHMARK(topological_order)->Apply(arguments);
 BENCHMARK(sort_and_relax)->Apply(arguments);
-BENCHMARK(relax_from_edges)->Apply(arguments);
 BENCHMARK(build_and_relax)->Apply(arguments);
 BENCHMARK(build_and_longest_path)->Apply(arguments);
 BENCHMARK(build_once_and_longest_path)->Apply(arguments);

@@ -28,93 +28,52 @@ class Relaxation {
   Time operator()(const Graph& graph, std::span<const Time> weights, Name&& name) {
     const std::size_t n = graph.size();
     require(weights.size() == n, weights.size(), " weights for ", n, " tasks; expected one for each");
-    const std::uint32_t* const offsets = graph.offsets().data();
-    const TaskId* const targets = graph.targets().data();
     start_.assign(n, Time{});
-    if (graph.upward()) return relax_upward(offsets, targets, weights);
+    if (graph.upward()) return relax_upward(graph, weights);
     const auto few = graph.few_predecessors();
     if (few.size() == n) {
       few_.assign(few.begin(), few.end());
-      const Outcome outcome = relax_when_ready(offsets, targets, weights, few_);
-      if (outcome.done < n) detail::throw_cycle(graph, few_, name);
-      return outcome.total;
+      return relax_when_ready(graph, weights, few_, name);
     }
     detail::count_predecessors(graph, many_);
-    const Outcome outcome = relax_when_ready(offsets, targets, weights, many_);
-    if (outcome.done < n) detail::throw_cycle(graph, many_, name);
-    return outcome.total;
+    return relax_when_ready(graph, weights, many_, name);
   }
 
   /// The same; a cycle is named by numbers.
   Time operator()(const Graph& graph, std::span<const Time> weights) {
-    return (*this)(graph, weights, number);
-  }
-
-  /// The same from edges, as many tasks as weights. Edges that come sorted by `from` are a graph as they are and need no
-  /// other; of others one is built.
-  /// @throws InvalidInput as `build_graph`, too.
-  template <class Name>
-  Time operator()(std::span<const Edge> edges, std::span<const Time> weights, Name&& name) {
-    const std::size_t n = weights.size();
-    if (detail::index_sorted(n, edges, index_, [](std::size_t, TaskId) {}) &&
-        index_.few_predecessors.size() == n) {
-      start_.assign(n, Time{});
-      const std::uint32_t* const offsets = index_.offsets.data();
-      if (index_.upward) return relax_upward(offsets, edges.data(), weights);
-      const Outcome outcome = relax_when_ready(offsets, edges.data(), weights, index_.few_predecessors);
-      if (outcome.done == n) return outcome.total;
-    }
-    build_graph(n, edges, graph_);
-    return (*this)(graph_, weights, name);
-  }
-
-  /// The same; a cycle is named by numbers.
-  Time operator()(std::span<const Edge> edges, std::span<const Time> weights) {
-    return (*this)(edges, weights, number);
+    return (*this)(graph, weights, [](TaskId task) { return std::to_string(task); });
   }
 
   /// Start of a task in the graph of the latest call.
   [[nodiscard]] Time start(TaskId task) const { return start_[task]; }
 
  private:
-  struct Outcome {
-    Time total{};          ///< the latest finish
-    std::size_t done = 0;  ///< tasks; the others lie on or behind a cycle
-  };
-
-  static std::string number(TaskId task) { return std::to_string(task); }
-
-  static TaskId target(TaskId to) { return to; }
-  static TaskId target(const Edge& edge) { return edge.to; }
-
-  /// Tasks in the order of their numbers. @param targets edges, or what they go to, by slot.
-  template <class Target>
-  Time relax_upward(const std::uint32_t* offsets, const Target* targets, std::span<const Time> weights) {
+  /// Tasks in the order of their numbers.
+  Time relax_upward(const Graph& graph, std::span<const Time> weights) {
     Time total{};
     for (TaskId task = 0; task < weights.size(); ++task) {
       const Time finish = start_[task] + weights[task];
       total = std::max(total, finish);
-      for (std::uint32_t slot = offsets[task]; slot < offsets[task + 1]; ++slot) {
-        Time& next = start_[target(targets[slot])];
-        next = std::max(next, finish);
-      }
+      for (const TaskId to : graph.successors(task)) start_[to] = std::max(start_[to], finish);
     }
     return total;
   }
 
   /// Kahn's algorithm. Whether a successor is ready is as good as random to a branch predictor: it is
   /// always written behind the queue, which grows by 0 or 1.
-  /// @param targets edges, or what they go to, by slot. @param[in,out] counts predecessors that aren't done, by task.
-  template <class Target, class Count>
-  Outcome relax_when_ready(const std::uint32_t* offsets, const Target* targets, std::span<const Time> weights,
-                           std::vector<Count>& counts) {
+  /// @param[in,out] counts predecessors that aren't done, by task.
+  template <class Count, class Name>
+  Time relax_when_ready(const Graph& graph, std::span<const Time> weights, std::vector<Count>& counts,
+                        Name&& name) {
     queue_.resize(weights.size() + 1);
-    std::size_t ready = put_sources(counts), done = 0;
+    std::size_t ready = put_sources(counts);
     TaskId* const queue = queue_.data();  // bytes may alias anything: pointers stay in registers
     Time* const start = start_.data();
     Count* const waiting = counts.data();
+    const std::uint32_t* const offsets = graph.offsets().data();
+    const TaskId* const targets = graph.targets().data();
     Time total{};
-    for (; done < ready; ++done) {
+    for (std::size_t done = 0; done < ready; ++done) {
       const TaskId task = queue[done];
       const std::uint32_t begin = offsets[task], end = offsets[task + 1];
       // A schedule's stages are as many streams through memory, more than a processor follows on its own.
@@ -125,13 +84,14 @@ class Relaxation {
       const Time finish = start[task] + weights[task];
       total = std::max(total, finish);
       for (std::uint32_t slot = begin; slot < end; ++slot) {
-        const TaskId to = target(targets[slot]);
+        const TaskId to = targets[slot];
         start[to] = std::max(start[to], finish);
         queue[ready] = to;
         ready += --waiting[to] == 0 ? 1 : 0;
       }
     }
-    return {total, done};
+    if (ready < weights.size()) detail::throw_cycle(graph, counts, name);
+    return total;
   }
 
   /// Puts the tasks that wait for none into the queue. @returns how many.
@@ -148,8 +108,6 @@ class Relaxation {
   std::vector<std::uint8_t> few_;    // [task] predecessors that aren't done, where bytes can count them
   std::vector<std::uint32_t> many_;  // [task] the same for other graphs
   std::vector<TaskId> queue_;        // tasks that became ready, and one place behind the last
-  detail::EdgeIndex index_;          // of edges that need no graph
-  Graph graph_;                      // of other edges
 };
 
 }  // namespace slimpack
