@@ -96,7 +96,7 @@ void check(const MemoryCase& c) {
 
 }  // namespace
 
-TEST_CASE("what a stage holds is what the simulator says, and what it says of itself", "[threads]") {
+TEST_CASE("what a stage holds is what the simulator says, and what it says of itself") {
   const Transformer thin = model_of(4, 32, 4, 2), wide = model_of(2, 128, 8, 8),
                     grouped = model_of(3, 64, 8, 2);
   const std::vector<MemoryCase> cases{
