@@ -62,10 +62,11 @@ class ScheduleSearch {
     double ratio = std::numeric_limits<double>::infinity();    ///< or this many times as long as another
     bool memory_bound = true;                                  ///< false: memory holds a group back
     bool any_count = true;  ///< false: a group doesn't fit into memory with the number of packs to begin with
+    bool alone = true;      ///< false: leaves groups without merged samples for later; they are alike
   };
 
-  /// Schedules the groups not looked at so far, as long as they deserve it. @returns whether all were looked
-  /// at.
+  /// Schedules the groups not looked at so far, as long as they deserve it. Those left for later are taken to be as
+  /// fast as others are. @returns whether all were looked at, or left.
   bool look(Candidate& candidate, const Patience& patience) {
     candidate.schedules.resize(candidate.groups.size());
     candidate.progress.resize(candidate.groups.size());
@@ -77,6 +78,10 @@ class ScheduleSearch {
       const std::size_t g = riskiest(candidate.groups, i);
       if (candidate.progress[g].looked_at) continue;
       if (i == 1) calibrate(candidate);
+      if (!patience.alone && candidate.groups[g].merged.empty()) {
+        candidate.schedules[g].seconds = usual_seconds_;
+        continue;
+      }
       std::size_t& count = candidate.progress[g].count;
       if (count == Candidate::usual_count) count = first_;
       GroupSchedule& schedule = candidate.schedules[g];

@@ -110,7 +110,8 @@ template <MemoryModel M>
 }
 
 /// The best of the distributions whose members hold at most so many tokens of one sample, as `shares` of what a
-/// stage holds without recomputation; the first one that memory does not hold back.
+/// stage holds without recomputation; up to the first one that memory does not hold back. Their merged groups decide
+/// which it is; only then are other groups looked at, and other numbers of packs.
 /// @param thorough false: gives up those of which some group lags far behind, or does not fit with the usual
 /// number of packs.
 template <CostModel C, MemoryModel M>
@@ -118,19 +119,32 @@ template <CostModel C, MemoryModel M>
                                       const M& memory, std::span<const double> shares, bool thorough) {
   constexpr double unlimited = std::numeric_limits<double>::infinity();
   const double whole = tokens_without_recompute(memory);
-  Candidate best;
-  best.seconds = unlimited;
+  std::vector<Candidate> spreads;
+  double least = unlimited;
+  const auto patience = [&](bool alone) {
+    return typename ScheduleSearch<C, M>::Patience{.seconds = least * worth_improving,
+                                                   .ratio = thorough ? unlimited : most_lag,
+                                                   .any_count = thorough,
+                                                   .alone = alone};
+  };
   for (const double share : shares) {
     if (share * whole >= static_cast<double>(distribute.longest())) continue;
     Candidate spread{.most_tokens = share * whole, .groups = distribute(share * whole)};
-    if (!search.look(spread, {.seconds = best.seconds * worth_improving,
-                              .ratio = thorough ? unlimited : most_lag,
-                              .any_count = thorough})) {
-      continue;
-    }
+    if (!search.look(spread, patience(false))) continue;
+    if (!is_good(spread)) search.improve(spread);
+    least = std::min(least, spread.seconds);
+    spreads.push_back(std::move(spread));
+    if (is_good(spreads.back())) break;
+  }
+  std::stable_sort(spreads.begin(), spreads.end(),
+                   [](const Candidate& a, const Candidate& b) { return a.seconds < b.seconds; });
+  Candidate best;
+  best.seconds = least = unlimited;
+  for (Candidate& spread : spreads) {
+    if (spread.seconds >= best.seconds || !search.look(spread, patience(true))) continue;
     search.improve(spread);
     if (spread.seconds < best.seconds) best = std::move(spread);
-    if (is_good(best)) break;
+    least = best.seconds;
   }
   return best;
 }
