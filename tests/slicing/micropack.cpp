@@ -203,7 +203,7 @@ TEST_CASE("parts around a budget are those that a search over all boundaries fin
     }
     CHECK(low.seconds == Approx(low.tokens == 0 ? 0.0 : seconds(low.tokens)));
     CHECK(high.seconds == Approx(seconds(high.tokens)));
-    CHECK(parts.seconds_behind(sample, high) ==
+    CHECK(high.behind ==
           Approx(high.tokens == sample.rest() ? 0.0 : seconds(sample.rest()) - high.seconds)
               .margin(sample.seconds));
   }

@@ -39,6 +39,7 @@ class CandidateEvaluator {
     double enough = 0.0;                          ///< seconds; a schedule that takes no longer is good enough
     double most = std::numeric_limits<double>::infinity();  ///< seconds; one that takes longer is of no use
     bool memory_bound = true;                               ///< false: nor is one that memory holds back
+    SlicingWaste waste = {};                                ///< to be expected, as of another number of packs
   };
 
   enum class Outcome : std::uint8_t {
@@ -53,6 +54,7 @@ class CandidateEvaluator {
   /// `out` are infinite.
   Outcome operator()(const SampleGroup& group, const Trial& trial, GroupSchedule& out) {
     out.seconds = std::numeric_limits<double>::infinity();
+    SlicingWaste waste = trial.waste;
     std::vector<std::int32_t> recompute = least_recompute(group, trial.members);
     bool settled = false;
     while (!settled) {
@@ -61,7 +63,8 @@ class CandidateEvaluator {
         const double most = std::min(trial.most, out.seconds);
         if (most < std::numeric_limits<double>::infinity() && least_seconds(group, recompute) > most) break;
       }
-      build(group, {.packs = trial.packs, .members = trial.members}, recompute);
+      build(group, {.packs = trial.packs, .members = trial.members, .waste = waste}, recompute);
+      waste = current_.waste;
       if (exact_ && !has_packs(trial.packs)) return Outcome::no_room;
       if (busiest_seconds(current_.times) > trial.most) break;
       Room full_lead = room_for_full_lead(recompute);
@@ -79,10 +82,11 @@ class CandidateEvaluator {
   /// can be, unless that takes longer, and longer than `enough` seconds. @returns whether it fits.
   bool complete(const SampleGroup& group, std::size_t packs, double enough, GroupSchedule& schedule) {
     const std::vector<std::int32_t> recompute = schedule.recompute;
+    const SlicingWaste waste = schedule.waste;
     const double good = std::max(enough, as_found * schedule.seconds);
     schedule.seconds = std::numeric_limits<double>::infinity();
     for (const bool accurate : {true, false}) {
-      build(group, {.packs = packs, .accurate = accurate}, recompute);
+      build(group, {.packs = packs, .accurate = accurate, .waste = waste}, recompute);
       if (!exact_ || has_packs(packs)) time(full_lead_fits(recompute), schedule);
       if (schedule.seconds <= good) return true;
     }
@@ -161,13 +165,19 @@ class CandidateEvaluator {
   }
 
   [[nodiscard]] bool peaks_fit(std::size_t s, std::int32_t recompute) const {
-    for (std::size_t i = 0; i < current_.times.members.size(); ++i) {
+    for (std::size_t i = 0; i < peaks_.size(); ++i) {
       const StageMemory stage = stage_memory(s, i, recompute);
-      const TokenPeaks peaks = token_peaks(current_.flow[i], current_.times.members[i].leads, s);
-      if (stage.activation * peaks.live + stage.kv_gradient * peaks.kv_gradients > stage.available)
+      if (stage.activation * peaks_[i].live + stage.kv_gradient * peaks_[i].kv_gradients > stage.available)
         return false;
     }
     return true;
+  }
+
+  /// Finds out what each member's full lead holds on a stage.
+  void find_peaks(std::size_t s) {
+    peaks_.clear();
+    for (std::size_t i = 0; i < current_.times.members.size(); ++i)
+      peaks_.push_back(token_peaks(current_.flow[i], current_.times.members[i].leads, s));
   }
 
   /// What the full lead takes: layers to recompute per stage, and whether it fits with them.
@@ -176,19 +186,21 @@ class CandidateEvaluator {
     bool fits = true;
   };
 
-  [[nodiscard]] bool full_lead_fits(std::span<const std::int32_t> recompute) const {
+  [[nodiscard]] bool full_lead_fits(std::span<const std::int32_t> recompute) {
     for (std::size_t s = 0; s < recompute.size(); ++s) {
+      find_peaks(s);
       if (!peaks_fit(s, recompute[s])) return false;
     }
     return true;
   }
 
   /// As few layers as suffice, but not fewer than `now`; where nothing suffices, all that can be.
-  [[nodiscard]] Room room_for_full_lead(std::span<const std::int32_t> now) const {
+  [[nodiscard]] Room room_for_full_lead(std::span<const std::int32_t> now) {
     Room room{.recompute = {now.begin(), now.end()}};
     for (std::size_t s = 0; s < now.size(); ++s) {
       std::int32_t& layers = room.recompute[s];
       const std::int32_t most = RecomputingCostModel<C> ? recompute_limit_[s] : layers;
+      find_peaks(s);
       bool fits = peaks_fit(s, layers);
       while (!fits && layers < most) fits = peaks_fit(s, ++layers);
       room.fits = room.fits && fits;
@@ -271,7 +283,8 @@ class CandidateEvaluator {
   GroupScheduler<C> scheduler_;
   GroupMakespan makespan_;
   GroupSchedule current_;
-  std::vector<double> work_;  // [stage]
+  std::vector<double> work_;       // [stage]
+  std::vector<TokenPeaks> peaks_;  // [member] on the stage that was asked for last
 };
 
 /// Numbers of packs to try: multiples `i * stages` with i thinned logarithmically, two per doubling

@@ -36,6 +36,11 @@ struct SampleGroup {
                   static_cast<double>(merged) / static_cast<double>(group.size()));
 }
 
+/// What slicing adds to the cost of merged samples, for each pack, as a share of it.
+struct SlicingWaste {
+  double forward = 0.0, backward = 0.0;
+};
+
 /// Packs, durations and order of a group. In both passes the merged packs come first on all members.
 struct GroupSchedule {
   double seconds = std::numeric_limits<double>::infinity();
@@ -46,6 +51,7 @@ struct GroupSchedule {
   GroupTimes times;
   std::vector<TokenFlow> flow;                            ///< [member] merged packs, then local ones
   std::vector<double> largest_forward, largest_backward;  ///< [member] most tokens in a pack, on one member
+  SlicingWaste waste;
 };
 
 namespace detail {
@@ -96,6 +102,7 @@ class GroupScheduler {
     bool asymmetric = true;  ///< false: the backward pass reuses the forward packs' boundaries
     bool accurate = false;   ///< packs of a group as equal as can be, for more rounds of cutting
     bool exact = false;      ///< exactly `packs` in both passes on all members; empty ones where samples lack
+    SlicingWaste waste = {};  ///< to be expected
   };
 
   /// Fills `out` but for its `seconds` and `recompute`, with the unlimited lead tables.
@@ -105,6 +112,7 @@ class GroupScheduler {
     const std::size_t members = std::min(cut.members, group.size());
     resize(members, out);
     const PassSeconds merged = load(group.merged, merged_cost, merged_samples_);
+    merged_samples_.waste = cut.waste;
     if (local_samples_.size() < group.size()) local_samples_.resize(group.size());
     local_seconds_.clear();
     PassSeconds local;
@@ -117,6 +125,8 @@ class GroupScheduler {
     PackSize backward = pack_size(cut, merged.backward, local.backward);
     const PassSeconds sliced = cut_both(merged_samples_, forward.merged_packs, backward.merged_packs, 0,
                                         merged_cost, cut, out.merged_forward, out.merged_backward);
+    out.waste = {waste(sliced.forward, merged.forward, out.merged_forward.size()),
+                 waste(sliced.backward, merged.backward, out.merged_backward.size())};
     forward.set_merged(sliced.forward, out.merged_forward.size());
     backward.set_merged(sliced.backward, out.merged_backward.size());
     time_packs(out.merged_forward, merged_cost, Pass::forward, out.times.merged_forward);
@@ -145,6 +155,7 @@ class GroupScheduler {
  private:
   struct Streams {
     std::vector<StreamSample> forward, backward;
+    SlicingWaste waste;  ///< to be expected
   };
   struct PassSeconds {
     double forward = 0.0, backward = 0.0;
@@ -182,6 +193,13 @@ class GroupScheduler {
     out.largest_forward.assign(members, 0.0);
     out.largest_backward.assign(members, 0.0);
     if (required_.size() < members) required_.resize(members);
+  }
+
+  [[nodiscard]] static double waste(double sliced, double whole, std::size_t packs) {
+    return packs > 0 && whole > 0.0 ? std::max(0.0, sliced / whole - 1.0) / static_cast<double>(packs) : 0.0;
+  }
+  [[nodiscard]] static double expected(double waste, std::size_t packs) {
+    return 1.0 + waste * static_cast<double>(packs);
   }
 
   /// Prices the samples (longest first) in both passes. Returns the sums.
@@ -233,7 +251,8 @@ class GroupScheduler {
     MicroPackOptions options = options_;
     if (how.accurate) options.accuracy = accurate;
     sum.forward =
-        cutter_.cut({.samples = samples.forward}, forward_packs, cost, Pass::forward, options, forward);
+        cutter_.cut({.samples = samples.forward, .expected = expected(samples.waste.forward, forward_packs)},
+                    forward_packs, cost, Pass::forward, options, forward);
     order_.clear();
     ready_.assign(samples.forward.size(), 0);
     for (std::size_t k = 0; k < forward.size(); ++k) {
@@ -245,7 +264,10 @@ class GroupScheduler {
       }
     }
     if (how.asymmetric) {
-      sum.backward = cutter_.cut({.samples = samples.backward, .order = order_, .ready = ready_},
+      sum.backward = cutter_.cut({.samples = samples.backward,
+                                  .order = order_,
+                                  .ready = ready_,
+                                  .expected = expected(samples.waste.backward, backward_packs)},
                                  backward_packs, cost, Pass::backward, options, backward);
     } else {
       mirror(forward, backward);

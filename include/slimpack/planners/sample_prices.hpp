@@ -7,7 +7,7 @@
 #include <limits>
 #include <map>
 #include <span>
-#include <utility>
+#include <unordered_map>
 #include <vector>
 
 #include "slimpack/core/ids.hpp"
@@ -38,7 +38,7 @@ class SamplePrices {
   double on(SampleId id, std::size_t size) {
     if (size == 1) return seconds_[id];
     if constexpr (MergeableCostModel<C>) {
-      const auto [known, is_new] = merged_seconds_.try_emplace({id, size}, 0.0);
+      const auto [known, is_new] = merged_seconds_.try_emplace(key(id, size), 0.0);
       if (!is_new) return known->second;
       auto cost = merged_costs_.find(size);
       if (cost == merged_costs_.end()) {
@@ -61,6 +61,10 @@ class SamplePrices {
  private:
   /// Most slices of a sample that are priced for all of them.
   static constexpr Tokens most_priced = 8;
+
+  [[nodiscard]] static std::uint64_t key(SampleId id, std::size_t size) {
+    return std::uint64_t{id} << 32 | static_cast<std::uint64_t>(size);
+  }
 
   void find_busiest_stage() {
     double most = 0.0;
@@ -106,8 +110,8 @@ class SamplePrices {
   std::size_t stage_ = 0;        // the busiest
   std::vector<double> seconds_;  // [sample] on one pipeline
   double slice_seconds_ = std::numeric_limits<double>::infinity();
-  std::map<std::size_t, C> merged_costs_;                              // by size
-  std::map<std::pair<SampleId, std::size_t>, double> merged_seconds_;  // by sample and size
+  std::map<std::size_t, C> merged_costs_;                      // by size
+  std::unordered_map<std::uint64_t, double> merged_seconds_;  // by sample and size
 };
 
 }  // namespace slimpack

@@ -209,10 +209,13 @@ class ScheduleSearch {
     const std::size_t from = candidate.progress[g].count;
     const int patience = best.seconds < infinite && enough < infinite ? 1 : 0;
     const auto try_count = [&](std::size_t i) {
-      evaluate_(
-          candidate.groups[g],
-          {.packs = options_.counts[i], .members = looked_at_members, .enough = enough, .most = best.seconds},
-          trial_);
+      evaluate_(candidate.groups[g],
+                {.packs = options_.counts[i],
+                 .members = looked_at_members,
+                 .enough = enough,
+                 .most = best.seconds,
+                 .waste = best.waste},
+                trial_);
       if (!(trial_.seconds < best.seconds)) return false;
       std::swap(trial_, best);
       candidate.progress[g].count = i;

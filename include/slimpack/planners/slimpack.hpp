@@ -64,12 +64,24 @@ inline std::vector<double> pipeline_overheads(const Candidate& candidate, std::s
   return overhead;
 }
 
-/// Whether memory makes the slowest group slower than another, which has the same work, by more than 1 %.
-[[nodiscard]] inline bool held_back(const Candidate& candidate) {
-  const auto [fastest, slowest] = std::minmax_element(
+/// The groups of a candidate that take least and longest.
+inline auto fastest_and_slowest(const Candidate& candidate) {
+  return std::minmax_element(
       candidate.schedules.begin(), candidate.schedules.end(),
       [](const GroupSchedule& a, const GroupSchedule& b) { return a.seconds < b.seconds; });
+}
+
+/// Whether memory makes the slowest group slower than another, which has the same work, by more than 1 %.
+[[nodiscard]] inline bool held_back(const Candidate& candidate) {
+  const auto [fastest, slowest] = fastest_and_slowest(candidate);
   return slowest->memory_bound && slowest->seconds > 1.01 * fastest->seconds;
+}
+
+/// Whether the slowest group is so far behind another that a different distribution promises more than other numbers
+/// of packs.
+[[nodiscard]] inline bool lags_far_behind(const Candidate& candidate) {
+  const auto [fastest, slowest] = fastest_and_slowest(candidate);
+  return slowest->seconds > 1.05 * fastest->seconds;
 }
 
 /// Whether the slowest group takes so much longer than the mean that its pipelines should get less work.
@@ -131,7 +143,8 @@ template <CostModel C, MemoryModel M>
     if (share * whole >= static_cast<double>(distribute.longest())) continue;
     Candidate spread{.most_tokens = share * whole, .groups = distribute(share * whole)};
     if (!search.look(spread, patience(false))) continue;
-    if (!is_good(spread)) search.improve(spread);
+    const bool is_last = share == shares.back();
+    if (!is_good(spread) && (is_last || !lags_far_behind(spread))) search.improve(spread);
     least = std::min(least, spread.seconds);
     spreads.push_back(std::move(spread));
     if (is_good(spreads.back())) break;

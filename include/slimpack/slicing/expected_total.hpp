@@ -11,19 +11,20 @@ namespace slimpack::detail {
 /// repeats), so that the total is known only after cutting, and what was expected wrongly is in the last
 /// pack. Finds a total that leaves the last pack as large as the others; or, where costs jump so that there
 /// is none, smaller.
-/// @param whole cost of the samples uncut. @param packs that share it. @param accuracy how far the last pack may
-/// be off, as a share of a pack; grows where it can't be had.
+/// @param whole cost of the samples uncut. @param guess the total to begin with. @param packs that share it. @param
+/// accuracy how far the last pack may be off, as a share of a pack; grows where it can't be had.
 /// @param left_after function that cuts for an expected total and returns what it leaves; negative if it was
-/// too little. Called once where slices add up to their samples, else two or three times as a rule.
+/// too little. Called once where slices add up to their samples or the guess is good, else two or three times as a
+/// rule.
 /// @returns the total of the latest cut.
 template <class LeftAfter>
-[[nodiscard]] double expected_total(double whole, std::size_t packs, double accuracy,
+[[nodiscard]] double expected_total(double whole, double guess, std::size_t packs, double accuracy,
                                     LeftAfter&& left_after) {
   struct Try {
     double expected, left;
   };
   constexpr double infinite = std::numeric_limits<double>::infinity();
-  Try low{0.0, -whole}, high{infinite, infinite}, now{whole, left_after(whole)};
+  Try low{0.0, -whole}, high{infinite, infinite}, now{guess, left_after(guess)};
   const auto go_to = [&](double expected) { now = {expected, left_after(expected)}; };
   double tolerance = accuracy / static_cast<double>(packs);
   for (int round = 0; round < 5 && std::abs(now.left) > tolerance * now.expected; ++round, tolerance *= 1.5) {

@@ -50,7 +50,7 @@ class MicroPackCutter {
     const std::size_t first = out.size();
     double whole = 0.0;
     for (const StreamSample& sample : stream.samples) whole += sample.seconds;
-    const double expected = detail::expected_total(whole, packs, options.accuracy, [&](double seconds) {
+    const double expected = detail::expected_total(whole, stream.expected * whole, packs, options.accuracy, [&](double seconds) {
       out.truncate(first);
       begin(stream, seconds);
       for (std::size_t k = 0; k < packs && !done(); ++k) cut_pack(k, packs - k, parts, out);
@@ -108,7 +108,7 @@ class MicroPackCutter {
     if (filled > 0.0 && loss > unfilled) {
       const double uncut = select_fillers(budget);
       if (uncut < loss) {
-        low = {};
+        low = {.behind = head_.seconds};
         loss = unfilled = uncut;
       } else {
         select_fillers(budget - low.seconds);
@@ -150,7 +150,7 @@ class MicroPackCutter {
     if (part.tokens == 0) return 0.0;
     out.add(parts.slice(head_, part.tokens));
     latest_ = part.tokens;
-    head_.seconds = parts.seconds_behind(head_, part);
+    head_.seconds = part.behind;
     head_.taken += part.tokens;
     if (head_.rest() == 0) finish_head();
     return part.seconds;

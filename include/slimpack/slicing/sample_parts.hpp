@@ -24,6 +24,7 @@ struct BegunSample {
 struct SamplePart {
   Tokens tokens = 0;
   double seconds = 0.0;
+  double behind = 0.0;  ///< cost of the sample's tokens behind it
 };
 
 /// Prices parts of samples that end at multiples of a tile (counted from the sample's first token) or at the
@@ -48,42 +49,23 @@ class SampleParts {
   /// is good, O(log tiles) else.
   [[nodiscard]] Around around(const BegunSample& sample, double budget, Tokens hint = 0) const {
     const std::int64_t all = tiles(sample);
-    if (budget <= 0.0) return {{}, part(sample, 1)};
-    if (quadratic_) {
+    Around parts;
+    if (budget <= 0.0) {
+      parts.high = part(sample, 1, all);
+    } else if (quadratic_) {
       const std::int64_t n = tiles_within(sample, budget, all);
-      return {part(sample, n), part(sample, n + 1)};
+      parts = {part(sample, n, all), part(sample, n + 1, all)};
+    } else {
+      parts = search(sample, budget, all, hint);
     }
-    std::int64_t low = 0, high = all;
-    SamplePart below, above{sample.rest(), sample.seconds};
-    const auto narrow = [&](std::int64_t n) {
-      if (n <= low || n >= high) return;
-      const SamplePart p = part(sample, n);
-      (p.seconds <= budget ? low : high) = n;
-      (p.seconds <= budget ? below : above) = p;
-    };
-    narrow(std::clamp<std::int64_t>(hint / tile_, 1, all));
-    int trials = 0;
-    while (high - low > 1) {
-      const bool from_below = low > 0;
-      const double known = static_cast<double>(from_below ? low : high);
-      const double guess = budget / (from_below ? below.seconds : above.seconds) * known;
-      const auto n = trials++ < 3 ? static_cast<std::int64_t>(std::min(guess, static_cast<double>(all)))
-                                  : low + (high - low) / 2;
-      narrow(std::clamp(n, low + 1, high - 1));
-      narrow(low + 1);
-    }
-    return {below, above};
-  }
-
-  /// Cost of a sample's tokens behind a part. Only polynomial costs are sure to add up.
-  [[nodiscard]] double seconds_behind(const BegunSample& sample, const SamplePart& part) const {
-    return quadratic_ ? sample.seconds - part.seconds : seconds_of(sample, part.tokens, sample.rest());
+    parts.low.behind = seconds_behind(sample, parts.low);
+    parts.high.behind = seconds_behind(sample, parts.high);
+    return parts;
   }
 
   /// What cutting a part off makes the sample dearer.
   [[nodiscard]] double waste(const BegunSample& sample, const SamplePart& part) const {
-    if (quadratic_ || part.tokens == 0) return 0.0;
-    return part.seconds + seconds_behind(sample, part) - sample.seconds;
+    return quadratic_ ? 0.0 : part.seconds + part.behind - sample.seconds;
   }
 
   /// The slice of a sample's next `size` tokens.
@@ -97,12 +79,35 @@ class SampleParts {
     return (sample.rest() + tile_ - 1) / tile_;
   }
 
-  /// The part up to the boundary `n` tiles away, 0 <= n <= tiles(sample).
-  [[nodiscard]] SamplePart part(const BegunSample& sample, std::int64_t n) const {
+  /// Only polynomial costs are sure to add up.
+  [[nodiscard]] double seconds_behind(const BegunSample& sample, const SamplePart& part) const {
+    if (quadratic_ || part.tokens == 0) return sample.seconds - part.seconds;
+    return seconds_of(sample, part.tokens, sample.rest());
+  }
+
+  /// The part up to the boundary `n` tiles away, 0 <= n <= `all`, the sample's number of them; without what stays
+  /// behind.
+  [[nodiscard]] SamplePart part(const BegunSample& sample, std::int64_t n, std::int64_t all) const {
     if (n == 0) return {};
-    const Tokens size =
-        forward() ? std::min(sample.rest(), n * tile_) : sample.rest() - (tiles(sample) - n) * tile_;
-    return {size, seconds_of(sample, 0, size)};
+    const Tokens size = forward() ? std::min(sample.rest(), n * tile_) : sample.rest() - (all - n) * tile_;
+    return {.tokens = size, .seconds = seconds_of(sample, 0, size)};
+  }
+
+  /// `around` by trying parts.
+  [[nodiscard]] Around search(const BegunSample& sample, double budget, std::int64_t all, Tokens hint) const {
+    Around found{.low = {}, .high = {.tokens = sample.rest(), .seconds = sample.seconds}};
+    std::int64_t low = 0, high = all, next = hint / tile_;
+    for (int trials = 0; high - low > 1; ++trials) {
+      const std::int64_t n = std::clamp(next, low + 1, high - 1);
+      const SamplePart tried = part(sample, n, all);
+      const bool within = tried.seconds <= budget;
+      (within ? low : high) = n;
+      (within ? found.low : found.high) = tried;
+      const double guess = budget / tried.seconds * static_cast<double>(n);
+      next = trials < 3 && guess < static_cast<double>(high) ? static_cast<std::int64_t>(guess)
+                                                             : low + (high - low) / 2;
+    }
+    return found;
   }
 
   /// Boundaries that parts of at most `budget` pass, fewer than all; for a quadratic model.

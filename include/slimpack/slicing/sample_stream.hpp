@@ -27,6 +27,8 @@ struct SampleStream {
   /// Backward pass: the forward pack that ends each sample, in the order of `samples`. Empty = no sample has
   /// to wait.
   std::span<const std::uint32_t> ready = {};
+  /// What their slices will cost, about, as a multiple of what the samples do.
+  double expected = 1.0;
 
   [[nodiscard]] std::size_t size() const { return samples.size(); }
   /// Index into `samples` of the one at a position of the sequence.
