@@ -179,7 +179,7 @@ class GroupScheduler {
   };
 
   /// Accuracy of the packs of `Cut::accurate`.
-  static constexpr double accurate = 0.005;
+  static constexpr double accurate = 0.01;
 
   void resize(std::size_t members, GroupSchedule& out) {
     out.merged_forward.clear();
