@@ -118,10 +118,12 @@ TEST_CASE("the last pack is no larger than the others where slices cost more tha
       const CalibratedCost cost = cost_of(cp);
       REQUIRE_FALSE(cost.is_quadratic());
       const std::vector<Tokens> lengths{longest, longest / 2, longest / 3, longest / 5};
-      for (const Pass pass : {Pass::forward, Pass::backward}) {
+      const auto check = [&](Pass pass, double expected) {
+        INFO("expected " << expected << " times the samples");
         const auto samples = stream(lengths, cost, pass);
         Packs packs;
-        const double total = MicroPackCutter().cut({.samples = samples}, 24, cost, pass, {}, packs);
+        const double total =
+            MicroPackCutter().cut({.samples = samples, .expected = expected}, 24, cost, pass, {}, packs);
         check_cut(packs, lengths, pass, 128);
         REQUIRE(packs.size() <= 24);
         const auto count = static_cast<double>(packs.size());
@@ -138,6 +140,10 @@ TEST_CASE("the last pack is no larger than the others where slices cost more tha
         CHECK(total == Approx(sum));
         CHECK(last <= 1.02 * sum / count + tile);
         CHECK(max_over_mean(packs, cost, pass) <= 1.02 + count * tile / sum);
+      };
+      for (const double expected : {1.0, 1.01, 0.5, 3.0}) {
+        check(Pass::forward, expected);
+        check(Pass::backward, expected);
       }
     }
   }
@@ -203,9 +209,8 @@ TEST_CASE("parts around a budget are those that a search over all boundaries fin
     }
     CHECK(low.seconds == Approx(low.tokens == 0 ? 0.0 : seconds(low.tokens)));
     CHECK(high.seconds == Approx(seconds(high.tokens)));
-    CHECK(high.behind ==
-          Approx(high.tokens == sample.rest() ? 0.0 : seconds(sample.rest()) - high.seconds)
-              .margin(sample.seconds));
+    CHECK(high.behind == Approx(high.tokens == sample.rest() ? 0.0 : seconds(sample.rest()) - high.seconds)
+                             .margin(sample.seconds));
   }
 }
 

@@ -110,7 +110,7 @@ class SamplePrices {
   std::size_t stage_ = 0;        // the busiest
   std::vector<double> seconds_;  // [sample] on one pipeline
   double slice_seconds_ = std::numeric_limits<double>::infinity();
-  std::map<std::size_t, C> merged_costs_;                      // by size
+  std::map<std::size_t, C> merged_costs_;                     // by size
   std::unordered_map<std::uint64_t, double> merged_seconds_;  // by sample and size
 };
 

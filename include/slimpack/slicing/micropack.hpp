@@ -50,12 +50,13 @@ class MicroPackCutter {
     const std::size_t first = out.size();
     double whole = 0.0;
     for (const StreamSample& sample : stream.samples) whole += sample.seconds;
-    const double expected = detail::expected_total(whole, stream.expected * whole, packs, options.accuracy, [&](double seconds) {
-      out.truncate(first);
-      begin(stream, seconds);
-      for (std::size_t k = 0; k < packs && !done(); ++k) cut_pack(k, packs - k, parts, out);
-      return left_;
-    });
+    const double expected =
+        detail::expected_total(whole, stream.expected * whole, packs, options.accuracy, [&](double seconds) {
+          out.truncate(first);
+          begin(stream, seconds);
+          for (std::size_t k = 0; k < packs && !done(); ++k) cut_pack(k, packs - k, parts, out);
+          return left_;
+        });
     return expected - left_;
   }
 
