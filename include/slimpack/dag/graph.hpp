@@ -97,8 +97,14 @@ std::size_t store_from(std::size_t first, std::span<const Edge> edges, Graph& gr
   TaskId task = first > 0 ? edges[first - 1].from : 0;  // those up to it have their first slot
   for (std::size_t e = first; e < count; ++e) {
     const auto [from, to] = edges[e];
-    if (from < task || from >= tasks || to >= tasks || (upward && to <= from)) return e;
-    while (task < from) offsets[++task] = static_cast<std::uint32_t>(e);
+    if (from != task) {
+      if (from < task || from >= tasks) return e;
+      const auto slot = static_cast<std::uint32_t>(e);
+      if (from - task > 1) std::fill(offsets + task + 1, offsets + from, slot);
+      offsets[from] = slot;
+      task = from;
+    }
+    if (to >= tasks || (upward && to <= from)) return e;
     targets[e] = to;
     ++predecessors[to];
   }

@@ -74,20 +74,23 @@ class Relaxation {
     const TaskId* const targets = graph.targets().data();
     Time total{};
     for (std::size_t done = 0; done < ready; ++done) {
-      const TaskId task = queue[done];
-      const std::uint32_t begin = offsets[task], end = offsets[task + 1];
-      // A schedule's stages are as many streams through memory, more than a processor follows on its own.
-      __builtin_prefetch(offsets + task + 32);
-      __builtin_prefetch(targets + begin + 32);
-      __builtin_prefetch(weights.data() + task + 16);
-      __builtin_prefetch(start + task + 16, 1);
+      const std::size_t task = queue[done];
+      const TaskId *to = targets + offsets[task], *const last = targets + offsets[task + 1];
+      // A schedule's stages are as many streams through memory, more than a processor follows on its own. Eight tasks
+      // share a cache line.
+      if (task % 8 == 0) {
+        __builtin_prefetch(offsets + task + 32);
+        __builtin_prefetch(to + 32);
+        __builtin_prefetch(weights.data() + task + 16);
+        __builtin_prefetch(start + task + 16, 1);
+      }
       const Time finish = start[task] + weights[task];
-      total = std::max(total, finish);
-      for (std::uint32_t slot = begin; slot < end; ++slot) {
-        const TaskId to = targets[slot];
-        start[to] = std::max(start[to], finish);
-        queue[ready] = to;
-        ready += --waiting[to] == 0 ? 1 : 0;
+      total = std::max(finish, total);
+      for (; to != last; ++to) {
+        const std::size_t next = *to;
+        start[next] = std::max(start[next], finish);
+        queue[ready] = static_cast<TaskId>(next);
+        ready += --waiting[next] == 0 ? 1 : 0;
       }
     }
     if (ready < weights.size()) detail::throw_cycle(graph, counts, name);
