@@ -85,6 +85,7 @@ TEST_CASE("CUDA: a profile records the library's attention that was asked for") 
   Profile found;
   found.model = small();
   ProfileOptions options = least();
+  options.stage_layers = 1;
   options.stage.attention = AttentionChoice::cudnn;
   const auto prepare = [](Stage& stage) { stage.set_attention(slimpack::testing::plain_library({})); };
   cuda::profile_device<Clocked, cuda::DeviceRows<HostDevice>>(
