@@ -9,11 +9,12 @@
 # compiler, make or ninja, and Eigen 3.4 with its CMake files. Nothing is downloaded. Where Eigen is not installed, carry
 # it: dpkg -x libeigen3-dev_*.deb FOLDER, and CMAKE_PREFIX_PATH=FOLDER/usr. The same goes for nlohmann_json
 # (nlohmann-json3-dev), without which the profile is not kept.
-# The library to compare with: cuDNN 9.6 and its front end's headers (Python's nvidia-cudnn-cu13 and
-# nvidia-cudnn-frontend), found in the folders of SLIMPACK_PYTHON (default: python3) or named by
+# The library to compare with: cuDNN 9.6 and its front end's headers. CMake looks for them as in every build, beside CUDA's
+# toolkit and among the packages of SLIMPACK_PYTHON (default: python3), where nvidia-cudnn-cu13 and nvidia-cudnn-frontend
+# have them (with a network, .ci/python_packages.sh installs packages into a folder for PYTHONPATH). Or they are named by
 #   SLIMPACK_CUDNN_FRONTEND   folder of cudnn_frontend.h      CUDNN_INCLUDE_DIR   folder of cudnn.h
 #   CUDNN_LIBRARY             libcudnn.so or libcudnn.so.9
-# and PyTorch's attention, where SLIMPACK_PYTHON has PyTorch.
+# And PyTorch's attention, where SLIMPACK_PYTHON has PyTorch.
 # SLIMPACK_LENGTHS names the file of lengths; default: examples/data. SLIMPACK_SECONDS: of the whole call; default: 470.
 #
 # Usage: gpu.sh [--rehearse] [BUILD_DIRECTORY [ARCHITECTURE]]   defaults: build/gpu, 90a-real
@@ -67,28 +68,19 @@ part() { # NAME SECONDS COMMAND...
 
 figure() { printf '%s\t%s\n' "$1" "$2" >>"$figures"; }
 
-# Where Python keeps a library's file, if it does.
-in_python() { # PATTERN
-  local folder file
-  while IFS= read -r folder; do
-    for file in "$folder"/$1; do
-      if [[ -e $file ]]; then
-        echo "$file"
-        return
-      fi
-    done
-  done < <("$python" -c 'import sys; print("\n".join(p for p in sys.path if p))' 2>/dev/null)
+# What the environment names of cuDNN, as arguments of CMake, which looks for the rest.
+name_cudnn() {
+  local name
+  cudnn=(-DSLIMPACK_WITH_CUDNN=AUTO)
+  if name=$(command -v "$python"); then cudnn+=(-DSLIMPACK_PACKAGES_PYTHON="$name"); fi
+  for name in SLIMPACK_CUDNN_FRONTEND CUDNN_INCLUDE_DIR CUDNN_LIBRARY; do
+    [[ -z ${!name:-} ]] || cudnn+=("-D$name=${!name}")
+  done
 }
 
-find_cudnn() {
-  local header front
-  front=${SLIMPACK_CUDNN_FRONTEND:-$(in_python include/cudnn_frontend.h)} front=${front%/cudnn_frontend.h}
-  header=${CUDNN_INCLUDE_DIR:-$(in_python nvidia/cudnn/include/cudnn.h)} header=${header%/cudnn.h}
-  library=${CUDNN_LIBRARY:-$(in_python 'nvidia/cudnn/lib/libcudnn.so*')}
-  cudnn=(-DSLIMPACK_WITH_CUDNN=AUTO)
-  [[ -z $front ]] || cudnn+=(-DSLIMPACK_CUDNN_FRONTEND="$front")
-  [[ -z $header ]] || cudnn+=(-DCUDNN_INCLUDE_DIR="$header")
-  [[ -z $library ]] || cudnn+=(-DCUDNN_LIBRARY="$library")
+# Whether the build, as it was configured, has cuDNN.
+with_cudnn() {
+  grep -q 'SLIMPACK_BENCH_CUDNN' "$build/bench/CMakeFiles/bench_gpu.dir/flags.make" "$build/build.ninja" 2>/dev/null
 }
 
 # Without warnings: those of a compiler that nobody has tried would end the build.
@@ -123,9 +115,9 @@ if nvcc=$(command -v nvcc); then  # libraries of Python's packages may want the 
   toolkit=$(dirname "$(dirname "$(readlink -f "$nvcc")")")
   export LD_LIBRARY_PATH="${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}$toolkit/lib64"
 fi
-find_cudnn
+name_cudnn
 part "build" 220 bash -c 'build_all "$@"' build "${cudnn[@]}"
-if ((status != 0)) && [[ ${#cudnn[@]} -gt 1 ]]; then
+if ((status != 0)) && with_cudnn; then
   say "The build failed: once more WITHOUT cuDNN"
   part "build without cuDNN" 150 bash -c 'build_all "$@"' build -DSLIMPACK_WITH_CUDNN=OFF
 fi
@@ -133,7 +125,7 @@ if [[ ! -x $bench ]]; then
   say "bench_gpu was not built: nothing was measured"
   exit 1
 fi
-if ! grep -q 'SLIMPACK_BENCH_CUDNN' "$build/bench/CMakeFiles/bench_gpu.dir/flags.make" "$build/build.ninja" 2>/dev/null; then
+if ! with_cudnn; then
   say "WARNING: cuDNN IS LEFT OUT: our attention is timed beside PyTorch's alone, if that is there (the top of gpu.sh says" \
     "what is missing)"
 fi

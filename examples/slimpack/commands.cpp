@@ -153,7 +153,8 @@ int presets(const std::vector<std::string>& arguments) {
   for (const Device& d : device_presets()) std::printf("%s", device_row(d).c_str());
   if (!profile) return 0;
   const Device measured = device_of_profile(*profile);
-  std::printf("%s\nmeasured: %s\n", device_row(measured).c_str(), device_options(*profile, measured).c_str());
+  std::printf("%s\nmeasured: %s\n%s", device_row(measured).c_str(),
+              device_options(*profile, measured).c_str(), measured_attention(*profile).c_str());
   return 0;
 }
 

@@ -8,7 +8,9 @@
 
 #include "preset_cost.hpp"
 #include "profile_file.hpp"
+#include "slimpack/core/error.hpp"
 #include "slimpack/cost/device_of.hpp"
+#include "slimpack/model/attention_choice.hpp"
 #include "slimpack/model/presets.hpp"
 
 namespace slimpack::command {
@@ -75,6 +77,12 @@ std::string device_row(const Device& d) {
   for (const Link& link : {d.intra_node, d.inter_node, d.host})
     row += formatted(" %8.0f + %3.0f", link.bandwidth / 1e9, link.latency * 1e6);
   return row + formatted(" %7.0f\n", d.pack_overhead * 1e6);
+}
+
+std::string measured_attention(const Profile& profile) {
+  if (!profile.device) return "";
+  const auto choice = profile.device->attention;
+  return concat("attention measured: ", choice ? attention_name(*choice) : "not recorded", "\n");
 }
 
 std::string device_options(const Profile& profile, const Device& d) {

@@ -26,6 +26,9 @@ PredictionError constants_error(const Profile& profile, const Device& device,
 std::string device_titles();
 std::string device_row(const Device& device);
 
+/// A line that says whose attention was measured on a GPU; nothing for a CPU, which has one alone.
+std::string measured_attention(const Profile& profile);
+
 /// Options of `plan` and `compare` that set what a profile knows of its device.
 std::string device_options(const Profile& profile, const Device& device);
 

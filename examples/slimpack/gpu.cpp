@@ -82,10 +82,10 @@ double use_gpu(std::size_t) {
 
 namespace slimpack::command {
 
-kernels::AttentionChoice attention_from(const std::string& attention, bool cuda) {
-  require(attention == "ours" || attention == "cudnn", "--attention is '", attention,
-          "'; expected ours or cudnn");
-  if (attention == "ours") return kernels::AttentionChoice::ours;
+AttentionChoice attention_from(const std::string& attention, bool cuda) {
+  const auto choice = attention_named(attention);
+  require(choice.has_value(), "--attention is '", attention, "'; expected ", attention_names);
+  if (*choice == AttentionChoice::ours) return *choice;
   require(cuda, "--attention is 'cudnn'; expected no such option without --device cuda");
 #ifndef SLIMPACK_COMMAND_CUDNN
   throw InvalidInput(
@@ -93,7 +93,7 @@ kernels::AttentionChoice attention_from(const std::string& attention, bool cuda)
       "--attention "
       "ours");
 #else
-  return kernels::AttentionChoice::cudnn;
+  return *choice;
 #endif
 }
 

@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <string>
 
-#include "kernels/model/stage_options.hpp"
+#include "slimpack/model/attention_choice.hpp"
 
 namespace slimpack::command {
 
@@ -22,6 +22,6 @@ double use_gpu(std::size_t local_rank);
 
 /// Reads `--attention`. @param cuda whether there is `--device cuda`. @throws InvalidInput for what it can't be; also if cuDNN's
 /// is asked for, and was not built.
-[[nodiscard]] kernels::AttentionChoice attention_from(const std::string& attention, bool cuda);
+[[nodiscard]] AttentionChoice attention_from(const std::string& attention, bool cuda);
 
 }  // namespace slimpack::command

@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <iostream>
 
-#include "kernels/model/stage_options.hpp"
+#include "slimpack/model/attention_choice.hpp"
 #include "train_options.hpp"
 #ifdef SLIMPACK_COMMAND_CUDNN
 #include "kernels/cuda/cudnn/cudnn_attention.hpp"
@@ -16,8 +16,7 @@ template <class Stage>
 void give_attention([[maybe_unused]] Stage& stage, [[maybe_unused]] const TrainOptions& options) {
 #ifdef SLIMPACK_COMMAND_CUDNN
   if constexpr (requires { stage.set_attention(kernels::cuda::cudnn_library()); }) {
-    if (options.attention == kernels::AttentionChoice::cudnn)
-      stage.set_attention(kernels::cuda::cudnn_library());
+    if (options.attention == AttentionChoice::cudnn) stage.set_attention(kernels::cuda::cudnn_library());
   }
 #endif
 }

@@ -109,7 +109,8 @@ std::string summary(const Profile& p, const kernels::BackEndTimes& times) {
     out << "device: " << p.device->memory_bytes * 1e-9 << " GB; peak " << p.device->peak_flops * 1e-12
         << " TFLOP/s, copies " << p.device->memory_bandwidth * 1e-12
         << " TB/s; attention's share of the peak " << p.device->attention_forward << " forward, "
-        << p.device->attention_backward << " backward\n";
+        << p.device->attention_backward << " backward\n"
+        << measured_attention(p);
   }
   const Device constants = device_of_profile(p);
   out << "as a device, on stages of " << DeviceOfOptions{}.stage_layers << " layers:\n"

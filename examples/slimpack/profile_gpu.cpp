@@ -33,7 +33,7 @@ kernels::BackEndTimes measure_gpu(const kernels::ProfileOptions& asked_for, Prof
   const auto use = std::make_shared<cuda::AttentionUse>();
   const auto prepare = [&]([[maybe_unused]] cuda::CudaStage& stage) {
 #ifdef SLIMPACK_COMMAND_CUDNN
-    if (asked.attention == kernels::AttentionChoice::cudnn)
+    if (asked.attention == AttentionChoice::cudnn)
       stage.set_attention(cuda::counted(cuda::cudnn_library(), asked.attention_workspace, use));
 #endif
   };

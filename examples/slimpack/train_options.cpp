@@ -249,14 +249,19 @@ Course course_of_file(const TrainOptions& o) {
   return course;
 }
 
-/// @throws InvalidInput if the profile is of a CPU and ranks run on GPUs, or the other way round.
-void require_profile_of_back_end(const po::variables_map& values, bool cuda) {
+/// @throws InvalidInput if the profile is of a CPU and ranks run on GPUs, or the other way round, or of another attention.
+void require_profile_of_back_end(const po::variables_map& values, bool cuda, AttentionChoice attention) {
   const auto profile = profile_from(values);
   if (!profile) return;
   const bool of_gpu = profile->device.has_value();
   require(of_gpu || !cuda,
           "the profile is of a CPU; expected one of `slimpack profile --device cuda` beside --device cuda");
   require(!of_gpu || cuda, "the profile is of a GPU; expected --device cuda beside it");
+  if (!of_gpu || !profile->device->attention) return;
+  const auto measured = attention_name(*profile->device->attention), asked = attention_name(attention);
+  require(measured == asked, "--attention is '", asked, "', but the profile is of '", measured,
+          "'; expected --attention ", measured,
+          ", or a profile of `slimpack profile --device cuda --attention ", asked, "`");
 }
 
 }  // namespace
@@ -267,8 +272,8 @@ std::optional<TrainOptions> train_options(const std::vector<std::string>& argume
   if (!values) return std::nullopt;
   TrainOptions o;
   o.cuda = (*values)["device"].as<std::string>() == "cuda";
-  require_profile_of_back_end(*values, o.cuda);
   o.attention = attention_from((*values)["attention"].as<std::string>(), o.cuda);
+  require_profile_of_back_end(*values, o.cuda, o.attention);
   o.attention_workspace = positive(*values, "attention-workspace", 1e18);
   if (o.cuda) {
     require((*values)["real"].as<std::string>() == "float", "--real is ", (*values)["real"].as<std::string>(),

@@ -11,6 +11,7 @@
 
 #include "kernels/model/stage.hpp"
 #include "options.hpp"
+#include "slimpack/model/attention_choice.hpp"
 #include "slimpack/plan/plan.hpp"
 
 namespace slimpack::command {
@@ -37,9 +38,9 @@ struct TrainOptions {
   RankKind ranks = RankKind::threads;
   bool cuda = false;  ///< stages run on GPUs
   LinkKind links = LinkKind::automatic;
-  bool graphs = true;                                                   ///< of CUDA, where a plan repeats
-  kernels::AttentionChoice attention = kernels::AttentionChoice::ours;  ///< on GPUs
-  double attention_workspace = 0;  ///< bytes that a library's may work in
+  bool graphs = true;                                 ///< of CUDA, where a plan repeats
+  AttentionChoice attention = AttentionChoice::ours;  ///< on GPUs
+  double attention_workspace = 0;                     ///< bytes that a library's may work in
   bool json = false;
   boost::program_options::variables_map values;  ///< for what overrides a plan file's model
 };

@@ -46,6 +46,7 @@ BackEndTimes profile_device(const MeasuredDevice& device, ProfileOptions options
   profile.transfer =
       measure_link<Rows>(static_cast<std::size_t>(profile.model.hidden) * sizeof(typename S::Number));
   profile.device = device;
+  profile.device->attention = options.stage.attention;
   profile.device->attention_forward = attention_share(profile, Pass::forward, device.peak_flops);
   profile.device->attention_backward = attention_share(profile, Pass::backward, device.peak_flops);
   return times;

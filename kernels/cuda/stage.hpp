@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
-#include <map>
 #include <span>
 #include <unordered_map>
 #include <utility>
@@ -14,6 +13,8 @@
 #include "kernels/cuda/device/head_exchange.hpp"
 #include "kernels/cuda/device_memory_model.hpp"
 #include "kernels/cuda/library_attention.hpp"
+#include "kernels/cuda/library_packs.hpp"
+#include "kernels/cuda/member_exchange.hpp"
 #include "kernels/cuda/ring_plan.hpp"
 #include "kernels/cuda/row_slots.hpp"
 #include "kernels/cuda/stage_device.hpp"
@@ -94,16 +95,16 @@ class DeviceStage {
   void set_ring_shift(const RingShift<Bf16>&) {
   }  // gradients go to their owners, not round: all-to-alls do both
   /// What merged tasks need, called between members in lockstep.
-  void set_all_to_all(AllToAll<Bf16> exchange) { exchange_ = std::move(exchange); }
+  void set_all_to_all(AllToAll<Bf16> exchange) { exchange_.set_through_host(std::move(exchange)); }
   /// The same from device to device: the host waits for nothing.
   void set_device_exchange(DeviceExchange<typename D::Stream> exchange) {
-    device_exchange_ = std::move(exchange);
+    exchange_.set_on_device(std::move(exchange));
   }
 
   /// The library whose attention `StageOptions::attention` chooses. Call it between steps.
   void set_attention(AttentionLibrary<typename D::Stream> library) { library_ = std::move(library); }
   /// Of the last step's tasks.
-  [[nodiscard]] const AttentionUse& attention_use() const { return attention_use_; }
+  [[nodiscard]] const AttentionUse& attention_use() const { return library_packs_.use(); }
 
   /// As CpuStage's; finds the step's places in the arena, and takes a larger one if it has to. Waits for the
   /// device.
@@ -137,15 +138,8 @@ class DeviceStage {
     MatrixView<float> gradient;
   };
 
-  /// Of a matrix that members exchange: where its numbers begin, and how many go to and come from each.
-  struct Message {
-    std::size_t sent = 0, received = 0;
-    std::vector<std::size_t> send_sizes, receive_sizes;
-  };
-
   void plan_attention(const StageProgram& program);
   [[nodiscard]] PlannedAttention<typename D::Stream> ask_library(const StageTask& task);
-  [[nodiscard]] const PlannedAttention<typename D::Stream>* library_of(const StageTask& task) const;
   [[nodiscard]] PackMatrices pack_matrices(std::size_t layer, const StageTask& task,
                                            const MatrixView<const Bf16>& q);
   void take_arena();
@@ -193,7 +187,6 @@ class DeviceStage {
                       bool tokens_to_heads);
   void exchange(const StageTask& task);
   void exchange_on_device(const StageTask& task);
-  void exchange_through_host(const StageTask& task);
   void ring_forward(std::size_t layer, const StageTask& task, const MatrixView<const Bf16>& q);
   void ring_backward(std::size_t layer, const StageTask& task);
   template <class F>
@@ -203,7 +196,6 @@ class DeviceStage {
   void bring_home(std::size_t layer, const StageTask& task, std::size_t round);
   void move(const StageTask& task, std::size_t to, std::span<std::byte> out, std::size_t from,
             std::span<std::byte> in);
-  void move_through_host(const StageTask& task, const DeviceBlock& out, const DeviceBlock& in);
   void activate(std::size_t layer, const MatrixView<const Bf16>& middle);
   void layer_forward(std::size_t layer, const StageTask& task);
   void load_or_recompute(std::size_t layer, const StageTask& task);
@@ -222,7 +214,9 @@ class DeviceStage {
   [[nodiscard]] KeptPages kept_pages() const;
 
   /// What the host tells the device of a task, at most.
-  [[nodiscard]] std::size_t data_bytes() const { return plan_.data_bytes() + most_list_bytes_; }
+  [[nodiscard]] std::size_t data_bytes() const {
+    return plan_.data_bytes() + library_packs_.most_list_bytes();
+  }
   /// What a library's attention works in.
   [[nodiscard]] std::size_t library_bytes() const { return attention_workspace_bytes(options_); }
   [[nodiscard]] std::size_t unit() const { return unit_numbers(part_); }
@@ -296,15 +290,9 @@ class DeviceStage {
   StepGraphs<D> graphs_;
   StageStep step_;
   AttentionLibrary<typename D::Stream> library_;
-  std::map<std::pair<Pass, PackId>, PlannedAttention<typename D::Stream>>
-      planned_;                                           ///< of the step, by the library
-  std::size_t most_list_bytes_ = 0, all_list_bytes_ = 0;  ///< of `planned_`
+  LibraryPacks<typename D::Stream> library_packs_;
   std::span<std::byte> library_memory_;
-  AttentionUse attention_use_;
-  AllToAll<Bf16> exchange_;
-  DeviceExchange<typename D::Stream> device_exchange_;
-  HostNumbers<D> sent_, received_;
-  typename D::Event gathered_;
+  MemberExchange<D> exchange_;
   /// A place of `StageWorkspace::ring_keys`.
   struct RingPlaceEvents {
     typename D::Event arrived, read;
@@ -321,10 +309,9 @@ class DeviceStage {
   TaskData data_;
   std::vector<std::int32_t> words_;
   std::vector<std::vector<std::size_t>> member_rows_;  ///< merged: rows that each member holds
-  std::vector<Message> messages_;                      ///< of the exchange that goes on
+  std::vector<MemberMessage> messages_;                ///< of the exchange that goes on
   std::vector<RingWindow> windows_;                    ///< in a ring
   std::vector<RingRound> rounds_;                      ///< in a ring: of all windows, one behind another
-  std::size_t sent_numbers_ = 0;
   StageWorkspace work_;
   MatrixView<Bf16> rows_;      ///< x forward, dx backward
   Bf16* set_aside_ = nullptr;  ///< where the next factors go

@@ -4,7 +4,6 @@
 // instantiated.
 #include <cstddef>
 #include <initializer_list>
-#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -28,7 +27,7 @@ void DeviceStage<D>::store_keys(std::size_t layer, const StageTask& task, const 
 /// @param q if merged by heads, the workspace's of own heads are taken in their place
 template <StageDevice D>
 void DeviceStage<D>::attend(std::size_t layer, const StageTask& task, const MatrixView<Bf16>& q) {
-  if (const auto* library = library_of(task)) {
+  if (const auto* library = library_packs_.find(task)) {
     library->forward(pack_matrices(layer, task, q), device_.stream(Queue::compute));
     return;
   }
@@ -48,7 +47,7 @@ template <StageDevice D>
 void DeviceStage<D>::attend_backward(std::size_t layer, const StageTask& task) {
   if (by_heads(task)) return heads_backward(layer, task);
   const std::size_t query = part_.heads().query_width(), kv = part_.heads().kv_width();
-  if (const auto* library = library_of(task)) {
+  if (const auto* library = library_packs_.find(task)) {
     library->backward(pack_matrices(layer, task, work_.q), device_.stream(Queue::compute));
   } else {
     attention_backward_by(launch(), part_.heads(), attention_input(layer, task, work_.q), tables_.attention,
@@ -129,7 +128,7 @@ void DeviceStage<D>::begin_exchange(const StageTask& task, std::initializer_list
   messages_.clear();
   std::size_t sent = 0, received = 0;
   for (const std::size_t numbers : row_numbers) {
-    Message message{.sent = sent, .received = received, .send_sizes = {}, .receive_sizes = {}};
+    MemberMessage message{.sent = sent, .received = received};
     for (const auto& rows : member_rows_) {
       const std::size_t others = rows.size() * numbers, mine = member_rows_[task.member].size() * numbers;
       message.send_sizes.push_back(tokens_to_heads ? mine : others);
@@ -139,19 +138,19 @@ void DeviceStage<D>::begin_exchange(const StageTask& task, std::initializer_list
     sent += (tokens_to_heads ? own : all) * numbers;
     received += (tokens_to_heads ? all : own) * numbers;
   }
-  sent_numbers_ = sent;
 }
 
 /// What was gathered goes to the members.
 template <StageDevice D>
 void DeviceStage<D>::exchange(const StageTask& task) {
-  device_exchange_ ? exchange_on_device(task) : exchange_through_host(task);
+  if (exchange_.is_on_device()) return exchange_on_device(task);
+  exchange_.through_host(task, messages_, work_.sent.data(), work_.received.data(), Queue::compute);
 }
 
 template <StageDevice D>
 void DeviceStage<D>::exchange_on_device(const StageTask& task) {
   std::vector<DeviceBlock> sends, receives;
-  for (const Message& m : messages_) {
+  for (const MemberMessage& m : messages_) {
     Bf16 *from = work_.sent.data() + m.sent, *to = work_.received.data() + m.received;
     for (std::size_t member = 0; member < task.members.size(); ++member) {
       const std::size_t out = m.send_sizes[member], in = m.receive_sizes[member];
@@ -165,26 +164,7 @@ void DeviceStage<D>::exchange_on_device(const StageTask& task) {
       to += in;
     }
   }
-  device_exchange_(task, sends, receives, device_.stream(Queue::compute));
-}
-
-/// The host waits once for all of it.
-template <StageDevice D>
-void DeviceStage<D>::exchange_through_host(const StageTask& task) {
-  require(static_cast<bool>(exchange_), to_string(task), " is merged; expected an all-to-all between its ",
-          task.members.size(), " members");
-  device_.copy(Queue::compute, sent_.data(), work_.sent.data(), sent_numbers_ * sizeof(Bf16));
-  device_.record(gathered_, Queue::compute);
-  device_.wait(gathered_);  // and so for what the last exchange has brought
-  for (const Message& m : messages_) {
-    const auto sum = [](const std::vector<std::size_t>& sizes) {
-      return std::accumulate(sizes.begin(), sizes.end(), std::size_t{0});
-    };
-    const std::size_t in = sum(m.receive_sizes);
-    Bf16* const to = received_.data() + m.received;
-    exchange_(task, {sent_.data() + m.sent, sum(m.send_sizes)}, m.send_sizes, {to, in}, m.receive_sizes);
-    device_.copy(Queue::compute, work_.received.data() + m.received, to, in * sizeof(Bf16));
-  }
+  exchange_.on_device(task, sends, receives, Queue::compute);
 }
 
 }  // namespace slimpack::kernels::cuda

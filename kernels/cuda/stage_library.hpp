@@ -1,39 +1,23 @@
 #pragma once
 
 // How a `DeviceStage` asks a library for its tasks' attention: included where one is instantiated.
-#include <algorithm>
-#include <utility>
-
 #include "kernels/cuda/stage.hpp"
-#include "kernels/cuda/task_data.hpp"
 
 namespace slimpack::kernels::cuda {
 
 /// Asks for the attention of all tasks of a step, once their keys' places are known.
 template <StageDevice D>
 void DeviceStage<D>::plan_attention(const StageProgram& program) {
-  planned_.clear();
-  most_list_bytes_ = all_list_bytes_ = 0;
-  attention_use_ = {};
+  library_packs_.clear();
   require(options_.attention == AttentionChoice::ours || library_, "a library's attention is chosen for ",
           name(), ", but none was given; expected set_attention before its first step");
   for (const StageTask& task : program.tasks()) {
     if (task.pass == Pass::weight || part_.layers == 0) continue;
     if (options_.attention == AttentionChoice::ours) {
-      ++attention_use_.ours;
-      continue;
+      library_packs_.add_ours();
+    } else {
+      library_packs_.add(task, ask_library(task));
     }
-    auto attention = ask_library(task);
-    if (!attention.refusal.empty()) {
-      if (attention_use_.ours++ == 0)
-        attention_use_.refusal = concat(to_string(task), ": ", attention.refusal);
-      continue;
-    }
-    ++attention_use_.library;
-    const std::size_t bytes = TaskData::bytes_of<std::byte>(attention.lists.size());
-    most_list_bytes_ = std::max(most_list_bytes_, bytes);
-    all_list_bytes_ += bytes;
-    planned_[{task.pass, task.pack}] = std::move(attention);
   }
 }
 
@@ -62,13 +46,6 @@ PlannedAttention<typename D::Stream> DeviceStage<D>::ask_library(const StageTask
         concat("it needs a workspace of ", attention.workspace_bytes, " bytes, of ", library_memory_.size());
   }
   return attention;
-}
-
-/// The library's attention of a task; none if ours runs.
-template <StageDevice D>
-const PlannedAttention<typename D::Stream>* DeviceStage<D>::library_of(const StageTask& task) const {
-  const auto found = planned_.find({task.pass, task.pack});
-  return found == planned_.end() ? nullptr : &found->second;
 }
 
 template <StageDevice D>

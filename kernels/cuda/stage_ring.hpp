@@ -158,25 +158,17 @@ void DeviceStage<D>::bring_home(std::size_t layer, const StageTask& task, std::s
 template <StageDevice D>
 void DeviceStage<D>::move(const StageTask& task, std::size_t to, std::span<std::byte> out, std::size_t from,
                           std::span<std::byte> in) {
-  const DeviceBlock send{to, out.data(), out.size()}, receive{from, in.data(), in.size()};
-  if (!device_exchange_) return move_through_host(task, send, receive);
-  device_exchange_(task, {&send, 1}, {&receive, 1}, device_.stream(Queue::members));
-}
-
-/// The host waits for what is sent alone.
-template <StageDevice D>
-void DeviceStage<D>::move_through_host(const StageTask& task, const DeviceBlock& out, const DeviceBlock& in) {
-  require(static_cast<bool>(exchange_), to_string(task), " is merged; expected an all-to-all between its ",
-          task.members.size(), " members");
-  const std::size_t sent = out.bytes / sizeof(Bf16), received = in.bytes / sizeof(Bf16);
-  device_.copy(Queue::members, sent_.data(), out.data, out.bytes);
-  device_.record(gathered_, Queue::members);
-  device_.wait(gathered_);  // and so for what the last exchange has brought
-  std::vector<std::size_t> send_sizes(task.members.size()), receive_sizes(task.members.size());
-  send_sizes[out.position] = sent;
-  receive_sizes[in.position] = received;
-  exchange_(task, {sent_.data(), sent}, send_sizes, {received_.data(), received}, receive_sizes);
-  device_.copy(Queue::members, in.data, received_.data(), in.bytes);
+  if (exchange_.is_on_device()) {
+    const DeviceBlock send{to, out.data(), out.size()}, receive{from, in.data(), in.size()};
+    return exchange_.on_device(task, {&send, 1}, {&receive, 1}, Queue::members);
+  }
+  MemberMessage message;
+  message.send_sizes.resize(task.members.size());
+  message.receive_sizes.resize(task.members.size());
+  message.send_sizes[to] = out.size() / sizeof(Bf16);
+  message.receive_sizes[from] = in.size() / sizeof(Bf16);
+  exchange_.through_host(task, {&message, 1}, reinterpret_cast<const Bf16*>(out.data()),
+                         reinterpret_cast<Bf16*>(in.data()), Queue::members);
 }
 
 }  // namespace slimpack::kernels::cuda

@@ -37,7 +37,8 @@ DeviceStage<D>::DeviceStage(const StagePart& part, const StageOptions& options)
       slots_(device_),
       staging_(device_),
       clock_(device_),
-      graphs_(device_) {
+      graphs_(device_),
+      exchange_(device_) {
   const std::size_t n = layout_.size();
   const std::size_t bytes = 2 * arena_bytes<float>(n) + arena_bytes<Bf16>(n) + arena_bytes<double>(1) +
                             arena_bytes<std::byte>(D::product_workspace) +
@@ -140,7 +141,7 @@ void DeviceStage<D>::begin_step(const StageProgram& program, const Ragged<std::i
   slots_.begin_step();
   begin_graphs();
   take_exchange(program);
-  staging_.begin_step(plan_.step_data_bytes() + all_list_bytes_);
+  staging_.begin_step(plan_.step_data_bytes() + library_packs_.all_list_bytes());
   device_.fill(Queue::compute, std::as_writable_bytes(gradients_), 0);
   device_.fill(Queue::compute, std::as_writable_bytes(loss_), 0);
   clock_.begin_step(program.tasks().size());
@@ -150,7 +151,7 @@ void DeviceStage<D>::begin_step(const StageProgram& program, const Ragged<std::i
 template <StageDevice D>
 void DeviceStage<D>::take_arena() {
   const std::size_t rows = plan_.most_tokens() * part_.hidden();
-  const std::size_t bytes = plan_.bytes(most_list_bytes_);
+  const std::size_t bytes = plan_.bytes(library_packs_.most_list_bytes());
   if (arena_.bytes().size() < bytes) {
     memory_.give_back(std::exchange(arena_bytes_, 0.0));
     memory_.take(static_cast<double>(bytes), " for the step's arena");
@@ -188,7 +189,7 @@ void DeviceStage<D>::capture_tasks() {
   std::size_t number = 0;
   for (const StageTask& task : step_.program().tasks()) {
     const auto* slot = task.pass == Pass::weight ? nullptr : &slots_.of_task(number++);
-    if (task.merged() || library_of(task) != nullptr) continue;
+    if (task.merged() || library_packs_.find(task) != nullptr) continue;
     if (slot != nullptr) lay_out(task, *slot);
     graphs_.capture(task, slot != nullptr ? slot->data : nullptr, [&] { compute(task); });
   }
@@ -198,18 +199,14 @@ void DeviceStage<D>::capture_tasks() {
 /// Memory of the host for what merged tasks exchange through it.
 template <StageDevice D>
 void DeviceStage<D>::take_exchange(const StageProgram& program) {
-  if (device_exchange_) return;
+  if (exchange_.is_on_device()) return;
   std::size_t most = 0;
   for (const StageTask& task : program.tasks()) {
     if (!task.merged() || task.pass == Pass::weight) continue;
     most = std::max(most, exchange_numbers(part_, task.pass, static_cast<std::size_t>(task.owned_tokens),
                                            merged_task(task, options_, program.block())));
   }
-  for (HostNumbers<D>* numbers : {&sent_, &received_}) {
-    if (numbers->size() >= most) continue;
-    *numbers = {};  // or both would be there
-    *numbers = HostNumbers<D>(device_, most);
-  }
+  exchange_.begin_step(most);
 }
 
 template <StageDevice D>

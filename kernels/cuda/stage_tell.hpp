@@ -107,7 +107,7 @@ template <StageDevice D>
 void DeviceStage<D>::tell_attention(const StageTask& task, TaskTables& tables) {
   rounds_.clear();
   if (part_.layers == 0) return;
-  if (const auto* library = library_of(task)) {
+  if (const auto* library = library_packs_.find(task)) {
     tables.lists = data_.add(library->lists);
     return;
   }

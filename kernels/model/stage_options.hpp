@@ -5,18 +5,14 @@
 #include <limits>
 #include <string>
 
+#include "slimpack/model/attention_choice.hpp"
+
 namespace slimpack::kernels {
 
 /// How members of a merged task share its attention.
 enum class MergedAttention : std::uint8_t {
   ring,  ///< by tokens: keys and values go round (Liu et al., Ring Attention), with their gradients in backward
   heads,  ///< by heads, exchanged for tokens (Jacobs et al., DeepSpeed Ulysses); members divide kv_heads
-};
-
-/// Whose attention a stage on a GPU runs.
-enum class AttentionChoice : std::uint8_t {
-  ours,
-  cudnn  ///< cuDNN's, for the packs that it takes; ours for the others
 };
 
 struct StageOptions {

@@ -1,25 +1,23 @@
 #include "kernels/transport/control.hpp"
 
-#include <fcntl.h>
 #include <poll.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <cerrno>
 #include <chrono>
 #include <cstdint>
-#include <cstring>
 #include <mutex>
 #include <optional>
 #include <span>
 #include <string>
-#include <system_error>
 #include <thread>
 #include <utility>
 
-#include "kernels/transport/watch.hpp"
+#include "kernels/transport/bell_private.hpp"
+#include "kernels/transport/control_frames_private.hpp"
+#include "kernels/transport/failures.hpp"
+#include "kernels/transport/wire_private.hpp"
 #include "slimpack/core/error.hpp"
 
 namespace slimpack::kernels {
@@ -28,65 +26,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
-
-/// What travels on the star: a rank's status; or, followed by a reason, the failure that it is at fault for.
-struct Frame {
-  static constexpr std::uint32_t status = 1, failure = 2;
-
-  std::uint32_t kind = status;
-  std::uint32_t rank = 0;
-  std::int32_t waits_for = RankStatus::nobody;
-  std::uint32_t looked = 0;
-  std::uint32_t left = 0;
-  std::uint32_t reserved = 0;
-  std::array<char, 64> task{};
-};
-using Reason = std::array<char, 1024>;
-
-std::size_t size_of(std::uint32_t kind) {
-  return kind == Frame::failure ? sizeof(Frame) + sizeof(Reason) : sizeof(Frame);
-}
-
-template <std::size_t N>
-std::string text_of(const std::array<char, N>& from) {
-  return {from.data(), static_cast<std::size_t>(std::find(from.begin(), from.end(), '\0') - from.begin())};
-}
-
-template <class T>
-void append(std::vector<std::byte>& to, const T& value) {
-  const auto bytes = std::as_bytes(std::span(&value, 1));
-  to.insert(to.end(), bytes.begin(), bytes.end());
-}
-
-/// Wakes a thread that polls.
-class Bell {
- public:
-  Bell() {
-    if (pipe(ends_.data()) != 0) throw std::system_error(errno, std::generic_category(), "pipe");
-    for (const int end : ends_) {
-      fcntl(end, F_SETFL, O_NONBLOCK);
-      fcntl(end, F_SETFD, FD_CLOEXEC);
-    }
-  }
-  Bell(const Bell&) = delete;
-  Bell& operator=(const Bell&) = delete;
-  ~Bell() {
-    for (const int end : ends_) close(end);
-  }
-
-  [[nodiscard]] int get() const { return ends_[0]; }
-  void ring() const {
-    const char any = 0;
-    [[maybe_unused]] const ssize_t full_is_fine = write(ends_[1], &any, 1);
-  }
-  void silence() const {
-    char any[64];
-    while (read(ends_[0], any, sizeof any) > 0) continue;
-  }
-
- private:
-  std::array<int, 2> ends_{};
-};
 
 /// One ray of the star.
 struct Link {
@@ -151,17 +90,6 @@ struct Control::State {
     }
   }
 
-  [[nodiscard]] Frame status_of(std::size_t other) const {
-    const RankStatus& shown = board[other];
-    Frame frame;
-    frame.rank = static_cast<std::uint32_t>(other);
-    frame.waits_for = shown.waits_for;
-    frame.looked = shown.looked;
-    frame.left = shown.left ? 1 : 0;
-    shown.task.read().copy(frame.task.data(), frame.task.size() - 1);
-    return frame;
-  }
-
   /// Queues what this rank knows for those who don't. Who does not take what was queued before, gets no more.
   void tell() {
     for (std::size_t other = 0; other < links.size(); ++other) {
@@ -169,7 +97,7 @@ struct Control::State {
       if (!link.socket.open() || (!link.out.empty() && !stopping)) continue;
       for (std::size_t about = 0; about < links.size(); ++about) {
         const bool news = about == rank || (rank == 0 && about != other);
-        if (news) append(link.out, status_of(about));
+        if (news) append(link.out, status_frame(about, board[about]));
       }
     }
   }
@@ -184,16 +112,10 @@ struct Control::State {
     }
     if (!failure) return;
     announced = true;
-    Frame frame;
-    frame.kind = Frame::failure;
-    frame.rank = static_cast<std::uint32_t>(failure->rank);
-    failure->task.copy(frame.task.data(), frame.task.size() - 1);
-    Reason reason{};
-    failure->reason.copy(reason.data(), reason.size() - 1);
     for (Link& link : links) {
       if (!link.socket.open()) continue;
-      append(link.out, frame);
-      append(link.out, reason);
+      append(link.out, failure_frame(*failure));
+      append(link.out, reason_of(*failure));
     }
   }
 
@@ -227,37 +149,23 @@ struct Control::State {
   void take_frames(std::size_t from) {
     std::vector<std::byte>& in = links[from].in;
     std::size_t begin = 0;
-    Frame frame;
-    while (in.size() - begin >= sizeof frame) {
-      std::memcpy(&frame, in.data() + begin, sizeof frame);
-      const std::size_t size = size_of(frame.kind);
-      if (in.size() - begin < size) break;
-      Reason reason{};
-      if (frame.kind == Frame::failure)
-        std::memcpy(reason.data(), in.data() + begin + sizeof frame, sizeof reason);
-      begin += size;
-      take(frame, reason);
+    while (const auto news = next_news(std::span(in).subspan(begin))) {
+      begin += news->bytes;
+      take(*news);
     }
     in.erase(in.begin(), in.begin() + static_cast<std::ptrdiff_t>(begin));
   }
 
-  void take(const Frame& frame, const Reason& reason) {
+  void take(const News& news) {
+    const Frame& frame = news.frame;
     if (frame.kind == Frame::failure) {
-      board.fail({frame.rank, text_of(frame.task), text_of(reason)});
-      return;
+      board.fail({frame.rank, text_of(frame.task), text_of(news.reason)});
+    } else if (frame.rank < links.size() && frame.rank != rank) {
+      show(frame, board[frame.rank]);
     }
-    if (frame.rank >= links.size() || frame.rank == rank) return;
-    RankStatus& shown = board[frame.rank];
-    shown.task.write(text_of(frame.task));
-    shown.waits_for = frame.waits_for;
-    shown.looked = frame.looked;
-    shown.left = frame.left != 0;
-    shown.here = true;
   }
 
-  void lose(std::size_t other, const std::string& how) {
-    board.fail({other, board[other].task.read(), concat(rank_text(board, other), how)});
-  }
+  void lose(std::size_t other, const std::string& how) { board.fail(fault_of(board, other, how)); }
 
   void look_for_silence(Clock::time_point now) {
     for (std::size_t other = 0; other < links.size(); ++other) {

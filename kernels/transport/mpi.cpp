@@ -4,16 +4,15 @@
 #include <chrono>
 #include <climits>
 #include <cstdint>
-#include <cstring>
-#include <iostream>
 #include <optional>
 #include <string>
 #include <thread>
-#include <utility>
 #include <vector>
 
-#include "kernels/transport/collectives.hpp"
+#include "kernels/transport/failures.hpp"
+#include "kernels/transport/mpi_notices_private.hpp"
 #include "kernels/transport/mpi_private.hpp"
+#include "kernels/transport/process_rank_private.hpp"
 #include "kernels/transport/slots.hpp"
 #include "kernels/transport/watch.hpp"
 #include "slimpack/core/error.hpp"
@@ -29,35 +28,6 @@ int error_class(int code) {
   MPI_Error_class(code, &result);
   return result;
 }
-
-/// Sleeps longer the longer one waits, and not at all at first.
-class Backoff {
- public:
-  void pause() {
-    if (++pauses_ < 200) {
-      std::this_thread::yield();
-    } else {
-      std::this_thread::sleep_for(std::chrono::microseconds(std::min<std::int64_t>(pauses_ / 20, 100)));
-    }
-  }
-
- private:
-  std::int64_t pauses_ = 0;
-};
-
-/// How ranks tell each other that the run has failed.
-struct Notice {
-  std::int32_t rank = 0;
-  char task[64] = {};
-  char reason[1024] = {};
-
-  Notice() = default;
-  explicit Notice(const Failure& failure) : rank(static_cast<std::int32_t>(failure.rank)) {
-    failure.task.copy(task, sizeof task - 1);
-    failure.reason.copy(reason, sizeof reason - 1);
-  }
-  [[nodiscard]] Failure failure() const { return {static_cast<std::size_t>(rank), task, reason}; }
-};
 
 struct Unfinished {
   MPI_Request request = MPI_REQUEST_NULL;
@@ -94,29 +64,10 @@ struct MpiTransport::State {
         rank(world_rank()),
         ranks(world_size()),
         tag_limit(largest_tag()),
+        notices(rank, ranks),
         machine(messages.get(), rank, ranks, chosen.shared_memory),
-        board(machine.get()),
-        told(ranks) {
-    told[rank] = true;
+        board(machine.get()) {
     board[rank].here = true;
-    expect_notice();
-  }
-
-  void expect_notice() {
-    check_call(MPI_Irecv(&incoming, sizeof incoming, MPI_BYTE, MPI_ANY_SOURCE, 0, notices.get(), &notice),
-               "MPI_Irecv");
-  }
-
-  /// Takes in what other ranks say about the end of the run.
-  void read_notices() {
-    int arrived = 1;
-    while (true) {
-      MPI_Status status{};
-      if (MPI_Test(&notice, &arrived, &status) != MPI_SUCCESS || arrived == 0) return;
-      told[static_cast<std::size_t>(status.MPI_SOURCE)] = true;
-      board.fail(incoming.failure());
-      expect_notice();
-    }
   }
 
   /// Throws if the run has failed. Without an MPI call if this rank knows already.
@@ -127,14 +78,14 @@ struct MpiTransport::State {
 
   void poll() {
     throw_if_failed();
-    read_notices();
+    notices.read(board);
     throw_if_failed();
   }
 
   /// Whether all other ranks, but one at fault that says nothing itself, know that the run has failed.
   [[nodiscard]] bool all_told() const {
     for (std::size_t other = 0; other < ranks; ++other) {
-      if (!told[other] && !board[other].told && other != failed->rank) return false;
+      if (!notices.told(other) && !board[other].told && other != failed->rank) return false;
     }
     return true;
   }
@@ -145,23 +96,7 @@ struct MpiTransport::State {
     board.fail(failure);
     failed = board.failure().value_or(failure);
     board[rank].told = true;
-    const Notice outgoing(*failed);
-    std::vector<MPI_Request> sends(ranks, MPI_REQUEST_NULL);
-    for (std::size_t other = 0; other < ranks; ++other) {
-      if (other == rank) continue;
-      MPI_Isend(&outgoing, sizeof outgoing, MPI_BYTE, static_cast<int>(other), 0, notices.get(),
-                &sends[other]);
-    }
-    const auto end = Clock::now() + options.grace;
-    Backoff backoff;
-    do {
-      for (MPI_Request& send : sends) {
-        int done = 0;
-        MPI_Test(&send, &done, MPI_STATUS_IGNORE);
-      }
-      read_notices();
-      backoff.pause();
-    } while (!all_told() && Clock::now() < end);
+    notices.spread(*failed, board, options.grace, [&] { return all_told(); });
     throw error_of(*failed);
   }
 
@@ -169,7 +104,8 @@ struct MpiTransport::State {
   void leave_last() {
     board[rank].left = true;
     const auto speaks = [&](std::size_t other) {
-      return board[other].here ? board[other].told && !board[other].left : told[other] && other != rank;
+      return board[other].here ? board[other].told && !board[other].left
+                               : notices.told(other) && other != rank;
     };
     const auto now = Clock::now();
     Backoff backoff;
@@ -179,12 +115,8 @@ struct MpiTransport::State {
     }
   }
 
-  [[nodiscard]] Failure own_failure(std::string_view reason) const {
-    return {rank, board[rank].task.read(), concat(rank_text(board, rank), " failed: ", reason)};
-  }
-
   void require_valid_transfer(std::size_t peer, Tag tag) const {
-    require(peer < ranks, "there is no rank ", peer, "; expected one below ", ranks);
+    require_rank(peer, ranks);
     require(tag <= tag_limit || tag >= first_collective_tag, "tag ", tag,
             " is too large for MPI; expected at most ", tag_limit);
   }
@@ -198,14 +130,12 @@ struct MpiTransport::State {
   }
 
   Request started(int code, const char* call, const Unfinished& transfer) {
-    if (code != MPI_SUCCESS) fail(own_failure(concat(call, ": ", mpi_text(code))));
+    if (code != MPI_SUCCESS) fail(own_failure(board, rank, concat(call, ": ", mpi_text(code))));
     return slots.add(transfer);
   }
 
-  [[noreturn]] void wrong_size(const Unfinished& transfer, std::string_view more, std::size_t size) {
-    fail({transfer.peer, board[transfer.peer].task.read(),
-          concat(rank_text(board, transfer.peer), " has sent ", more, size, " bytes as ",
-                 tag_text(transfer.tag), "; expected ", transfer.size, " by ", rank_text(board, rank))});
+  [[noreturn]] void refuse(const Unfinished& receive, const std::string& sent) {
+    fail(wrong_size(board, {rank, receive.peer, false, receive.tag}, sent, receive.size));
   }
 
   /// Whether a transfer is complete.
@@ -214,17 +144,16 @@ struct MpiTransport::State {
     MPI_Status status{};
     const int code = MPI_Test(&transfer.request, &done, &status);
     if (code != MPI_SUCCESS) {
-      if (error_class(code) == MPI_ERR_TRUNCATE) wrong_size(transfer, "more than ", transfer.size);
-      fail({transfer.peer, board[transfer.peer].task.read(),
-            concat(rank_text(board, transfer.peer), " can't be reached by ", rank_text(board, rank), " for ",
-                   tag_text(transfer.tag), ": ", mpi_text(code))});
+      if (error_class(code) == MPI_ERR_TRUNCATE) refuse(transfer, concat("more than ", transfer.size));
+      fail(fault_of(board, transfer.peer,
+                    concat(" can't be reached by ", rank_text(board, rank), " for ", tag_text(transfer.tag),
+                           ": ", mpi_text(code))));
     }
     if (done == 0) return false;
     if (transfer.sends) return true;
     MPI_Count size = 0;
     MPI_Get_elements_x(&status, MPI_BYTE, &size);
-    if (static_cast<std::size_t>(size) != transfer.size)
-      wrong_size(transfer, "", static_cast<std::size_t>(size));
+    if (static_cast<std::size_t>(size) != transfer.size) refuse(transfer, std::to_string(size));
     return true;
   }
 
@@ -246,13 +175,11 @@ struct MpiTransport::State {
   MpiOptions options;
   std::size_t rank, ranks;
   Tag tag_limit;
-  Communicator messages, collectives, notices;
+  Communicator messages, collectives;
+  Notices notices;
   MachineBoard machine;
   const Board& board;
   Slots<Unfinished> slots;
-  Notice incoming;
-  MPI_Request notice = MPI_REQUEST_NULL;
-  std::vector<bool> told;  ///< ranks that have said that the run has failed
   std::optional<Failure> failed;
 };
 
@@ -318,13 +245,16 @@ void MpiTransport::set_task(std::string_view text) {
 
 void MpiTransport::check() { state_->poll(); }
 
-void MpiTransport::abort(std::string_view reason) { state_->fail(state_->own_failure(reason)); }
+void MpiTransport::abort(std::string_view reason) {
+  state_->fail(own_failure(state_->board, rank(), reason));
+}
 
 bool MpiTransport::fail(std::string_view reason) {
   State& self = *state_;
   if (self.failed) return false;
-  const bool first = self.board.fail(self.own_failure(reason));
-  self.failed = self.board.failure().value_or(self.own_failure(reason));
+  const Failure own = own_failure(self.board, self.rank, reason);
+  const bool first = self.board.fail(own);
+  self.failed = self.board.failure().value_or(own);
   self.board[self.rank].told = true;
   const auto end = Clock::now() + self.options.grace;
   Backoff backoff;
@@ -334,44 +264,19 @@ bool MpiTransport::fail(std::string_view reason) {
 
 void MpiTransport::close() {
   State& self = *state_;
-  self.throw_if_failed();
-  if (const std::size_t unfinished = self.slots.used(); unfinished > 0) {
-    abort(concat("its run ends with ", unfinished, " transfers that were not waited for"));
-  }
-  self.board[self.rank].task.write("the end of the run");
-  Group(*this).barrier();
+  meet_at_end(*this, self.slots.used());
   self.board[self.rank].left = true;
-  check_call(MPI_Cancel(&self.notice), "MPI_Cancel");
-  check_call(MPI_Wait(&self.notice, MPI_STATUS_IGNORE), "MPI_Wait");
+  self.notices.close();
   self.machine.free();
   self.messages.free();
   self.collectives.free();
-  self.notices.free();
 }
 
 int run_mpi(const std::function<void(MpiTransport&)>& body, const MpiOptions& options) {
   int provided = 0;
   check_call(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided), "MPI_Init_thread");
-  const std::string name = concat("rank ", world_rank(), ": ");
-  std::optional<MpiTransport> transport;
-  const auto failed = [&](const std::string& what) {
-    std::cerr << name + what + "\n" << std::flush;
-    if (transport) transport->fail(what);
-    transport.reset();
-    return 2;
-  };
-  try {
-    transport.emplace(options);
-    body(*transport);
-    transport->close();
-    transport.reset();
-    check_call(MPI_Finalize(), "MPI_Finalize");
-    return 0;
-  } catch (const std::exception& error) {
-    return failed(error.what());
-  } catch (...) {
-    return failed("an exception of unknown type");
-  }
+  const auto finish = [] { check_call(MPI_Finalize(), "MPI_Finalize"); };
+  return run_process(world_rank(), body, finish, options);
 }
 
 }  // namespace slimpack::kernels

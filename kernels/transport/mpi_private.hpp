@@ -4,10 +4,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "kernels/transport/board.hpp"
@@ -26,6 +29,21 @@ inline std::string mpi_text(int code) {
 inline void check_call(int code, const char* call) {
   if (code != MPI_SUCCESS) throw std::runtime_error(concat(call, ": ", mpi_text(code)));
 }
+
+/// Sleeps longer the longer one waits, and not at all at first.
+class Backoff {
+ public:
+  void pause() {
+    if (++pauses_ < 200) {
+      std::this_thread::yield();
+    } else {
+      std::this_thread::sleep_for(std::chrono::microseconds(std::min<std::int64_t>(pauses_ / 20, 100)));
+    }
+  }
+
+ private:
+  std::int64_t pauses_ = 0;
+};
 
 /// A communicator of our own, so that nobody else's messages are mistaken for ours.
 class Communicator {

@@ -5,7 +5,6 @@
 
 #include <cstring>
 #include <set>
-#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -108,6 +107,17 @@ struct NcclGroup::State {
     });
   }
 
+  /// Makes one operation of several, the results of which `queue` hands to its argument.
+  template <class Queue>
+  void settle_together(std::string_view what, Queue&& queue) {
+    ncclResult_t first = ncclGroupStart();
+    queue([&](ncclResult_t result) {
+      if (first == ncclSuccess && result != ncclInProgress) first = result;
+    });
+    const ncclResult_t end = ncclGroupEnd();
+    settle(first == ncclSuccess ? end : first, what);
+  }
+
   /// @throws TransportError if the group was aborted, or the run has failed.
   void require_usable(std::string_view what) const {
     host.check();
@@ -182,16 +192,13 @@ void NcclGroup::all_reduce(void* values, std::size_t n, DeviceNumber number, cud
 template <class Call>
 void NcclGroup::for_each_part(std::string_view what, std::size_t n, std::size_t bytes, void* values,
                               Call&& call) {
-  ncclResult_t first = ncclGroupStart();
-  for (std::size_t i = 0; i < size(); ++i) {
-    const Part part = part_of(n, size(), i);
-    if (part.size() == 0) continue;
-    const ncclResult_t result =
-        call(static_cast<std::byte*>(values) + part.begin * bytes, part.size(), static_cast<int>(i));
-    if (first == ncclSuccess && result != ncclInProgress) first = result;
-  }
-  const ncclResult_t end = ncclGroupEnd();
-  state_->settle(first == ncclSuccess ? end : first, what);
+  state_->settle_together(what, [&](const auto& note) {
+    for (std::size_t i = 0; i < size(); ++i) {
+      const Part part = part_of(n, size(), i);
+      if (part.size() == 0) continue;
+      note(call(static_cast<std::byte*>(values) + part.begin * bytes, part.size(), static_cast<int>(i)));
+    }
+  });
 }
 
 void NcclGroup::reduce_scatter(void* values, std::size_t n, DeviceNumber number, std::size_t bytes,
@@ -233,18 +240,14 @@ void NcclGroup::exchange(std::span<const DeviceBlock> sends, std::span<const Dev
     }
   }
   self.require_usable(what);
-  ncclResult_t first = ncclGroupStart();
-  const auto note = [&](ncclResult_t result) {
-    if (first == ncclSuccess && result != ncclInProgress) first = result;
-  };
-  for (const DeviceBlock& block : sends) {
-    note(ncclSend(block.data, block.bytes, ncclUint8, static_cast<int>(block.position), self.comm, stream));
-  }
-  for (const DeviceBlock& block : receives) {
-    note(ncclRecv(block.data, block.bytes, ncclUint8, static_cast<int>(block.position), self.comm, stream));
-  }
-  const ncclResult_t end = ncclGroupEnd();
-  self.settle(first == ncclSuccess ? end : first, what);
+  self.settle_together(what, [&](const auto& note) {
+    for (const DeviceBlock& block : sends) {
+      note(ncclSend(block.data, block.bytes, ncclUint8, static_cast<int>(block.position), self.comm, stream));
+    }
+    for (const DeviceBlock& block : receives) {
+      note(ncclRecv(block.data, block.bytes, ncclUint8, static_cast<int>(block.position), self.comm, stream));
+    }
+  });
 }
 
 void NcclGroup::wait(cuda::Stream stream) {
@@ -270,90 +273,6 @@ void NcclGroup::close() {
   self.require_usable("close");
   self.settle(ncclCommFinalize(self.comm), "the end of NCCL's work");
   ncclCommDestroy(std::exchange(self.comm, nullptr));
-}
-
-namespace {
-
-/// Memory and a stream for first bytes. @throws std::runtime_error if the GPU fails.
-class FirstBytes {
- public:
-  /// @param bytes of memory
-  explicit FirstBytes(std::size_t bytes) {
-    check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
-    if (const cudaError_t error = cudaMalloc(&data_, bytes); error != cudaSuccess) {
-      cudaStreamDestroy(stream_);
-      check(error);
-    }
-  }
-  FirstBytes(const FirstBytes&) = delete;
-  FirstBytes& operator=(const FirstBytes&) = delete;
-  ~FirstBytes() {
-    cudaFree(data_);
-    cudaStreamDestroy(stream_);
-  }
-
-  /// From one of a link's two positions to the other. Both have to call it.
-  void pass(NcclGroup& link, std::size_t from) {
-    const std::span<std::byte> byte(static_cast<std::byte*>(data_), 1);
-    if (link.position() == from) {
-      link.send(1 - from, std::span<const std::byte>(byte), stream_);
-    } else {
-      link.receive(from, byte, stream_);
-    }
-    link.wait(stream_);
-  }
-
-  /// Between any two members. All have to call it. There are two bytes for each.
-  void pass_all(NcclGroup& members) {
-    std::vector<DeviceBlock> sends, receives;
-    for (std::size_t i = 0; i < members.size(); ++i) {
-      if (i == members.position()) continue;
-      auto* bytes = static_cast<std::byte*>(data_) + 2 * i;
-      sends.push_back({i, bytes, 1});
-      receives.push_back({i, bytes + 1, 1});
-    }
-    members.exchange(sends, receives, stream_);
-    members.wait(stream_);
-  }
-
- private:
-  static void check(cudaError_t error) {
-    if (error != cudaSuccess)
-      throw std::runtime_error(concat("linking ranks: CUDA error ", static_cast<int>(error), " (",
-                                      cudaGetErrorString(error), ")"));
-  }
-
-  cudaStream_t stream_ = nullptr;
-  void* data_ = nullptr;
-};
-
-}  // namespace
-
-StageLinks link_stages(NcclGroup& pipeline) {
-  // Receives may wait long, beside tasks that want the GPU.
-  constexpr int most_blocks = 4;
-  StageLinks links;
-  FirstBytes byte(1);
-  const std::size_t stage = pipeline.position();
-  for (const std::size_t round : {0U, 1U}) {
-    const auto pair = neighbours_of(stage, pipeline.size(), round);
-    auto forward = pipeline.split(pair, most_blocks);
-    auto backward = pipeline.split(pair, most_blocks);
-    if (!pair) continue;
-    byte.pass(*forward, 0);
-    byte.pass(*backward, 1);
-    const bool first = forward->position() == 0;
-    (first ? links.to_next : links.from_before).emplace(std::move(*forward));
-    (first ? links.from_next : links.to_before).emplace(std::move(*backward));
-  }
-  return links;
-}
-
-NcclGroup link_members(NcclGroup& replicas) {
-  constexpr int most_blocks = 8;
-  NcclGroup members = *replicas.split(0, most_blocks);
-  FirstBytes(2 * members.size()).pass_all(members);
-  return members;
 }
 
 }  // namespace slimpack::kernels

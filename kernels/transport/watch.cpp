@@ -10,10 +10,6 @@ namespace slimpack::kernels {
 
 namespace {
 
-std::string seconds_text(std::chrono::nanoseconds time) {
-  return concat(static_cast<double>(time / std::chrono::milliseconds(1)) / 1e3, " s");
-}
-
 bool process_is_gone(const RankStatus& status) {
   const auto process = static_cast<pid_t>(status.process.load(std::memory_order_relaxed));
   return process != 0 && kill(process, 0) != 0 && errno == ESRCH;
@@ -25,15 +21,6 @@ void require_valid(const TransportOptions& options) {
   require(options.timeout.count() >= 1, "timeout is ", options.timeout.count(),
           " ms; expected at least 1 ms");
   require(options.grace.count() >= 0, "grace is ", options.grace.count(), " ms; expected at least 0 ms");
-}
-
-std::string rank_text(const Board& board, std::size_t rank) {
-  const std::string task = board[rank].task.read();
-  return task.empty() ? concat("rank ", rank) : concat("rank ", rank, " (", task, ")");
-}
-
-std::string tag_text(Tag tag) {
-  return tag < first_collective_tag ? concat("message ", tag) : "a collective's message";
 }
 
 Watch::Watch(const Board& board, const Transfer& transfer, const TransportOptions& options)
@@ -54,9 +41,7 @@ std::optional<Failure> Watch::look() {
   next_look_ = now + interval_ / 2;
   board_[transfer_.rank].looked.fetch_add(1, std::memory_order_relaxed);
   if (process_is_gone(board_[transfer_.peer])) {
-    const std::size_t peer = transfer_.peer;
-    return Failure{peer, board_[peer].task.read(),
-                   concat(rank_text(board_, peer), " is gone, its process has ended: ", waiting_text())};
+    return fault_of(board_, transfer_.peer, concat(" is gone, its process has ended: ", waiting_text()));
   }
   if (looked_.empty() && now >= begin_ + options_.timeout / 4 * 3) {
     for (std::size_t rank = 0; rank < board_.size(); ++rank) looked_.push_back(board_[rank].looked);
@@ -66,8 +51,7 @@ std::optional<Failure> Watch::look() {
 }
 
 Failure Watch::peer_has_left() const {
-  const std::size_t peer = transfer_.peer;
-  return {peer, board_[peer].task.read(), concat(rank_text(board_, peer), " has ended: ", waiting_text())};
+  return fault_of(board_, transfer_.peer, concat(" has ended: ", waiting_text()));
 }
 
 bool Watch::stands_still(std::size_t rank) const {
@@ -95,7 +79,7 @@ Failure Watch::timed_out() const {
   const char* fault = seen[rank]          ? " waits in a circle: "
                       : board_[rank].left ? " has ended: "
                                           : " does not answer: ";
-  return {rank, board_[rank].task.read(), concat(rank_text(board_, rank), fault, chain)};
+  return fault_of(board_, rank, concat(fault, chain));
 }
 
 }  // namespace slimpack::kernels

@@ -8,29 +8,13 @@
 #include <vector>
 
 #include "kernels/transport/board.hpp"
+#include "kernels/transport/failures.hpp"
 #include "kernels/transport/transport.hpp"
 
 namespace slimpack::kernels {
 
-/// A rank's unfinished transfer, for messages.
-struct Transfer {
-  std::size_t rank = 0, peer = 0;
-  bool sends = false;
-  Tag tag = 0;
-};
-
-inline TransportError error_of(const Failure& failure) {
-  return {failure.rank, failure.task, failure.reason};
-}
-
 /// Checks options. @throws InvalidInput for a timeout below 1 ms or a negative grace.
 void require_valid(const TransportOptions& options);
-
-/// `rank 2 (F3)`: a rank and the task that it last showed.
-std::string rank_text(const Board& board, std::size_t rank);
-
-/// `message 7` or `a collective's message`.
-std::string tag_text(Tag tag);
 
 /// Accompanies one wait of a rank: shows on the board that it waits, and finds out who is at fault when it takes
 /// too long. That is often not the peer, which may itself be waiting for a third rank: the watch follows who waits

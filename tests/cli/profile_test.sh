@@ -88,6 +88,26 @@ done
 works "$slimpack" compare "${by_gpu[@]}" --json --html "$folder/c.html"
 refuses "the profile is of a GPU; expected --device cuda" "$slimpack" train "${by_gpu[@]}"
 refuses "the profile is of a CPU; expected one of" "$slimpack" train "${by_profile[@]}" --device cuda
+# Whose attention was measured: shown where it is recorded, and the one that has to run.
+grep -qF 'attention measured: not recorded' <("$slimpack" presets --profile "$folder/gpu.json") ||
+  fail "it is not said that no attention was recorded"
+! grep -q 'attention measured' "$folder/summary" || fail "a CPU's attention is told apart"
+for whose in ours cudnn; do
+  sed "s/\"attention_forward\"/\"attention\": \"$whose\", &/" "$folder/gpu.json" >"$folder/$whose.json"
+  works "$slimpack" presets --profile "$folder/$whose.json"
+  grep -qxF "attention measured: $whose" "$folder/out" || fail "presets do not show whose attention: $(cat "$folder/out")"
+done
+refuses "--attention is 'ours', but the profile is of 'cudnn'; expected --attention cudnn, or a profile of" \
+  "$slimpack" train "${batch[@]}" --profile "$folder/cudnn.json" --dp 2 --pp 2 --device cuda
+for fits in ours gpu; do  # what is missing then is a GPU
+  CUDA_VISIBLE_DEVICES='' refuses "; expected " \
+    "$slimpack" train "${batch[@]}" --profile "$folder/$fits.json" --dp 2 --pp 2 --device cuda
+  grep -qE 'CUDA|GPU|driver' "$folder/err" || fail "$fits.json is refused for another reason: $(cat "$folder/err")"
+  ! grep -q -- '--attention' "$folder/err" || fail "$fits.json is refused for its attention"
+done
+sed 's/"cudnn"/"theirs"/' "$folder/cudnn.json" >"$folder/theirs.json"
+refuses 'profile.device.attention is "theirs"; expected ours or cudnn' \
+  "$slimpack" presets --profile "$folder/theirs.json"
 sed 's/2e9/2e4/' "$folder/gpu.json" >"$folder/small_gpu.json"
 refuses "less than the 2e-05 GB of a device" "$slimpack" plan "${batch[@]}" --profile "$folder/small_gpu.json"
 sed 's/"peak_flops": 7e14/"peak_flops": -1/' "$folder/gpu.json" >"$folder/slow.json"

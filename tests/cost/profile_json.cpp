@@ -54,6 +54,24 @@ TEST_CASE("profiles of GPUs are read back, and refused with the place if anythin
   CHECK_THROWS_WITH(profile_from_json(text), Catch::Contains("profile.device lacks the field 'peak_flops'"));
 }
 
+TEST_CASE("profiles of GPUs say whose attention was measured, older ones don't") {
+  Profile p = gpu_machine(1);
+  CHECK(to_json(p).find("\"attention\"") == std::string::npos);
+  CHECK(!profile_from_json(to_json(p)).device->attention);
+  for (const AttentionChoice choice : {AttentionChoice::ours, AttentionChoice::cudnn}) {
+    p.device->attention = choice;
+    CHECK(profile_from_json(to_json(p)) == p);
+  }
+  const std::string text = to_json(p), cudnn = "\"attention\": \"cudnn\"";
+  const auto with = [&](const std::string& other) {
+    return std::string(text).replace(text.find(cudnn), cudnn.size(), "\"attention\": " + other);
+  };
+  CHECK_THROWS_WITH(profile_from_json(with("\"theirs\"")),
+                    Catch::Contains("profile.device.attention is \"theirs\"; expected ours or cudnn"));
+  CHECK_THROWS_WITH(profile_from_json(with("1")),
+                    Catch::Contains("profile.device.attention is 1; expected a string"));
+}
+
 TEST_CASE("a profile cut off anywhere is refused") {
   const std::string text = to_json(machine(1, true));
   for (std::size_t size = 0; size + 2 < text.size(); size += 7) {

@@ -55,6 +55,7 @@ TEST_CASE("CUDA: a profile of the device's clock is found, written, read, and pl
       {.memory_bytes = 1e9, .peak_flops = peak, .memory_bandwidth = 1e12}, least(), found);
   CHECK(times.rounds == 3);
   CHECK(found.real_bytes == 2);
+  CHECK(found.device->attention == AttentionChoice::ours);
   CHECK(found.fit.worst < 1e-6);
   CHECK(found.held_out.worst < 1e-4);
   CHECK(found.optimiser_seconds_per_parameter > 0.0);
@@ -75,6 +76,21 @@ TEST_CASE("CUDA: a profile of the device's clock is found, written, read, and pl
     CHECK(plan.of(task.pass).seconds[task.pack][1] ==
           Approx(predicted_seconds(Clocked::truth(), measured_task(program, task))).epsilon(1e-3));
   }
+}
+
+TEST_CASE("CUDA: a profile records the library's attention that was asked for") {
+  using Clocked = ClockedStage<Stage>;
+  Clocked::truth() = slimpack::testing::clocked_truth();
+  Clocked::truth().model = small();
+  Profile found;
+  found.model = small();
+  ProfileOptions options = least();
+  options.stage_layers = 1;
+  options.stage.attention = AttentionChoice::cudnn;
+  const auto prepare = [](Stage& stage) { stage.set_attention(slimpack::testing::plain_library({})); };
+  cuda::profile_device<Clocked, cuda::DeviceRows<HostDevice>>(
+      {.memory_bytes = 1e9, .peak_flops = 1e15, .memory_bandwidth = 1e12}, options, found, prepare);
+  CHECK(found.device->attention == AttentionChoice::cudnn);
 }
 
 TEST_CASE("CUDA: tasks of probes have the seconds of the stage's clock, and fit what is reckoned for them") {

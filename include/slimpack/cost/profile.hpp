@@ -13,6 +13,7 @@
 #include "slimpack/core/flops.hpp"
 #include "slimpack/core/packs.hpp"
 #include "slimpack/cost/flops.hpp"
+#include "slimpack/model/attention_choice.hpp"
 #include "slimpack/model/device.hpp"
 #include "slimpack/model/transformer.hpp"
 
@@ -90,6 +91,7 @@ struct MeasuredDevice {
   double memory_bandwidth = 0.0;  ///< bytes read and written per second by a large copy
   /// Share of `peak_flops` in a stage's tasks, as `attention_share` says; 0 if pairs had no price.
   double attention_forward = 0.0, attention_backward = 0.0;
+  std::optional<AttentionChoice> attention = std::nullopt;  ///< whose tasks ran; none if it was not recorded
 
   friend bool operator==(const MeasuredDevice&, const MeasuredDevice&) = default;
 };

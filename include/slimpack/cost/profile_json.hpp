@@ -9,6 +9,7 @@
 #include "slimpack/core/error.hpp"
 #include "slimpack/core/json_place.hpp"
 #include "slimpack/cost/profile.hpp"
+#include "slimpack/model/attention_choice.hpp"
 
 namespace slimpack {
 
@@ -60,6 +61,24 @@ inline PredictionError read_error(const JsonPlace& field) {
           .worst = field["worst"].number()};
 }
 
+inline MeasuredDevice read_device(const JsonPlace& field) {
+  MeasuredDevice device;
+  visit_measured(device, [&](const char* name, double& value) { value = field[name].number(); });
+  if (field.has("attention")) {
+    const JsonPlace attention = field["attention"];
+    device.attention = attention_named(attention.text());
+    attention.expect(device.attention.has_value(), attention_names);
+  }
+  return device;
+}
+
+inline nlohmann::ordered_json device_to_json(const MeasuredDevice& device) {
+  nlohmann::ordered_json json;
+  visit_measured(device, [&](const char* name, double value) { json[name] = value; });
+  if (device.attention) json["attention"] = attention_name(*device.attention);
+  return json;
+}
+
 inline Profile read_profile(const JsonPlace& file) {
   const JsonPlace format = file["format"], version = file["version"];
   format.expect(format.text() == "slimpack-profile", "\"slimpack-profile\"");
@@ -83,11 +102,7 @@ inline Profile read_profile(const JsonPlace& file) {
   }
   p.fit = read_error(file["fit"]);
   p.held_out = read_error(file["held_out"]);
-  if (file.has("device")) {
-    const JsonPlace device = file["device"];
-    visit_measured(p.device.emplace(),
-                   [&](const char* name, double& value) { value = device[name].number(); });
-  }
+  if (file.has("device")) p.device = read_device(file["device"]);
   return p;
 }
 
@@ -117,10 +132,7 @@ inline Profile read_profile(const JsonPlace& file) {
       {"operators", std::move(operators)},
       {"fit", detail::error_to_json(p.fit)},
       {"held_out", detail::error_to_json(p.held_out)}};
-  if (p.device) {
-    auto& device = json["device"];
-    visit_measured(*p.device, [&](const char* name, double value) { device[name] = value; });
-  }
+  if (p.device) json["device"] = detail::device_to_json(*p.device);
   return json.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
