@@ -150,6 +150,12 @@ ContextExchange exchange_from(const po::variables_map& values) {
   return ContextExchange::cheapest;
 }
 
+std::size_t at_least(const po::variables_map& values, const char* name, std::int64_t least) {
+  const auto value = values[name].as<std::int64_t>();
+  require(value >= least, "--", name, " is ", value, "; expected at least ", least);
+  return static_cast<std::size_t>(value);
+}
+
 namespace {
 
 /// What is measured can't be said otherwise, and was measured on stages of one rank.
@@ -164,12 +170,6 @@ void check_profile(const po::variables_map& values, const Job& job) {
     require(values.count(name) == 0 || values[name].defaulted(), "--", name,
             " is of devices that are not measured; expected no such option beside --profile");
   }
-}
-
-std::size_t at_least(const po::variables_map& values, const char* name, std::int64_t least) {
-  const auto value = values[name].as<std::int64_t>();
-  require(value >= least, "--", name, " is ", value, "; expected at least ", least);
-  return static_cast<std::size_t>(value);
 }
 
 /// Lengths separated by commas, or none.

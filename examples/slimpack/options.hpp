@@ -2,6 +2,7 @@
 
 #include <boost/program_options.hpp>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -68,6 +69,10 @@ Device device_from(const boost::program_options::variables_map& values, const Pr
 
 /// How context-parallel ranks exchange keys and values.
 ContextExchange exchange_from(const boost::program_options::variables_map& values);
+
+/// A number that was given. @throws InvalidInput if it is below the least that makes sense.
+std::size_t at_least(const boost::program_options::variables_map& values, const char* name,
+                     std::int64_t least);
 
 /// The profile that was named, if any. @throws InvalidInput if it can't be read.
 std::shared_ptr<const Profile> profile_from(const boost::program_options::variables_map& values);

@@ -151,12 +151,6 @@ std::chrono::milliseconds milliseconds_of(const po::variables_map& values, const
   return std::chrono::milliseconds(std::llround(std::ceil(1e3 * positive(values, name, 1e6))));
 }
 
-std::int64_t at_least(const po::variables_map& values, const char* name, std::int64_t least) {
-  const auto value = values[name].as<std::int64_t>();
-  require(value >= least, "--", name, " is ", value, "; expected at least ", least);
-  return value;
-}
-
 /// The batches' job: a rank of the back end is a whole stage, so there is nothing to divide it among.
 JobOptions planning_options(const po::variables_map& values) {
   require(values.count("context") != 0,
@@ -298,9 +292,9 @@ std::optional<TrainOptions> train_options(const std::vector<std::string>& argume
   o.number_bytes = real == "float" ? 4 : 8;
   require(!o.job.profile || o.job.profile->weight_bytes() == o.number_bytes, "--real is ", real,
           ", but the profile is of ", o.number_bytes == 4 ? "double" : "float", "; expected the same");
-  o.steps = static_cast<std::size_t>(at_least(*values, "steps", 1));
+  o.steps = at_least(*values, "steps", 1);
   o.learning_rate = positive(*values, "learning-rate", std::numeric_limits<double>::max());
-  o.seed = static_cast<std::uint64_t>(at_least(*values, "seed", 0));
+  o.seed = at_least(*values, "seed", 0);
   if (values->count("memory") != 0) o.memory_bytes = positive(*values, "memory", 1e18);
   o.timeout = milliseconds_of(*values, "timeout");
   o.start_timeout = milliseconds_of(*values, "start-timeout");

@@ -13,6 +13,7 @@
 #include "tests/plan/event_loop.hpp"
 #include "tests/plan/sample_plan.hpp"
 #include "tests/planners/oracle.hpp"
+#include "tests/sanitized.hpp"
 
 // Plans of all kinds that an executor meets.
 namespace slimpack::testing {
@@ -85,9 +86,10 @@ inline constexpr PlanKind plan_kinds[] = {PlanKind::slimpack, PlanKind::equal_pa
   return kind == PlanKind::by_hand ? plan_by_hand(seed) : planned(kind, seed);
 }
 
-/// Calls `f(plan)` for `count` plans of each kind, with kind and seed in the message of a failure.
+/// Calls `f(plan)` for `all` plans of each kind, half under a sanitizer, with kind and seed in the message of a failure.
 template <class F>
-void for_each_plan(unsigned count, F&& f) {
+void for_each_plan(unsigned all, F&& f) {
+  const unsigned count = seeds(all, (all + 1) / 2, (all + 1) / 2);
   for (const PlanKind kind : plan_kinds) {
     unsigned made = 0;
     for (unsigned seed = 1; made < count; ++seed) {

@@ -14,8 +14,8 @@ thread_local double in_use = 0.0, peak = 0.0;
 
 }  // namespace
 
-void* operator new(std::size_t bytes, std::align_val_t alignment) {
-  const auto multiple = static_cast<std::size_t>(alignment);
+void* operator new(std::size_t bytes, std::align_val_t boundary) {
+  const auto multiple = static_cast<std::size_t>(boundary);
   void* p =
       std::aligned_alloc(multiple, std::max<std::size_t>(1, (bytes + multiple - 1) / multiple) * multiple);
   if (p == nullptr) throw std::bad_alloc();

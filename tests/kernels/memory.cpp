@@ -14,6 +14,7 @@
 #include "tests/kernels/drive.hpp"
 #include "tests/kernels/heap.hpp"
 #include "tests/kernels/random.hpp"
+#include "tests/sanitized.hpp"
 
 using namespace slimpack;
 using namespace slimpack::kernels;
@@ -115,7 +116,9 @@ TEST_CASE("what a stage holds is what the simulator says, and what it says of it
       {"merged of four, by heads", short_samples(8, 4, 3000), job_of(model_of(2, 32, 4, 4), 4, 1), true,
        MergedAttention::heads},
   };
-  for (const MemoryCase& c : cases) check<float>(c);
+  // Under a sanitizer there are a long sample and merged packs of both exchanges among the few.
+  for (std::size_t i = 0; i < cases.size(); i += slimpack::testing::sanitized ? 3 : 1) check<float>(cases[i]);
+  if (slimpack::testing::sanitized) return;
   check<double>(cases[2]);
   check<double>(cases[4]);
   check<double>(cases[5]);

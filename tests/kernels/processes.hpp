@@ -14,6 +14,7 @@
 #include <system_error>
 #include <vector>
 
+#include "kernels/transport/launch.hpp"
 #include "kernels/transport/socket.hpp"
 
 namespace slimpack::testing {
@@ -40,6 +41,11 @@ inline std::uint16_t free_port() {
     }
   }
   throw std::runtime_error("no port is free");
+}
+
+/// A rank of this machine that meets others on a port.
+inline kernels::Launch launch_on(std::uint16_t port, std::size_t rank, std::size_t size) {
+  return {.rank = rank, .size = size, .local_rank = rank, .host = "localhost", .port = port};
 }
 
 /// A process that runs a function. It has to be waited for.

@@ -23,7 +23,8 @@
 using namespace slimpack;
 using namespace slimpack::kernels;
 using namespace std::chrono_literals;
-using slimpack::testing::Ended, slimpack::testing::free_port, slimpack::testing::Process;
+using slimpack::testing::Ended, slimpack::testing::free_port, slimpack::testing::launch_on,
+    slimpack::testing::Process;
 
 namespace {
 
@@ -51,10 +52,6 @@ std::string complaint(const std::string& name, const char* value) {
     return error.what();
   }
   return "nothing";
-}
-
-Launch launch_on(std::uint16_t port, std::size_t rank, std::size_t size) {
-  return {.rank = rank, .size = size, .local_rank = rank, .host = "localhost", .port = port};
 }
 
 /// Meets, and says hello on each way for data.

@@ -15,17 +15,14 @@
 using namespace slimpack;
 using namespace slimpack::kernels;
 using namespace std::chrono_literals;
-using slimpack::testing::Ended, slimpack::testing::free_port, slimpack::testing::Process;
+using slimpack::testing::Ended, slimpack::testing::free_port, slimpack::testing::launch_on,
+    slimpack::testing::Process;
 
 static_assert(Transport<TcpTransport>);
 
 namespace {
 
 using Body = std::function<void(TcpTransport&)>;
-
-Launch launch_on(std::uint16_t port, std::size_t rank, std::size_t size) {
-  return {.rank = rank, .size = size, .local_rank = rank, .host = "localhost", .port = port};
-}
 
 TcpOptions options_of(std::chrono::milliseconds timeout) {
   TcpOptions options;

@@ -5,6 +5,7 @@
 #include "slimpack/core/error.hpp"
 
 using namespace slimpack;
+using namespace slimpack::kernels;
 using namespace slimpack::kernels::cuda;
 
 namespace {
@@ -36,7 +37,7 @@ TEST_CASE("what hinders a GPU is said with what to do about it") {
 }
 
 TEST_CASE("a GPU that is too old or too full is named with what is missing") {
-  Device device;
+  cuda::Device device;
   device.name = "Some GPU";
   device.major = 8;
   device.memory = 100 * mib;
@@ -62,13 +63,13 @@ TEST_CASE("a machine's GPU is checked in order, and what it lacks is named") {
     bool coded = true;
     int asked = 0;  ///< for devices
     DeviceProbe probe() const { return {.driver = driver, .runtime = 13000, .count = 2, .failure = ""}; }
-    Device device(int index) {
+    cuda::Device device(int index) {
       ++asked;
-      Device device{.index = index, .name = "Some GPU", .major = major};
+      cuda::Device device{.index = index, .name = "Some GPU", .major = major};
       device.memory = device.free_memory = 100 * mib;
       return device;
     }
-    bool has_code(const Device&) const { return coded; }
+    bool has_code(const cuda::Device&) const { return coded; }
   };
   CHECK(choose_device(Machine{}, {.index = 1}).index == 1);
   CHECK_THROWS_WITH(choose_device(Machine{.major = 7}, {}), Catch::Contains("has compute capability 7.0"));
@@ -92,7 +93,7 @@ TEST_CASE("asking for a GPU gives one that can be used, or says why not") {
     reachable = false;
   }
   if (reachable) {
-    const Device device = use_device();
+    const cuda::Device device = use_device();
     CHECK(device.multiprocessors > 0);
     CHECK(device.free_memory <= device.memory);
     CHECK_THROWS_AS(use_device({.memory = device.memory * 2}), InvalidInput);

@@ -15,7 +15,7 @@
 #include "kernels/cuda/device/block.hpp"
 #include "tests/kernels_cuda/host_group.hpp"
 #include "tests/kernels_cuda/host_warp.hpp"
-#include "tests/kernels_cuda/sanitized.hpp"
+#include "tests/sanitized.hpp"
 
 // Runs kernels without a GPU in one thread: warps take turns at barriers. Many times as fast as warps that are threads, for
 // whole training steps; races between warps are for the others to find.

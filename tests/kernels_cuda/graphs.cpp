@@ -15,10 +15,10 @@
 #include "kernels/transport/in_process.hpp"
 #include "tests/kernels/drive.hpp"
 #include "tests/kernels_cuda/host_device.hpp"
-#include "tests/kernels_cuda/sanitized.hpp"
 #include "tests/kernels_cuda/stage_case.hpp"
 #include "tests/kernels_cuda/thread_links.hpp"
 #include "tests/plan/sample_plan.hpp"
+#include "tests/sanitized.hpp"
 
 // Steps whose tasks' work is captured and launched as graphs have the bits of those without.
 using namespace slimpack;
@@ -35,7 +35,7 @@ namespace {
 using Stage = DeviceStage<HostDevice>;
 
 /// A step's plan and ids.
-struct Batch {
+struct StepBatch {
   Plan plan;
   Ragged<std::int32_t> ids;
 };
@@ -52,7 +52,8 @@ struct TrainOptions {
   bool linked = false;
 };
 
-Training train(StageCase c, const std::vector<Batch>& steps, bool graphs, const TrainOptions& options = {}) {
+Training train(StageCase c, const std::vector<StepBatch>& steps, bool graphs,
+               const TrainOptions& options = {}) {
   c.options.stage.graphs = graphs;
   const std::size_t ranks = rank_count(c.plan), stages = stages_per_pipeline(c.plan);
   Training result{{}, {}, {}, {}};
@@ -97,9 +98,9 @@ std::size_t own_tasks(const Plan& plan, std::size_t rank) {
 }
 
 /// The case's plan some times, with other tokens each time.
-std::vector<Batch> repeated(const StageCase& c, std::size_t steps, unsigned seed) {
+std::vector<StepBatch> repeated(const StageCase& c, std::size_t steps, unsigned seed) {
   std::mt19937 random(seed);
-  std::vector<Batch> batches;
+  std::vector<StepBatch> batches;
   while (batches.size() < steps) batches.push_back({c.plan, random_ids(random, c.plan, c.model.vocab)});
   return batches;
 }
@@ -175,7 +176,7 @@ TEST_CASE("CUDA: a plan that changes in between is run without graphs, and captu
   const StageCase a = case_of(sample_plan(one), 1);
   StageCase b = a;
   b.plan = sample_plan(other);
-  std::vector<Batch> steps;
+  std::vector<StepBatch> steps;
   std::mt19937 random(5);
   for (const StageCase* c : std::vector<const StageCase*>{&a, &a, &b, &a, &a, &a, &b, &b})
     steps.push_back({c->plan, random_ids(random, c->plan, a.model.vocab)});
@@ -213,7 +214,7 @@ TEST_CASE("CUDA: plans whose stores have the same places are told apart by their
   // What is held is most when the first backward pack begins.
   const StageCase a = case_of(three_packs({45, 30, 20}), 2);
   const Plan other = three_packs({45, 20, 30});
-  std::vector<Batch> steps;
+  std::vector<StepBatch> steps;
   std::mt19937 random(5);
   for (const Plan* plan : std::vector<const Plan*>{&a.plan, &a.plan, &other, &other, &other, &a.plan})
     steps.push_back({*plan, random_ids(random, *plan, a.model.vocab)});

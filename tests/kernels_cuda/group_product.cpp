@@ -24,8 +24,8 @@ using LeftTile = WideTile<128, width>;
 using RightTile = WideTile<64, width>;
 
 /// The four warps of a group, played by one thread, and a block's shared memory: two tiles and a barrier.
-struct Group {
-  explicit Group(Copies copies) {
+struct PlayedGroup {
+  explicit PlayedGroup(Copies copies) {
     for (int w = 0; w < group_warps; ++w) {
       warps.push_back(std::make_unique<HostGroupWarp>(w, group_warps, 1, memory, barrier, block, copies));
     }
@@ -76,7 +76,7 @@ TEST_CASE("the copy engine's tiles have each number once, where chunks are writt
   std::mt19937 random(1);
   const Bf16Rows from = random_bf16(random, 140, width, width + 8);
   for (const Copies copies : {Copies::early, Copies::late}) {
-    const auto group = std::make_unique<Group>(copies);
+    const auto group = std::make_unique<PlayedGroup>(copies);
     group->bring<LeftTile>(from, 20, group->left());  // its last rows are zeros
     std::set<int> places;
     for (int row = 0; row < LeftTile::rows; ++row) {
@@ -100,7 +100,7 @@ TEST_CASE("groups' products of described tiles are plain ones, done at once or w
     std::mt19937 random(seed);
     const Bf16Rows a = random_bf16(random, 128, width), b = random_bf16(random, 50, width),
                    c = random_bf16(random, 64, 64);
-    const auto group = std::make_unique<Group>(seed % 2 == 0 ? Copies::early : Copies::late);
+    const auto group = std::make_unique<PlayedGroup>(seed % 2 == 0 ? Copies::early : Copies::late);
     group->bring<LeftTile>(a, 0, group->left());
     group->bring<RightTile>(b, 0, group->right());
     for (const auto& owned : group->warps) {

@@ -18,11 +18,11 @@
 #include "kernels/transport/in_process.hpp"
 #include "tests/kernels_cuda/host_device.hpp"
 #include "tests/kernels_cuda/random_bf16.hpp"
-#include "tests/kernels_cuda/sanitized.hpp"
 #include "tests/kernels_cuda/stage_case.hpp"
 #include "tests/kernels_cuda/thread_links.hpp"
 #include "tests/plan/event_loop.hpp"
 #include "tests/plan/sample_plan.hpp"
+#include "tests/sanitized.hpp"
 
 // Whole training steps of a GPU's stages whose rows, gradients and weights go from device to device.
 using namespace slimpack;

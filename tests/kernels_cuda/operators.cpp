@@ -32,8 +32,8 @@ namespace {
 constexpr double bound = slimpack::testing::bf16_tolerance;
 
 /// Sizes of rows: in packs of 8 or not, with something beside them or not, from none on.
-struct Sizes {
-  explicit Sizes(std::mt19937& random)
+struct RowSizes {
+  explicit RowSizes(std::mt19937& random)
       : packs(pick(random, 0, 1) == 1),
         rows(pick(random, 0, 5) == 0 ? 0 : pick(random, 1, 40)),
         cols(packs ? 8 * pick(random, 1, 80) : pick(random, 1, 300)),
@@ -61,7 +61,7 @@ TEST_CASE("CUDA: RMSNorm, with a residual and without, forward and backward", "[
   for (unsigned seed = 1; seed <= 30; ++seed) {
     INFO("seed " << seed);
     std::mt19937 random(seed);
-    const Sizes s(random);
+    const RowSizes s(random);
     const bool with_residual = pick(random, 0, 1) == 1;
     auto x = random_bf16(random, s.rows, s.cols, s.stride, 2.0);
     const auto residual = random_bf16(random, s.rows, s.cols, s.stride);
@@ -149,7 +149,7 @@ TEST_CASE("CUDA: SwiGLU forward and backward, in place too") {
   for (unsigned seed = 1; seed <= 30; ++seed) {
     INFO("seed " << seed);
     std::mt19937 random(seed);
-    const Sizes s(random);
+    const RowSizes s(random);
     auto gate_up = random_bf16(random, s.rows, 2 * s.cols, 0, 3.0);
     const auto dout = random_bf16(random, s.rows, s.cols, s.stride);
     Bf16Rows out(s.rows, s.cols, s.stride), dgate_up(s.rows, 2 * s.cols);
@@ -170,7 +170,7 @@ TEST_CASE("CUDA: cross-entropy over a vocabulary in parts", "[threads]") {
   for (unsigned seed = 1; seed <= 30; ++seed) {
     INFO("seed " << seed);
     std::mt19937 random(seed);
-    const Sizes s(random);
+    const RowSizes s(random);
     const auto labels = random_labels(random, s.rows, s.cols);
     auto logits = random_bf16(random, s.rows, s.cols, s.stride, seed % 3 == 0 ? 60.0 : 2.0);
     auto expected = logits.in_double();
@@ -223,7 +223,7 @@ TEST_CASE("CUDA: the embedding's rows, and the sum of their gradients") {
   for (unsigned seed = 1; seed <= 30; ++seed) {
     INFO("seed " << seed);
     std::mt19937 random(seed);
-    const Sizes s(random);
+    const RowSizes s(random);
     const std::size_t vocab = pick(random, 1, 20);
     std::vector<std::int32_t> ids(s.rows);
     for (auto& id : ids) id = static_cast<std::int32_t>(pick(random, 0, vocab - 1));

@@ -17,10 +17,10 @@
 #include "tests/kernels/drive.hpp"
 #include "tests/kernels_cuda/host_device.hpp"
 #include "tests/kernels_cuda/random_bf16.hpp"
-#include "tests/kernels_cuda/sanitized.hpp"
 #include "tests/kernels_cuda/stage_case.hpp"
 #include "tests/kernels_cuda/thread_links.hpp"
 #include "tests/plan/sample_plan.hpp"
+#include "tests/sanitized.hpp"
 
 // Whole training steps of a GPU's stage, run on the host, against the CPU's stage in double.
 using namespace slimpack;

@@ -34,15 +34,6 @@ std::size_t naive_bound(const std::vector<std::int64_t>& weights, std::int64_t c
   return static_cast<std::size_t>(bound);
 }
 
-/// Fewest bins over all packings.
-std::size_t fewest_bins(const std::vector<std::int64_t>& weights, std::int64_t capacity) {
-  for (std::size_t bins = 0;; ++bins) {
-    if (weights.empty()) return 0;
-    if (bins > 0 && test::Exhaustive<std::int64_t>{weights, bins, weights, capacity}.solve() >= 0)
-      return bins;
-  }
-}
-
 /// The bound on the makespan by its definition.
 std::int64_t naive_makespan_bound(std::vector<std::int64_t> weights, std::size_t bins) {
   std::sort(weights.begin(), weights.end(), std::greater<>{});
@@ -97,7 +88,7 @@ TEST_CASE("the lower bound on bins is its definition's, and below the optimum") 
       w = std::uniform_int_distribution<std::int64_t>(seed % 3 == 0 ? capacity / 4 : 0, capacity)(random);
     const std::size_t bound = packing_lower_bound(weights, capacity);
     CHECK(bound == naive_bound(weights, capacity));
-    const std::size_t least = fewest_bins(weights, capacity);
+    const std::size_t least = test::fewest_bins(weights, capacity);
     CHECK(bound <= least);
     CHECK(3 * bound >= 2 * least);
     reached += bound == least ? 1 : 0;

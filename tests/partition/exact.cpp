@@ -7,18 +7,6 @@
 
 using namespace slimpack;
 
-namespace {
-
-/// Fewest bins over all packings.
-std::size_t fewest_bins(const std::vector<std::int64_t>& weights, std::int64_t capacity) {
-  if (weights.empty()) return 0;
-  for (std::size_t bins = 1;; ++bins) {
-    if (test::Exhaustive<std::int64_t>{weights, bins, weights, capacity}.solve() >= 0) return bins;
-  }
-}
-
-}  // namespace
-
 TEST_CASE("the exact assignment has the least makespan of all") {
   std::size_t searched = 0;
   for (unsigned seed = 0; seed < 600; ++seed) {
@@ -151,7 +139,7 @@ TEST_CASE("the exact packing has the fewest bins of all") {
     INFO("seed " << seed << ", capacity " << capacity << ": " << test::print(weights));
     const auto answer = exact_packing(weights, capacity);
     REQUIRE(answer.status == SolveStatus::optimal);
-    const std::size_t fewest = fewest_bins(weights, capacity);
+    const std::size_t fewest = test::fewest_bins(weights, capacity);
     CHECK(answer.packing.load.size() == fewest);
     const auto hurried = exact_packing(weights, capacity, {.max_steps = seed % 40});
     CHECK(hurried.bound <= fewest);

@@ -85,4 +85,12 @@ struct Exhaustive {
   }
 };
 
+/// Fewest bins over all packings.
+inline std::size_t fewest_bins(const std::vector<std::int64_t>& weights, std::int64_t capacity) {
+  if (weights.empty()) return 0;
+  for (std::size_t bins = 1;; ++bins) {
+    if (Exhaustive<std::int64_t>{weights, bins, weights, capacity}.solve() >= 0) return bins;
+  }
+}
+
 }  // namespace test

@@ -22,7 +22,7 @@ BasicAssignment<W> random_assignment(const std::vector<W>& weights, std::size_t 
   return assignment;
 }
 
-struct Instance {
+struct Items {
   std::vector<std::int64_t> weights;
   std::vector<std::int64_t> sizes = {};
   std::int64_t capacity = 0;
@@ -30,7 +30,7 @@ struct Instance {
 
 /// Whether moving `item` to `bin`, in exchange for `back` if there is one, keeps both bins below the fullest
 /// one.
-bool relieves(const Instance& in, const BasicAssignment<std::int64_t>& a, std::size_t item, std::uint32_t bin,
+bool relieves(const Items& in, const BasicAssignment<std::int64_t>& a, std::size_t item, std::uint32_t bin,
               std::size_t back) {
   auto moved = a.bin;
   const std::uint32_t from = moved[item];
@@ -45,7 +45,7 @@ bool relieves(const Instance& in, const BasicAssignment<std::int64_t>& a, std::s
 }
 
 /// Whether any move or swap relieves the fullest bin. All of them are tried.
-bool can_improve(const Instance& in, const BasicAssignment<std::int64_t>& a, bool keep_counts = false) {
+bool can_improve(const Items& in, const BasicAssignment<std::int64_t>& a, bool keep_counts = false) {
   std::size_t last = 0;  // of equally full bins the search looks at the last one
   for (std::size_t b = 0; b < a.load.size(); ++b) last = a.load[b] >= a.load[last] ? b : last;
   for (std::size_t item = 0; item < a.bin.size(); ++item) {

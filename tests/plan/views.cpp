@@ -24,7 +24,7 @@ const Job& job() {
   return made;
 }
 
-Plan small_plan() {
+Plan plan_of_eight() {
   return plan_slimpack(std::vector<Tokens>{60000, 3000, 2000, 1500, 700, 300, 20, 5}, job(), {.packs = 6});
 }
 
@@ -66,7 +66,7 @@ void check_stages(const nlohmann::json& data, const Plan& plan, const Timeline& 
 }  // namespace
 
 TEST_CASE("a trace holds every task at its time, and no two at once on a stage") {
-  const Plan plan = small_plan();
+  const Plan plan = plan_of_eight();
   const Timeline timeline = time_plan(plan);
   const auto trace = nlohmann::json::parse(to_trace(plan, timeline));
   std::map<std::pair<int, int>, double> end;
@@ -93,7 +93,7 @@ TEST_CASE("a trace holds every task at its time, and no two at once on a stage")
 }
 
 TEST_CASE("the page stands alone and holds the plans it is given") {
-  const Plan plan = small_plan();
+  const Plan plan = plan_of_eight();
   const Timeline timeline = time_plan(plan);
   const MemoryCurves memory = memory_over_time(plan, timeline, TransformerMemory(job()));
   std::ostringstream out;
@@ -124,7 +124,7 @@ TEST_CASE("the page stands alone and holds the plans it is given") {
 }
 
 TEST_CASE("a page draws the pipelines that end last, as many as asked for, and says so") {
-  const Plan plan = small_plan();
+  const Plan plan = plan_of_eight();
   const Timeline timeline = time_plan(plan);
   const std::vector<PlanView> views{{&plan, &timeline, nullptr, "p"}};
   const auto ends = [&](std::size_t p) { return timeline.stages[p][0].back().finish; };
@@ -146,7 +146,7 @@ TEST_CASE("a page draws the pipelines that end last, as many as asked for, and s
 }
 
 TEST_CASE("a page refuses plans without a timeline and figures without a value") {
-  const Plan plan = small_plan();
+  const Plan plan = plan_of_eight();
   const Timeline timeline = time_plan(plan);
   const std::vector<PlanView> views{{&plan, &timeline, nullptr, "p"}};
   std::ostringstream out;

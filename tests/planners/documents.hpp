@@ -14,6 +14,9 @@
 
 namespace oracle {
 
+/// Of all batches here.
+inline constexpr Tokens largest_context = 2048;
+
 /// A small job on a 4D layout, and models of its time and memory as WLB-LLM runs it.
 struct Job4d {
   Job job;

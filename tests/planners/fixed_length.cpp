@@ -10,10 +10,9 @@
 #include "slimpack/plan/validate.hpp"
 
 using namespace slimpack;
+using oracle::largest_context;
 
 namespace {
-
-constexpr Tokens context = 2048;
 
 struct Corpus {
   std::vector<Tokens> lengths;
@@ -22,15 +21,15 @@ struct Corpus {
 
 Corpus random_corpus(std::mt19937& random, const Job& job, std::size_t batches) {
   Corpus corpus;
-  for (const auto& batch :
-       oracle::random_batches(random, batches, context * job.layout.pp * job.layout.dp, context)) {
+  for (const auto& batch : oracle::random_batches(
+           random, batches, largest_context * job.layout.pp * job.layout.dp, largest_context)) {
     for (const Document& document : batch) corpus.lengths.push_back(document.length);
     corpus.batches.push_back(corpus.lengths.size());
   }
   return corpus;
 }
 
-void check_plan(const Plan& plan, const oracle::Job4d& on, Tokens sequence = context) {
+void check_sequences(const Plan& plan, const oracle::Job4d& on, Tokens sequence = largest_context) {
   CHECK(violations(plan).empty());
   CHECK(oracle::broken_rule(plan) == "");
   CHECK(oracle::run(plan) == Approx(plan.step.pipeline_seconds).epsilon(1e-9));
@@ -55,13 +54,14 @@ TEST_CASE("plain-4d keeps the documents' order, in sequences dealt in turn, shar
     const Corpus corpus = random_corpus(random, on.job, 1);
     Plan plan;
     try {
-      plan = plan_plain_4d(corpus.lengths, on.job, on.cost, on.memory, on.attention, {.context = context});
+      plan = plan_plain_4d(corpus.lengths, on.job, on.cost, on.memory, on.attention,
+                           {.context = largest_context});
     } catch (const InvalidInput& error) {
       CHECK_THAT(error.what(), Catch::Contains("do not fit into"));
       continue;
     }
     ++planned;
-    check_plan(plan, on);
+    check_sequences(plan, on);
     std::vector<SampleId> next(plan.pipelines.size(), 0);
     for (std::size_t k = 0; k < plan.forward.packs.size(); ++k) {
       const PipelineId p = plan.forward.pipelines[k][0];
@@ -82,7 +82,7 @@ TEST_CASE("fixed-4d trains a window's documents once, in as many iterations, wit
     std::mt19937 random(seed);
     oracle::Job4d on = oracle::random_job_4d(random);
     Corpus corpus = random_corpus(random, on.job, 4);
-    Tokens sequence = context;
+    Tokens sequence = largest_context;
     if (seed % 4 == 0) {  // so long that the kernel's tiles don't matter
       sequence *= 16;
       for (Tokens& length : corpus.lengths) length *= 16;
@@ -107,7 +107,7 @@ TEST_CASE("fixed-4d trains a window's documents once, in as many iterations, wit
     double seconds = 0.0;
     for (std::size_t b = 0; b < 4; ++b) {
       const Plan& plan = best.plans[b];
-      check_plan(plan, on, sequence);
+      check_sequences(plan, on, sequence);
       CHECK(plan.deferred.empty());
       seconds += plan.step.seconds;
       const std::size_t first = b / options.window * options.window;

@@ -7,12 +7,14 @@
 #include <string>
 #include <vector>
 
+#include "github.hpp"
 #include "oracle.hpp"
 #include "slimpack/model/presets.hpp"
 #include "slimpack/plan/metrics.hpp"
 #include "slimpack/planners/slimpack.hpp"
 
 using namespace slimpack;
+using oracle::github, oracle::llama_13b;
 
 // What a plan's notes say is true of the plan.
 
@@ -78,21 +80,6 @@ bool check_count_note(const Plan& plan, const SlimPackOptions& options) {
                          ? "samples have too few tiles of " + std::to_string(options.tile) + " tokens"
                          : "equal packs come out in these numbers"));
   return true;
-}
-
-std::vector<Tokens> github(std::size_t count, Tokens context) {
-  std::ifstream file(SLIMPACK_SOURCE_DIR "/examples/data/github.train.txt");
-  std::vector<Tokens> lengths;
-  for (Tokens length = 0; lengths.size() < count && file >> length;)
-    lengths.push_back(std::min(context, length));
-  REQUIRE(lengths.size() == count);
-  return lengths;
-}
-
-Job llama_13b(std::int32_t dp, std::int32_t pp, std::int32_t tp) {
-  return {.model = transformer_preset("llama-13b"),
-          .device = device_preset("h100"),
-          .layout = {.dp = dp, .tp = tp, .pp = pp}};
 }
 
 }  // namespace

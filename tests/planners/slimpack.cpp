@@ -11,6 +11,7 @@
 #include <random>
 #include <set>
 
+#include "github.hpp"
 #include "oracle.hpp"
 #include "rules.hpp"
 #include "slimpack/model/presets.hpp"
@@ -19,25 +20,9 @@
 #include "slimpack/slicing/formation.hpp"
 
 using namespace slimpack;
+using oracle::github, oracle::llama_13b;
 
 namespace {
-
-/// The first lengths of the examples' file, cut to the context; from its start again at its end.
-std::vector<Tokens> github(std::size_t count, Tokens context) {
-  std::ifstream file(SLIMPACK_SOURCE_DIR "/examples/data/github.train.txt");
-  std::vector<Tokens> all;
-  for (Tokens length = 0; file >> length;) all.push_back(length);
-  REQUIRE(!all.empty());
-  std::vector<Tokens> lengths;
-  for (std::size_t i = 0; i < count; ++i) lengths.push_back(std::min(context, all[i % all.size()]));
-  return lengths;
-}
-
-Job llama_13b(std::int32_t dp, std::int32_t pp, std::int32_t tp = 1) {
-  return {.model = transformer_preset("llama-13b"),
-          .device = device_preset("h100"),
-          .layout = {.dp = dp, .tp = tp, .pp = pp}};
-}
 
 /// A job of small matrices in which `dp` pipelines of `pp` stages have room for anything.
 Job small_job(std::int32_t dp, std::int32_t pp) {

@@ -14,10 +14,9 @@
 #include "slimpack/planners/fixed_length.hpp"
 
 using namespace slimpack;
+using oracle::largest_context;
 
 namespace {
-
-constexpr Tokens context = 2048;
 
 using Planner = WlbPlanner<CalibratedCost, TransformerMemory, AttentionKernel>;
 
@@ -26,7 +25,7 @@ Planner planner_of(const oracle::Job4d& on, WlbOptions options) {
 }
 
 WlbOptions random_options(std::mt19937& random) {
-  WlbOptions options{.context = context};
+  WlbOptions options{.context = largest_context};
   const std::array<std::vector<Tokens>, 4> thresholds{{{}, {600}, {500, 1000}, {300, 700, 1500}}};
   options.stream.thresholds = thresholds[random() % 4];
   options.stream.max_delay = static_cast<std::int64_t>(random() % 6);
@@ -43,9 +42,9 @@ std::vector<Tokens> lengths_of(const std::vector<Document>& batch) {
 }
 
 /// Tokens of a global batch: a context for every micro-batch.
-Tokens batch_tokens(const Job& job) { return context * job.layout.pp * job.layout.dp; }
+Tokens batch_tokens(const Job& job) { return largest_context * job.layout.pp * job.layout.dp; }
 
-void check_plan(const Plan& plan, const oracle::Job4d& on) {
+void check_wlb_plan(const Plan& plan, const oracle::Job4d& on) {
   const auto found = violations(plan);
   INFO((found.empty() ? "" : found.front()));
   CHECK(found.empty());
@@ -66,12 +65,12 @@ TEST_CASE("wlb trains every document once, in valid plans that fit, none later t
     const WlbOptions options = random_options(random);
     Planner planner = planner_of(on, options);
     const auto batches = oracle::random_batches(random, 8, batch_tokens(on.job),
-                                                std::min(context, planner.options().max_tokens));
+                                                std::min(largest_context, planner.options().max_tokens));
     std::map<std::uint64_t, std::int64_t> arrived, trained;
     std::map<std::uint64_t, Tokens> length;
     std::int64_t iteration = 0;
     const auto account = [&](const Plan& plan) {
-      check_plan(plan, on);
+      check_wlb_plan(plan, on);
       for (const Slice& slice : plan.forward.packs.slices()) {
         const std::uint64_t id = plan.document_ids[slice.sample];
         CHECK(slice.size() == length.at(id));
@@ -111,7 +110,7 @@ TEST_CASE("restored after a kill, wlb makes the plans of an undisturbed run") {
     const WlbOptions options = random_options(random);
     Planner undisturbed = planner_of(on, options);
     const auto batches = oracle::random_batches(random, 6, batch_tokens(on.job),
-                                                std::min(context, undisturbed.options().max_tokens));
+                                                std::min(largest_context, undisturbed.options().max_tokens));
     const std::size_t kill = random() % (batches.size() + 1);
     Planner first = planner_of(on, options);
     std::string saved = first.save();
@@ -135,7 +134,7 @@ TEST_CASE("what wlb refuses leaves its state as it was") {
   job.model.layers = 4;
   job.layout = {.dp = 2, .tp = 1, .cp = 4, .pp = 2};
   const oracle::Job4d on(job);
-  WlbOptions options{.context = context};
+  WlbOptions options{.context = largest_context};
   options.stream.thresholds = {500};
   Planner planner = planner_of(on, options);
   static_cast<void>(planner.push(std::vector<Document>{{1, 900}, {2, 100}, {3, 30}}));
@@ -150,13 +149,13 @@ TEST_CASE("what wlb refuses leaves its state as it was") {
   refuses({{7, 300}, {8, 0}}, "document 8 (number 1 of the batch) has 0 tokens");
   refuses({{1, 300}}, "document 1 is in the batch and waits since iteration 0");
   refuses({{7, planner.options().max_tokens + 1}}, "that a micro-batch can hold");
-  Planner other = planner_of(on, {.context = context});
+  Planner other = planner_of(on, {.context = largest_context});
   CHECK_THROWS_WITH(other.restore(before), Catch::Contains("the state was saved with"));
   CHECK_THROWS_WITH(planner.restore(before.substr(0, before.size() - 8)), Catch::Contains("expected"));
   CHECK(planner.save() == before);
   options.stream.thresholds = {500, 400};
   CHECK_THROWS_WITH(planner_of(on, options), Catch::Contains("threshold 1 is 400 tokens"));
-  CHECK_THROWS_WITH(planner_of(on, {.context = context, .headroom = 0.5}),
+  CHECK_THROWS_WITH(planner_of(on, {.context = largest_context, .headroom = 0.5}),
                     Catch::Contains("headroom is 0.5"));
 }
 
@@ -169,15 +168,15 @@ TEST_CASE("on heavy tails wlb takes no longer than plain-4d, and its micro-batch
     job.layout.pp = 4;
     job.device.memory_bytes = 1e10;
     const oracle::Job4d on(job);
-    WlbOptions options{.context = context};
+    WlbOptions options{.context = largest_context};
     options.stream.thresholds = {400, 1000};
     Planner planner = planner_of(on, options);
     const auto batches = oracle::random_batches(random, 40, batch_tokens(on.job),
-                                                std::min(context, planner.options().max_tokens));
+                                                std::min(largest_context, planner.options().max_tokens));
     double wlb = 0.0, plain = 0.0;
     for (const auto& batch : batches) {
-      const Plan theirs =
-          plan_plain_4d(lengths_of(batch), on.job, on.cost, on.memory, on.attention, {.context = context});
+      const Plan theirs = plan_plain_4d(lengths_of(batch), on.job, on.cost, on.memory, on.attention,
+                                        {.context = largest_context});
       CHECK(violations(theirs).empty());
       plain += theirs.step.seconds;
       wlb += planner.push(batch).step.seconds;
@@ -200,12 +199,12 @@ TEST_CASE("the largest micro-batch fills memory, and one more token is too many"
     };
     const std::int32_t all = planner.layers().front();
     for (const double headroom : {1.0, 2.0, 1e9}) {
-      const Tokens most = largest_micro_batch(planner, context, headroom);
+      const Tokens most = largest_micro_batch(planner, largest_context, headroom);
       std::int32_t least = 0;
       while (least <= all && !fits(most, least)) ++least;
       REQUIRE(least <= all);
       CHECK(!fits(most + 1, least));
-      const auto wanted = static_cast<Tokens>(headroom * context);
+      const auto wanted = static_cast<Tokens>(headroom * largest_context);
       for (std::int32_t r = 0; r < (most < wanted ? all + 1 : least); ++r) CHECK(!fits(wanted, r));
     }
   }
@@ -224,7 +223,7 @@ TEST_CASE("ranks of wlb's packs share every token") {
   oracle::Job4d on = oracle::random_job_4d(random);
   on.job.layout.cp = 3;
   on = oracle::Job4d(on.job);
-  Planner planner = planner_of(on, {.context = context});
+  Planner planner = planner_of(on, {.context = largest_context});
   const Plan plan = planner.push(oracle::random_batches(random, 1, batch_tokens(on.job), 1000)[0]);
   for (PackId k = 0; k < plan.forward.packs.size(); ++k) {
     if (plan.forward.packs[k].empty()) continue;

@@ -22,15 +22,15 @@ LeadTable packflow(std::vector<std::uint32_t> required, std::size_t forward_pack
 }
 
 /// A random pipeline: `required` rises to the number of forward packs, flows hold whole tokens.
-struct Pipeline {
+struct PackFlowPipeline {
   std::vector<std::uint32_t> required;
   TokenFlow flow;
   std::size_t stages = 1;
 };
 
-Pipeline random_pipeline(std::mt19937& random) {
+PackFlowPipeline random_pipeline(std::mt19937& random) {
   const auto pick = [&](int lo, int hi) { return std::uniform_int_distribution<int>(lo, hi)(random); };
-  Pipeline p;
+  PackFlowPipeline p;
   p.stages = static_cast<std::size_t>(pick(1, 5));
   const int forward = pick(1, 9), backward = pick(1, 9);
   for (int k = 0; k < backward; ++k) p.required.push_back(static_cast<std::uint32_t>(pick(1, forward)));
@@ -50,7 +50,8 @@ Pipeline random_pipeline(std::mt19937& random) {
 }
 
 /// Peak of a stage by running its tasks one by one.
-double replayed_peak(const Pipeline& p, const LeadTable& leads, std::size_t s, const StageMemory& memory) {
+double replayed_peak(const PackFlowPipeline& p, const LeadTable& leads, std::size_t s,
+                     const StageMemory& memory) {
   double live = 0.0, gradients = 0.0, peak = 0.0;
   for_each_task(leads, s, [&](Task task) {
     const std::size_t k = task.pack;
@@ -110,7 +111,7 @@ TEST_CASE("every stage of a PackFlow order runs every pack once, and no stage le
   std::mt19937 random(11);
   for (int instance = 0; instance < 500; ++instance) {
     INFO("instance " << instance);
-    const Pipeline p = random_pipeline(random);
+    const PackFlowPipeline p = random_pipeline(random);
     const std::size_t forward_packs = p.required.back();
     const LeadTable leads = packflow(p.required, forward_packs, p.stages);
     REQUIRE(leads.backward_packs() == p.required.size());
@@ -136,7 +137,7 @@ TEST_CASE("leads under a memory limit are the largest that fit and keep stages a
   int limited = 0, hopeless = 0;
   for (int instance = 0; instance < 2000; ++instance) {
     INFO("instance " << instance);
-    const Pipeline p = random_pipeline(random);
+    const PackFlowPipeline p = random_pipeline(random);
     const LeadTable full = packflow(p.required, p.required.back(), p.stages);
     const double tokens = p.flow.forward.back();
     const StageMemory memory{.available = tokens * std::uniform_real_distribution<double>(0.3, 2.6)(random),
