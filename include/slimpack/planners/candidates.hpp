@@ -114,6 +114,7 @@ class CandidateEvaluator {
     const C cost = recomputing(recompute);
     scheduler_.build(group, cut, cost, merged_cost(cost, group.size()), current_);
     current_.recompute = recompute;
+    sharing_ = current_.merged_forward.empty() ? 1 : group.size();
   }
 
   /// Times the current schedule, with its full lead or what fits of it, and keeps it if it is faster than
@@ -154,8 +155,7 @@ class CandidateEvaluator {
     const auto workspace = [&](Pass pass, double tokens) {
       const auto most = static_cast<Tokens>(tokens + 1.0);
       const double own = memory_.workspace_bytes(s, pass, most, recompute);
-      const std::size_t members = current_.merged_forward.empty() ? 1 : current_.times.members.size();
-      return own + exchange_bytes(memory_, s, pass, most * static_cast<Tokens>(members), members);
+      return own + exchange_bytes(memory_, s, pass, most * static_cast<Tokens>(sharing_), sharing_);
     };
     const double work = std::max(workspace(Pass::forward, current_.largest_forward[member]),
                                  workspace(Pass::backward, current_.largest_backward[member]));
@@ -283,6 +283,7 @@ class CandidateEvaluator {
   GroupScheduler<C> scheduler_;
   GroupMakespan makespan_;
   GroupSchedule current_;
+  std::size_t sharing_ = 1;        // members of the current group that run its merged packs
   std::vector<double> work_;       // [stage]
   std::vector<TokenPeaks> peaks_;  // [member] on the stage that was asked for last
 };
