@@ -15,7 +15,7 @@
 using namespace slimpack::kernels::cuda;
 using slimpack::testing::Bf16Rows, slimpack::testing::Copies, slimpack::testing::DescribedMatrix,
     slimpack::testing::host_tensor_map, slimpack::testing::HostBarrier, slimpack::testing::HostBlock,
-    slimpack::testing::HostGroupWarp, slimpack::testing::random_bf16;
+    slimpack::testing::HostGroupWarp;
 
 namespace {
 
@@ -74,7 +74,7 @@ TEST_CASE("descriptors hold places and distances in 16 bytes, and the swizzle") 
 
 TEST_CASE("the copy engine's tiles have each number once, where chunks are written") {
   std::mt19937 random(1);
-  const Bf16Rows from = random_bf16(random, 140, width, width + 8);
+  const Bf16Rows from = slimpack::testing::random_bf16(random, 140, width, width + 8);
   for (const Copies copies : {Copies::early, Copies::late}) {
     const auto group = std::make_unique<PlayedGroup>(copies);
     group->bring<LeftTile>(from, 20, group->left());  // its last rows are zeros
@@ -98,8 +98,9 @@ TEST_CASE("groups' products of described tiles are plain ones, done at once or w
   for (unsigned seed = 1; seed <= 6; ++seed) {
     INFO("seed " << seed);
     std::mt19937 random(seed);
-    const Bf16Rows a = random_bf16(random, 128, width), b = random_bf16(random, 50, width),
-                   c = random_bf16(random, 64, 64);
+    const Bf16Rows a = slimpack::testing::random_bf16(random, 128, width),
+                   b = slimpack::testing::random_bf16(random, 50, width),
+                   c = slimpack::testing::random_bf16(random, 64, 64);
     const auto group = std::make_unique<PlayedGroup>(seed % 2 == 0 ? Copies::early : Copies::late);
     group->bring<LeftTile>(a, 0, group->left());
     group->bring<RightTile>(b, 0, group->right());

@@ -29,7 +29,7 @@ using slimpack::testing::Bf16Rows, slimpack::testing::HostLauncher, slimpack::te
 
 namespace {
 
-constexpr double bound = slimpack::testing::bf16_tolerance;
+constexpr double closeness = slimpack::testing::bf16_tolerance;
 
 /// Sizes of rows: in packs of 8 or not, with something beside them or not, from none on.
 struct RowSizes {
@@ -77,9 +77,9 @@ TEST_CASE("CUDA: RMSNorm, with a residual and without, forward and backward", "[
                 with_residual ? sum.view() : MatrixView<Bf16>{}, weight.span(), 1e-5, y.view());
     Matrix<double> ey(s.rows, s.cols);
     rms_norm<double>(input.view(), doubles(weight.span()), 1e-5, ey.view());
-    CHECK(relative_error(y, ey) <= bound);
+    CHECK(relative_error(y, ey) <= closeness);
     CHECK(y.margins_are_untouched());
-    if (with_residual) CHECK(relative_error(sum, input) <= bound);
+    if (with_residual) CHECK(relative_error(sum, input) <= closeness);
 
     auto dx = random_bf16(random, s.rows, s.cols, s.stride);
     auto edx = dx.in_double();
@@ -89,7 +89,7 @@ TEST_CASE("CUDA: RMSNorm, with a residual and without, forward and backward", "[
                          workspace);
     rms_norm_backward<double>(x.in_double().view(), doubles(weight.span()), 1e-5, dy.in_double().view(),
                               edx.view(), edweight);
-    CHECK(relative_error(dx, edx) <= bound);
+    CHECK(relative_error(dx, edx) <= closeness);
     CHECK(relative_error(dweight, edweight) <= 1e-5);
     CHECK(dx.margins_are_untouched());
     CHECK_THROWS_AS(rms_norm_backward_by(HostLauncher{}, x.view(), weight.span(), 1e-5, dy.view(), dx.view(),
@@ -112,7 +112,7 @@ TEST_CASE("CUDA: the gradient of a norm's weight over many rows") {
   rms_norm_backward<double>(x.in_double().view(), doubles(weight.span()), 1e-5, dy.in_double().view(),
                             edx.view(), edweight);
   CHECK(relative_error(dweight, edweight) <= 1e-5);
-  CHECK(relative_error(dx, edx) <= bound);
+  CHECK(relative_error(dx, edx) <= closeness);
 }
 
 TEST_CASE("CUDA: the rotary embedding at the positions of slices with prefixes") {
@@ -136,12 +136,12 @@ TEST_CASE("CUDA: the rotary embedding at the positions of slices with prefixes")
     auto ex = x.in_double();
     rope_by(HostLauncher{}, table, dim, x.view(), 1.0F);
     rope<double>(expected, ex.view());
-    CHECK(relative_error(x, ex) <= bound);
+    CHECK(relative_error(x, ex) <= closeness);
     CHECK(x.margins_are_untouched());
     ex = x.in_double();
     rope_by(HostLauncher{}, table, dim, x.view(), -1.0F);
     rope_backward<double>(expected, ex.view());
-    CHECK(relative_error(x, ex) <= bound);
+    CHECK(relative_error(x, ex) <= closeness);
   }
 }
 
@@ -156,13 +156,13 @@ TEST_CASE("CUDA: SwiGLU forward and backward, in place too") {
     Matrix<double> eout(s.rows, s.cols), edgate_up(s.rows, 2 * s.cols);
     swiglu_by(HostLauncher{}, gate_up.view(), out.view());
     swiglu<double>(gate_up.in_double().view(), eout.view());
-    CHECK(relative_error(out, eout) <= bound);
+    CHECK(relative_error(out, eout) <= closeness);
     CHECK(out.margins_are_untouched());
     swiglu_backward_by(HostLauncher{}, gate_up.view(), dout.view(), dgate_up.view());
     swiglu_backward<double>(gate_up.in_double().view(), dout.in_double().view(), edgate_up.view());
-    CHECK(relative_error(dgate_up, edgate_up) <= bound);
+    CHECK(relative_error(dgate_up, edgate_up) <= closeness);
     swiglu_backward_by(HostLauncher{}, gate_up.view(), dout.view(), gate_up.view());
-    CHECK(relative_error(gate_up, edgate_up) <= bound);
+    CHECK(relative_error(gate_up, edgate_up) <= closeness);
   }
 }
 
@@ -191,7 +191,7 @@ TEST_CASE("CUDA: cross-entropy over a vocabulary in parts", "[threads]") {
       cross_entropy_backward_by(HostLauncher{}, part(i), parts[i], labels, states, 0.125);
     }
     cross_entropy_backward<double>(expected.view(), labels, 0.125);
-    CHECK(relative_error(logits, expected) <= bound);
+    CHECK(relative_error(logits, expected) <= closeness);
     CHECK(logits.margins_are_untouched());
   }
 }
@@ -211,7 +211,7 @@ TEST_CASE("CUDA: AdamW on float weights, with copies") {
       adamw<double>(ew, std::vector<double>(numbers(g).begin(), numbers(g).end()), em, ev, step, o);
     }
     CHECK(relative_error(numbers(weights), ew) <= 1e-5);
-    CHECK(relative_error(doubles(copies), ew) <= bound);
+    CHECK(relative_error(doubles(copies), ew) <= closeness);
   }
   std::vector<float> one(1);
   std::vector<Bf16> copy(1);
