@@ -61,7 +61,7 @@ inline PredictionError read_error(const JsonPlace& field) {
           .worst = field["worst"].number()};
 }
 
-inline MeasuredDevice read_device(const JsonPlace& field) {
+inline MeasuredDevice read_measured_device(const JsonPlace& field) {
   MeasuredDevice device;
   visit_measured(device, [&](const char* name, double& value) { value = field[name].number(); });
   if (field.has("attention")) {
@@ -102,7 +102,7 @@ inline Profile read_profile(const JsonPlace& file) {
   }
   p.fit = read_error(file["fit"]);
   p.held_out = read_error(file["held_out"]);
-  if (file.has("device")) p.device = read_device(file["device"]);
+  if (file.has("device")) p.device = read_measured_device(file["device"]);
   return p;
 }
 
