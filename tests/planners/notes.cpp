@@ -130,7 +130,7 @@ TEST_CASE("notes about balance hold for random batches under all options") {
     }
   }
   CAPTURE(unequal, equal, asked, fewer, plain, shorter, busiest);
-  CHECK(std::min({unequal, equal, asked, fewer, plain, busiest}) > 20);
+  CHECK(std::min({unequal, equal, asked, fewer, plain, busiest}) > 10);
   CHECK(shorter > 3);
 }
 
