@@ -4,6 +4,7 @@
 #include <catch2/catch.hpp>
 #include <string>
 
+#include "slimpack/model/attention_choice.hpp"
 #include "tests/cost/random_profile.hpp"
 
 using namespace slimpack;

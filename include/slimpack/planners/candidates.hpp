@@ -39,7 +39,6 @@ class CandidateEvaluator {
     double enough = 0.0;                          ///< seconds; a schedule that takes no longer is good enough
     double most = std::numeric_limits<double>::infinity();  ///< seconds; one that takes longer is of no use
     bool memory_bound = true;                               ///< false: nor is one that memory holds back
-    SlicingWaste waste = {};                                ///< to be expected, as of another number of packs
   };
 
   enum class Outcome : std::uint8_t {
@@ -54,7 +53,6 @@ class CandidateEvaluator {
   /// `out` are infinite.
   Outcome operator()(const SampleGroup& group, const Trial& trial, GroupSchedule& out) {
     out.seconds = std::numeric_limits<double>::infinity();
-    SlicingWaste waste = trial.waste;
     std::vector<std::int32_t> recompute = least_recompute(group, trial.members);
     bool settled = false;
     while (!settled) {
@@ -63,8 +61,7 @@ class CandidateEvaluator {
         const double most = std::min(trial.most, out.seconds);
         if (most < std::numeric_limits<double>::infinity() && least_seconds(group, recompute) > most) break;
       }
-      build(group, {.packs = trial.packs, .members = trial.members, .waste = waste}, recompute);
-      waste = current_.waste;
+      build(group, {.packs = trial.packs, .members = trial.members}, recompute);
       if (exact_ && !has_packs(trial.packs)) return Outcome::no_room;
       if (busiest_seconds(current_.times) > trial.most) break;
       Room full_lead = room_for_full_lead(recompute);
@@ -85,8 +82,9 @@ class CandidateEvaluator {
     const SlicingWaste waste = schedule.waste;
     const double good = std::max(enough, as_found * schedule.seconds);
     schedule.seconds = std::numeric_limits<double>::infinity();
-    for (const bool accurate : {true, false}) {
-      build(group, {.packs = packs, .accurate = accurate, .waste = waste}, recompute);
+    for (const bool accurate : {true, false}) {  // the second is cut as it was found
+      build(group, {.packs = packs, .accurate = accurate, .waste = accurate ? waste : SlicingWaste{}},
+            recompute);
       if (!exact_ || has_packs(packs)) time(full_lead_fits(recompute), schedule);
       if (schedule.seconds <= good) return true;
     }

@@ -66,7 +66,7 @@ class ScheduleSearch {
   };
 
   /// Schedules the groups not looked at so far, as long as they deserve it. Those left for later are taken to be as
-  /// fast as others are. @returns whether all were looked at, or left.
+  /// fast as others are; none is left while that isn't known. @returns whether all were looked at, or left.
   bool look(Candidate& candidate, const Patience& patience) {
     candidate.schedules.resize(candidate.groups.size());
     candidate.progress.resize(candidate.groups.size());
@@ -78,7 +78,7 @@ class ScheduleSearch {
       const std::size_t g = riskiest(candidate.groups, i);
       if (candidate.progress[g].looked_at) continue;
       if (i == 1) calibrate(candidate);
-      if (!patience.alone && candidate.groups[g].merged.empty()) {
+      if (!patience.alone && usual_seconds_ < infinite && candidate.groups[g].merged.empty()) {
         candidate.schedules[g].seconds = usual_seconds_;
         continue;
       }
@@ -209,13 +209,10 @@ class ScheduleSearch {
     const std::size_t from = candidate.progress[g].count;
     const int patience = best.seconds < infinite && enough < infinite ? 1 : 0;
     const auto try_count = [&](std::size_t i) {
-      evaluate_(candidate.groups[g],
-                {.packs = options_.counts[i],
-                 .members = looked_at_members,
-                 .enough = enough,
-                 .most = best.seconds,
-                 .waste = best.waste},
-                trial_);
+      evaluate_(
+          candidate.groups[g],
+          {.packs = options_.counts[i], .members = looked_at_members, .enough = enough, .most = best.seconds},
+          trial_);
       if (!(trial_.seconds < best.seconds)) return false;
       std::swap(trial_, best);
       candidate.progress[g].count = i;

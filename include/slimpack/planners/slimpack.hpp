@@ -123,7 +123,7 @@ template <MemoryModel M>
 
 /// The best of the distributions whose members hold at most so many tokens of one sample, as `shares` of what a
 /// stage holds without recomputation; up to the first one that memory does not hold back. Their merged groups decide
-/// which it is; only then are other groups looked at, and other numbers of packs.
+/// which it is; only of that one are other groups looked at.
 /// @param thorough false: gives up those of which some group lags far behind, or does not fit with the usual
 /// number of packs.
 template <CostModel C, MemoryModel M>
