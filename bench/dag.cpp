@@ -17,6 +17,8 @@
 #include <vector>
 
 #include "slimpack/dag/boost.hpp"
+#include "slimpack/dag/chain_graph.hpp"
+#include "slimpack/dag/chain_relax.hpp"
 #include "slimpack/dag/critical_path.hpp"
 #include "slimpack/dag/pipeline_recurrence.hpp"
 #include "slimpack/dag/relax.hpp"
@@ -259,6 +261,42 @@ void build_and_relax(benchmark::State& state) {
   count(state, instance, makespan);
 }
 
+/// The stages' orders as chains; edges are the passes' ways through the stages, as a schedule knows them.
+struct Chains {
+  explicit Chains(const Instance& instance) : lengths(instance.stages, 2 * instance.micro_batches) {
+    for (const Edge& edge : instance.edges) {
+      if (edge.from / lengths.front() != edge.to / lengths.front() || edge.to != edge.from + 1)
+        edges.push_back(edge);
+    }
+  }
+
+  std::vector<std::size_t> lengths;  // [stage]
+  std::vector<Edge> edges;           // sorted by `from`
+};
+
+void build_chains_and_relax(benchmark::State& state) {
+  const Instance& instance = instance_of(state);
+  const Chains chains(instance);
+  slimpack::ChainGraph graph;
+  slimpack::ChainRelaxation<double> relaxation;
+  double makespan = 0.0;
+  for (auto _ : state) {
+    slimpack::build_chain_graph(chains.lengths, chains.edges, graph);
+    makespan = relaxation(graph, instance.weights);
+  }
+  count(state, instance, makespan);
+}
+
+void relax_chains(benchmark::State& state) {
+  const Instance& instance = instance_of(state);
+  const Chains chains(instance);
+  const slimpack::ChainGraph graph = slimpack::build_chain_graph(chains.lengths, chains.edges);
+  slimpack::ChainRelaxation<double> relaxation;
+  double makespan = 0.0;
+  for (auto _ : state) makespan = relaxation(graph, instance.weights);
+  count(state, instance, makespan);
+}
+
 void sort_and_relax(benchmark::State& state) {
   const Instance& instance = instance_of(state);
   const slimpack::Graph graph = slimpack::build_graph(instance.tasks, instance.edges);
@@ -309,6 +347,11 @@ void arguments(benchmark::internal::Benchmark* bench) {
   }
 }
 
+/// Chains are consecutive numbers: there are none in topological order.
+void plan_order(benchmark::internal::Benchmark* bench) {
+  bench->ArgNames({"stages", "topological"})->Unit(benchmark::kMillisecond)->Args({16, 0})->Args({64, 0});
+}
+
 BENCHMARK(boost_sort_relax)->Apply(arguments);
 BENCHMARK(boost_relax)->Apply(arguments);
 BENCHMARK(boost_build_sort_relax)->Apply(arguments);
@@ -320,6 +363,8 @@ BENCHMARK(critical_path)->Apply(arguments);
 BENCHMARK(topological_order)->Apply(arguments);
 BENCHMARK(sort_and_relax)->Apply(arguments);
 BENCHMARK(build_and_relax)->Apply(arguments);
+BENCHMARK(relax_chains)->Apply(plan_order);
+BENCHMARK(build_chains_and_relax)->Apply(plan_order);
 BENCHMARK(build_and_longest_path)->Apply(arguments);
 BENCHMARK(build_once_and_longest_path)->Apply(arguments);
 BENCHMARK(recurrence_without_graph)->Apply(arguments);
