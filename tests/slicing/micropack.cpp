@@ -180,37 +180,44 @@ TEST_CASE("parts around a budget are those that a search over all boundaries fin
     const CalibratedCost cost = cost_of(seed % 2 == 0 ? 1 : 3);
     const Pass pass = seed % 3 == 0 ? Pass::forward : Pass::backward;
     const Tokens tile = pick(1, 300);
-    const SampleParts<CalibratedCost> parts(cost, pass, tile);
-    const Tokens length = pick(1, 50000);
-    BegunSample sample{.length = length};
-    sample.taken = pass == Pass::forward
-                       ? pick(0, (length - 1) / tile) * tile
-                       : length - std::min(length, pick(1, (length + tile - 1) / tile) * tile);
-    const auto seconds = [&](Tokens n) {
-      const Slice slice = parts.slice(sample, n);
-      return cost.pipeline_seconds(slice.begin, slice.end, pass);
-    };
-    sample.seconds = seconds(sample.rest());
-    const double budget = sample.seconds * std::uniform_real_distribution<double>(0.0, 0.999)(random);
-    std::vector<Tokens> boundaries{0};
-    for (Tokens n = 1; n < sample.rest(); ++n) {
-      const Tokens boundary = pass == Pass::forward ? sample.taken + n : sample.rest() - n;
-      if (boundary % tile == 0) boundaries.push_back(n);
+    SampleParts<CalibratedCost> parts(cost, pass, tile);  // each call is guided by the one before
+    for (int call = 0; call < 4; ++call) {
+      const Tokens length = pick(1, 50000);
+      BegunSample sample{.length = length};
+      sample.taken = pass == Pass::forward
+                         ? pick(0, (length - 1) / tile) * tile
+                         : length - std::min(length, pick(1, (length + tile - 1) / tile) * tile);
+      const auto seconds = [&](Tokens n) {
+        const Slice slice = parts.slice(sample, n);
+        return cost.pipeline_seconds(slice.begin, slice.end, pass);
+      };
+      sample.seconds = seconds(sample.rest());
+      const double budget = sample.seconds * std::uniform_real_distribution<double>(0.0, 0.999)(random);
+      std::vector<Tokens> boundaries{0};
+      for (Tokens n = 1; n < sample.rest(); ++n) {
+        const Tokens boundary = pass == Pass::forward ? sample.taken + n : sample.rest() - n;
+        if (boundary % tile == 0) boundaries.push_back(n);
+      }
+      boundaries.push_back(sample.rest());
+      std::size_t i = 0;
+      while (seconds(boundaries[i + 1]) <= budget) ++i;
+      const auto [low, high] = parts.around(sample, budget);
+      // Within a rounding of the budget, either side of a boundary will do.
+      if (std::abs(seconds(boundaries[i + 1]) - budget) > 1e-9 * budget &&
+          budget - seconds(boundaries[i]) > 1e-9 * budget) {
+        CHECK(low.tokens == boundaries[i]);
+        CHECK(high.tokens == boundaries[i + 1]);
+      }
+      CHECK(low.seconds == Approx(low.tokens == 0 ? 0.0 : seconds(low.tokens)));
+      CHECK(high.seconds == Approx(seconds(high.tokens)));
+      for (const SamplePart& part : {low, high}) {
+        const BegunSample rest{
+            .length = sample.length, .taken = sample.taken + part.tokens, .seconds = sample.seconds};
+        const Slice behind = parts.slice(rest, rest.rest());
+        CHECK(parts.seconds_behind(sample, part) ==
+              Approx(cost.pipeline_seconds(behind.begin, behind.end, pass)).margin(1e-9 * sample.seconds));
+      }
     }
-    boundaries.push_back(sample.rest());
-    std::size_t i = 0;
-    while (seconds(boundaries[i + 1]) <= budget) ++i;
-    const auto [low, high] = parts.around(sample, budget, pick(0, length));
-    // Within a rounding of the budget, either side of a boundary will do.
-    if (std::abs(seconds(boundaries[i + 1]) - budget) > 1e-9 * budget &&
-        budget - seconds(boundaries[i]) > 1e-9 * budget) {
-      CHECK(low.tokens == boundaries[i]);
-      CHECK(high.tokens == boundaries[i + 1]);
-    }
-    CHECK(low.seconds == Approx(low.tokens == 0 ? 0.0 : seconds(low.tokens)));
-    CHECK(high.seconds == Approx(seconds(high.tokens)));
-    CHECK(high.behind == Approx(high.tokens == sample.rest() ? 0.0 : seconds(sample.rest()) - high.seconds)
-                             .margin(sample.seconds));
   }
 }
 

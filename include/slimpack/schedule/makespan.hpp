@@ -45,11 +45,12 @@ class GroupMakespan {
     std::size_t rounds = 0;
     for (const PipelineTimes& member : group.members)
       rounds = std::max(rounds, member.leads.backward_packs());
-    for (std::size_t k = 0; k < rounds; ++k) {
+    for (std::size_t k = together(group, stages); k < rounds; ++k) {
       if (merged_forward > 0) merged_forward_round(group, k, stages);
       for (std::size_t i = 0; i < group.members.size(); ++i) {
-        if (k < group.members[i].leads.backward_packs())
-          forward_round(group.members[i], state_[i], k, merged_forward, stages);
+        const PipelineTimes& member = group.members[i];
+        if (k < member.leads.backward_packs())
+          forward_round(member.forward, member.leads, k, merged_forward, stages, state_[i]);
       }
       if (k < merged) {
         lockstep_backward(group.merged_backward, k, stages);
@@ -57,7 +58,7 @@ class GroupMakespan {
       }
       for (std::size_t i = 0; i < group.members.size(); ++i) {
         if (k < group.members[i].leads.backward_packs())
-          backward_pack(group.members[i].backward, state_[i], k - merged, stages);
+          backward_pack(group.members[i].backward, k - merged, stages, state_[i].free.data());
       }
     }
     double end = 0.0;
@@ -70,35 +71,53 @@ class GroupMakespan {
  private:
   struct State {
     std::vector<double> free;              // [stage] end of its latest task
-    std::vector<double> forward_ready;     // [own pack] when the next stage may start it
-    std::vector<std::uint32_t> forwarded;  // [stage] own forward packs done
+    std::vector<double> forward_ready;     // [pack] when the next stage may start it
+    std::vector<std::uint32_t> forwarded;  // [stage] forward packs done
+
+    void reset(std::size_t stages, std::size_t packs) {
+      free.assign(stages, 0.0);
+      forward_ready.assign(packs, 0.0);
+      forwarded.assign(stages, 0);
+    }
   };
 
   void begin(const GroupTimes& group, std::size_t stages) {
     const std::size_t members = group.members.size();
     if (state_.size() < members) state_.resize(members);
     members_ = members;
-    for (std::size_t i = 0; i < members; ++i) {
-      state_[i].free.assign(stages, 0.0);
-      state_[i].forward_ready.assign(group.members[i].forward.packs(), 0.0);
-      state_[i].forwarded.assign(stages, 0);
-    }
-    merged_ready_.assign(group.merged_forward.packs(), 0.0);
-    merged_forwarded_.assign(stages, 0);
+    for (std::size_t i = 0; i < members; ++i) state_[i].reset(stages, group.members[i].forward.packs());
+    merged_.reset(stages, group.merged_forward.packs());
   }
 
-  /// The forward packs that a member runs alone before backward pack `k`.
-  static void forward_round(const PipelineTimes& member, State& state, std::size_t k, std::size_t merged,
-                            std::size_t stages) {
-    const double* const transfer = member.forward.transfer.data();
+  /// Rounds in which members have run nothing but merged packs: they are one pipeline. @returns the first other one.
+  std::size_t together(const GroupTimes& group, std::size_t stages) {
+    const PassTimes& forward = group.merged_forward;
+    const auto only_merged = [&](std::size_t k) {
+      return k < group.merged_backward.packs() &&
+             std::all_of(group.members.begin(), group.members.end(),
+                         [&](const PipelineTimes& member) { return member.leads(k, 0) <= forward.packs(); });
+    };
+    std::size_t k = 0;
+    for (; only_merged(k); ++k) {
+      forward_round(forward, group.members[0].leads, k, 0, stages, merged_);
+      backward_pack(group.merged_backward, k, stages, merged_.free.data());
+    }
+    for (std::size_t i = 0; i < members_; ++i) state_[i].free = merged_.free;
+    return k;
+  }
+
+  /// The forward packs that are run alone before backward pack `k`, behind `others` in the lead table.
+  static void forward_round(const PassTimes& own, const LeadTable& leads, std::size_t k, std::size_t others,
+                            std::size_t stages, State& state) {
+    const double* const transfer = own.transfer.data();
     double* const ready = state.forward_ready.data();
     for (std::size_t s = 0; s < stages; ++s) {
-      const std::size_t lead = member.leads(k, s);
+      const std::size_t lead = leads(k, s);
       std::size_t j = state.forwarded[s];
-      if (merged + j >= lead) continue;
-      const std::size_t until = lead - merged;
+      if (others + j >= lead) continue;
+      const std::size_t until = lead - others;
       double free = state.free[s];
-      const double* seconds = member.forward.seconds.data() + j * stages + s;
+      const double* seconds = own.seconds.data() + j * stages + s;
       for (; j < until; ++j, seconds += stages) {
         free = std::max(free, ready[j]) + *seconds;
         ready[j] = free + transfer[j];
@@ -119,41 +138,39 @@ class GroupMakespan {
     const PassTimes& merged = group.merged_forward;
     const auto all = static_cast<std::uint32_t>(merged.packs());
     for (std::size_t s = 0; s < stages; ++s) {
-      std::uint32_t& j = merged_forwarded_[s];
+      std::uint32_t& j = merged_.forwarded[s];
       if (j == all) continue;
       const std::uint32_t until = std::min(group.members[0].leads(k, s), all);
       if (j >= until) continue;
       double free = all_free(s);
       for (; j < until; ++j) {
-        free = std::max(free, merged_ready_[j]) + merged.seconds[j * stages + s];
-        merged_ready_[j] = free + merged.transfer[j];
+        free = std::max(free, merged_.forward_ready[j]) + merged.seconds[j * stages + s];
+        merged_.forward_ready[j] = free + merged.transfer[j];
       }
       for (std::size_t i = 0; i < members_; ++i) state_[i].free[s] = free;
     }
   }
 
   void lockstep_backward(const PassTimes& merged, std::size_t k, std::size_t stages) {
-    double ready = 0.0;
-    for (std::size_t s = stages; s-- > 0;) {
-      const double end = std::max(all_free(s), ready) + merged.seconds[k * stages + s];
-      for (std::size_t i = 0; i < members_; ++i) state_[i].free[s] = end;
-      ready = end + merged.transfer[k];
-    }
+    for (std::size_t s = 0; s < stages; ++s) merged_.free[s] = all_free(s);
+    backward_pack(merged, k, stages, merged_.free.data());
+    for (std::size_t i = 0; i < members_; ++i) state_[i].free = merged_.free;
   }
 
-  static void backward_pack(const PassTimes& own, State& state, std::size_t k, std::size_t stages) {
+  /// @param[in,out] free [stage] end of its latest task.
+  static void backward_pack(const PassTimes& own, std::size_t k, std::size_t stages, double* free) {
+    const double transfer = own.transfer[k];
+    const double* const seconds = own.seconds.data() + k * stages;
     double ready = 0.0;
     for (std::size_t s = stages; s-- > 0;) {
-      const double end = std::max(state.free[s], ready) + own.seconds[k * stages + s];
-      state.free[s] = end;
-      ready = end + own.transfer[k];
+      free[s] = std::max(free[s], ready) + seconds[s];
+      ready = free[s] + transfer;
     }
   }
 
   std::size_t members_ = 0;
-  std::vector<State> state_;                     // [member]
-  std::vector<double> merged_ready_;             // [merged forward pack] when the next stage may start it
-  std::vector<std::uint32_t> merged_forwarded_;  // [stage] merged forward packs done
+  std::vector<State> state_;  // [member] its own packs
+  State merged_;              // of packs that all members run
 };
 
 }  // namespace slimpack

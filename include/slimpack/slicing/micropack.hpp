@@ -46,7 +46,7 @@ class MicroPackCutter {
     require(options.tile > 0, "tile is ", options.tile, "; expected at least 1 token");
     require(packs > 0 || stream.samples.empty(), "0 packs for ", stream.samples.size(),
             " samples; expected at least 1");
-    const SampleParts<M> parts(cost, pass, options.tile);
+    SampleParts<M> parts(cost, pass, options.tile);
     const std::size_t first = out.size();
     double whole = 0.0;
     for (const StreamSample& sample : stream.samples) whole += sample.seconds;
@@ -65,7 +65,6 @@ class MicroPackCutter {
     stream_ = stream;
     released_ = 0;
     bound_ = 0;
-    latest_ = 0;
     left_ = expected;
     used_.assign(stream.size(), 0);
     fillers_.reset(stream.size(), stream.ready.empty());
@@ -83,7 +82,7 @@ class MicroPackCutter {
   }
 
   template <CostModel M>
-  void cut_pack(std::size_t k, std::size_t share, const SampleParts<M>& parts, Packs& out) {
+  void cut_pack(std::size_t k, std::size_t share, SampleParts<M>& parts, Packs& out) {
     const bool last = share == 1;
     const double target = last ? std::numeric_limits<double>::infinity() : left_ / static_cast<double>(share);
     double filled = 0.0;
@@ -100,24 +99,30 @@ class MicroPackCutter {
   /// Brings a pack from `filled` to about `target`, which is less than the head's rest. What the pack then lacks, or
   /// has too much, counts as much as what a cut wastes. Returns the cost added.
   template <CostModel M>
-  double complete(std::size_t k, double target, double filled, const SampleParts<M>& parts, Packs& out) {
+  double complete(std::size_t k, double target, double filled, SampleParts<M>& parts, Packs& out) {
     const double budget = target - filled;
     release(first_bound_ + static_cast<std::uint32_t>(k));
-    auto [low, high] = parts.around(head_, budget, latest_);
-    double unfilled = select_fillers(budget - low.seconds);
-    double loss = std::abs(unfilled) + parts.waste(head_, low);
+    auto [low, high] = parts.around(head_, budget);
+    double unfilled = select_fillers(budget - low.seconds), behind = parts.seconds_behind(head_, low);
+    double loss = std::abs(unfilled) + parts.waste(head_, low, behind);
     if (filled > 0.0 && loss > unfilled) {
       const double uncut = select_fillers(budget);
       if (uncut < loss) {
-        low = {.behind = head_.seconds};
+        low = {};
+        behind = head_.seconds;
         loss = unfilled = uncut;
       } else {
         select_fillers(budget - low.seconds);
       }
     }
     const bool empty = low.tokens == 0 && chosen_.empty() && filled == 0.0;
-    if (empty || high.seconds - budget + parts.waste(head_, high) < loss) return take(high, parts, out);
-    take(low, parts, out);
+    const double excess = high.seconds - budget;
+    if (empty || excess < loss) {
+      const double behind_high = parts.seconds_behind(head_, high);
+      if (empty || excess + parts.waste(head_, high, behind_high) < loss)
+        return take(high, behind_high, parts, out);
+    }
+    take(low, behind, parts, out);
     for (const std::size_t i : chosen_) {
       out.add({stream_.samples[i].id, 0, stream_.samples[i].length});
       used_[i] = 1;
@@ -145,13 +150,12 @@ class MicroPackCutter {
     return budget;
   }
 
-  /// Puts a part of the head into the pack. Returns its cost.
+  /// Puts a part of the head into the pack; what stays costs `behind`. Returns the part's cost.
   template <CostModel M>
-  double take(const SamplePart& part, const SampleParts<M>& parts, Packs& out) {
+  double take(const SamplePart& part, double behind, const SampleParts<M>& parts, Packs& out) {
     if (part.tokens == 0) return 0.0;
     out.add(parts.slice(head_, part.tokens));
-    latest_ = part.tokens;
-    head_.seconds = part.behind;
+    head_.seconds = behind;
     head_.taken += part.tokens;
     if (head_.rest() == 0) finish_head();
     return part.seconds;
@@ -183,7 +187,6 @@ class MicroPackCutter {
 
   SampleStream stream_;
   BegunSample head_;   // the first sample that is not in packs as a whole
-  Tokens latest_ = 0;  // size of the latest part of a sample
   double left_ = 0.0;  // cost expected of everything that is not in a pack yet
   std::uint32_t bound_ = 0;
   std::uint32_t first_bound_ = 0;

@@ -1,7 +1,9 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
+#include <cstdint>
 
 #include "slimpack/core/packs.hpp"
 #include "slimpack/cost/inverse.hpp"
@@ -24,11 +26,11 @@ struct BegunSample {
 struct SamplePart {
   Tokens tokens = 0;
   double seconds = 0.0;
-  double behind = 0.0;  ///< cost of the sample's tokens behind it
 };
 
 /// Prices parts of samples that end at multiples of a tile (counted from the sample's first token) or at the
-/// sample's end. `M` is any cost model; one that is quadratic is inverted in closed form.
+/// sample's end. `M` is any cost model; one that is quadratic is inverted in closed form, for others parts are tried
+/// where the latest one found suggests.
 template <CostModel M>
 class SampleParts {
  public:
@@ -44,28 +46,25 @@ class SampleParts {
     SamplePart high;  ///< the next larger one
   };
 
-  /// Parts around `budget`, which is less than the whole rest costs. A closed form may be a token off;
-  /// elsewhere, equal costs per tile are guessed from a part of about `hint` tokens first. O(1) if the guess
-  /// is good, O(log tiles) else.
-  [[nodiscard]] Around around(const BegunSample& sample, double budget, Tokens hint = 0) const {
+  /// Parts around `budget`, which is less than the whole rest costs. A closed form may be a token off. O(1) if the latest
+  /// part is a good guide, O(log tiles) else.
+  [[nodiscard]] Around around(const BegunSample& sample, double budget) {
     const std::int64_t all = tiles(sample);
-    Around parts;
-    if (budget <= 0.0) {
-      parts.high = part(sample, 1, all);
-    } else if (quadratic_) {
-      const std::int64_t n = tiles_within(sample, budget, all);
-      parts = {part(sample, n, all), part(sample, n + 1, all)};
-    } else {
-      parts = search(sample, budget, all, hint);
-    }
-    parts.low.behind = seconds_behind(sample, parts.low);
-    parts.high.behind = seconds_behind(sample, parts.high);
-    return parts;
+    if (budget <= 0.0) return {.low = {}, .high = part(sample, 1, all)};
+    if (!quadratic_) return search(sample, budget, all);
+    const std::int64_t n = tiles_within(sample, budget, all);
+    return {part(sample, n, all), part(sample, n + 1, all)};
   }
 
-  /// What cutting a part off makes the sample dearer.
-  [[nodiscard]] double waste(const BegunSample& sample, const SamplePart& part) const {
-    return quadratic_ ? 0.0 : part.seconds + part.behind - sample.seconds;
+  /// Cost of what a part leaves of its sample. Only polynomial costs are sure to add up.
+  [[nodiscard]] double seconds_behind(const BegunSample& sample, const SamplePart& part) const {
+    if (quadratic_ || part.tokens == 0) return sample.seconds - part.seconds;
+    return seconds_of(sample, part.tokens, sample.rest());
+  }
+
+  /// What cutting a part off makes the sample dearer. @param behind cost of what it leaves.
+  [[nodiscard]] double waste(const BegunSample& sample, const SamplePart& part, double behind) const {
+    return quadratic_ ? 0.0 : part.seconds + behind - sample.seconds;
   }
 
   /// The slice of a sample's next `size` tokens.
@@ -79,12 +78,6 @@ class SampleParts {
     return (sample.rest() + tile_ - 1) / tile_;
   }
 
-  /// Only polynomial costs are sure to add up.
-  [[nodiscard]] double seconds_behind(const BegunSample& sample, const SamplePart& part) const {
-    if (quadratic_ || part.tokens == 0) return sample.seconds - part.seconds;
-    return seconds_of(sample, part.tokens, sample.rest());
-  }
-
   /// The part up to the boundary `n` tiles away, 0 <= n <= `all`, the sample's number of them; without what stays
   /// behind.
   [[nodiscard]] SamplePart part(const BegunSample& sample, std::int64_t n, std::int64_t all) const {
@@ -93,21 +86,50 @@ class SampleParts {
     return {.tokens = size, .seconds = seconds_of(sample, 0, size)};
   }
 
-  /// `around` by trying parts.
-  [[nodiscard]] Around search(const BegunSample& sample, double budget, std::int64_t all, Tokens hint) const {
+  /// `around` by trying parts, along the slope between the two tried last, and by halves if that takes long.
+  [[nodiscard]] Around search(const BegunSample& sample, double budget, std::int64_t all) {
     Around found{.low = {}, .high = {.tokens = sample.rest(), .seconds = sample.seconds}};
-    std::int64_t low = 0, high = all, next = hint / tile_;
+    const double begin = position(forward() ? sample.taken : sample.rest());
+    const double first = latest_.tile + 2.0 * latest_.growth * (begin - latest_.end),
+                 growth = forward() ? latest_.growth : -latest_.growth;
+    double next = tiles_within(budget, first, growth), seconds_before = 0.0;
+    std::int64_t low = 0, high = all, tried_before = 0;
     for (int trials = 0; high - low > 1; ++trials) {
-      const std::int64_t n = std::clamp(next, low + 1, high - 1);
+      const auto guess = next < static_cast<double>(high) ? static_cast<std::int64_t>(next) : high;
+      const std::int64_t n = std::clamp(guess, low + 1, high - 1);
       const SamplePart tried = part(sample, n, all);
       const bool within = tried.seconds <= budget;
       (within ? low : high) = n;
       (within ? found.low : found.high) = tried;
-      const double guess = budget / tried.seconds * static_cast<double>(n);
-      next = trials < 3 && guess < static_cast<double>(high) ? static_cast<std::int64_t>(guess)
-                                                             : low + (high - low) / 2;
+      double slope = (tried.seconds - seconds_before) / static_cast<double>(n - tried_before);
+      if (trials == 0) slope += growth * static_cast<double>(n);
+      next = trials < 4 ? static_cast<double>(n) + (budget - tried.seconds) / slope
+                        : static_cast<double>(low + (high - low) / 2);
+      tried_before = n;
+      seconds_before = tried.seconds;
     }
+    if (low > 0) remember(found, begin, first);
     return found;
+  }
+
+  /// @param begin where the part begins. @param first what its first tile was thought to cost.
+  void remember(const Around& found, double begin, double first) {
+    const double tiles = position(found.low.tokens);
+    latest_.tile = found.high.seconds - found.low.seconds;
+    latest_.end = forward() ? begin + tiles : begin - tiles;
+    if (first > 0.0) latest_.growth = std::abs(found.low.seconds / tiles - first) / tiles;
+  }
+
+  /// How many tiles a budget lasts for if n of them cost n * (first + growth * n).
+  [[nodiscard]] static double tiles_within(double budget, double first, double growth) {
+    if (first <= 0.0) return 1.0;
+    const double root = first * first + 4.0 * growth * budget;
+    return 2.0 * budget / (first + (root > 0.0 ? std::sqrt(root) : 0.0));
+  }
+
+  /// Tokens in tiles.
+  [[nodiscard]] double position(Tokens tokens) const {
+    return static_cast<double>(tokens) / static_cast<double>(tile_);
   }
 
   /// Boundaries that parts of at most `budget` pass, fewer than all; for a quadratic model.
@@ -136,6 +158,14 @@ class SampleParts {
   Pass pass_;
   Tokens tile_;
   bool quadratic_ = false;
+
+  /// What the latest part tells of the next: tiles cost the more, the further behind in a sample they stand.
+  struct Latest {
+    double end = 0.0;     ///< where it ended, in tiles from the sample's first token
+    double tile = 0.0;    ///< seconds of the next tile
+    double growth = 0.0;  ///< half of what each tile costs more than the one before it in the sample
+  };
+  Latest latest_;
 };
 
 }  // namespace slimpack
