@@ -50,22 +50,28 @@ class CalibratedCost {
 
   /// Time of `[begin, end)` on a stage, in seconds. O(1).
   [[nodiscard]] double slice_seconds(std::size_t stage, Tokens begin, Tokens end, Pass pass) const {
-    const double compute = coefficients(stage, pass).seconds(begin, end);
+    const double pairs = twice_causal_pairs(begin, end);
+    const double compute = coefficients(stage, pass).seconds(end - begin, pairs);
     return job_.layout.cp == 1
                ? compute
-               : compute + exchange_seconds(layers_[stage], recompute_[stage], begin, end, pass);
+               : compute + exchange_seconds(layers_[stage], recompute_[stage], begin, end, pairs, pass);
   }
 
   /// Adds `slice_seconds` of every stage to `seconds`, one number per stage. Communication is priced once.
   void add_slice_seconds(Tokens begin, Tokens end, Pass pass, std::span<double> seconds) const {
     const double pairs = twice_causal_pairs(begin, end);
-    const double exchange = layer_exchange_seconds(begin, end, pairs, pass);
-    const double again = pass == Pass::backward && total_recompute_ > 0
-                             ? layer_exchange_seconds(begin, end, pairs, Pass::forward)
-                             : 0.0;
+    const auto tokens = static_cast<double>(end - begin);
+    double exchange = 0.0, again = 0.0;
+    if (job_.layout.cp > 1) {
+      exchange = layer_exchange_seconds(begin, end, pairs, pass);
+      if (pass == Pass::backward && total_recompute_ > 0)
+        again = layer_exchange_seconds(begin, end, pairs, Pass::forward);
+    }
+    const double* const per_token = rates_[index(pass)].per_token.data();
+    const double* const per_twice_pair = rates_[index(pass)].per_twice_pair.data();
     for (std::size_t s = 0; s < seconds.size(); ++s) {
-      seconds[s] += coefficients(s, pass).seconds(begin, end);
-      if (job_.layout.cp > 1) seconds[s] += layers_[s] * exchange + recompute_[s] * again;
+      const double compute = per_token[s] * tokens + per_twice_pair[s] * pairs;
+      seconds[s] = (seconds[s] + compute) + (layers_[s] * exchange + recompute_[s] * again);
     }
   }
 
@@ -94,9 +100,10 @@ class CalibratedCost {
 
   /// Sum of `slice_seconds` over all stages. O(1).
   [[nodiscard]] double pipeline_seconds(Tokens begin, Tokens end, Pass pass) const {
-    const double compute = pipeline_coefficients(pass).seconds(begin, end);
+    const double pairs = twice_causal_pairs(begin, end);
+    const double compute = pipeline_coefficients(pass).seconds(end - begin, pairs);
     if (job_.layout.cp == 1) return compute;
-    return compute + exchange_seconds(job_.model.layers, total_recompute_, begin, end, pass);
+    return compute + exchange_seconds(job_.model.layers, total_recompute_, begin, end, pairs, pass);
   }
 
   /// Sum of `coefficients` over all stages.
@@ -105,8 +112,9 @@ class CalibratedCost {
   }
 
   /// Time that is polynomial in a slice's bounds: everything but context-parallel communication.
-  [[nodiscard]] const SliceCoefficients& coefficients(std::size_t stage, Pass pass) const {
-    return table_[2 * stage + index(pass)];
+  [[nodiscard]] SliceCoefficients coefficients(std::size_t stage, Pass pass) const {
+    const StageRates& rates = rates_[index(pass)];
+    return {rates.per_token[stage], rates.per_twice_pair[stage]};
   }
 
   /// Whether `coefficients` is the whole time of a slice.
@@ -197,17 +205,17 @@ class CalibratedCost {
     require(options_.exchange != ContextExchange::ulysses || supports_context_parallel(1),
             "Ulysses over tp * cp = ", job_.layout.tp * job_.layout.cp, " ranks; expected a divisor of the ",
             job_.model.heads, " heads");
-    table_.resize(2 * stages());
+    for (StageRates& rates : rates_) rates.resize(stages());
     const LayerSeconds forward = layer_seconds(Pass::forward), backward = layer_seconds(Pass::backward);
     for (std::size_t s = 0; s < stages(); ++s) {
       const bool last = s + 1 == stages();
       const double n = layers_[s], again = recompute_[s];
-      table_[2 * s] = {n * (forward.per_token + exposed_offload(forward.per_token)) +
-                           (last ? head_seconds(Pass::forward) : 0.0),
-                       n * forward.per_twice_pair};
-      table_[2 * s + 1] = {n * (backward.per_token + exposed_offload(backward.per_token)) +
-                               again * forward.per_token + (last ? head_seconds(Pass::backward) : 0.0),
-                           n * backward.per_twice_pair + again * forward.per_twice_pair};
+      rates_[0].set(s, {n * (forward.per_token + exposed_offload(forward.per_token)) +
+                            (last ? head_seconds(Pass::forward) : 0.0),
+                        n * forward.per_twice_pair});
+      rates_[1].set(s, {n * (backward.per_token + exposed_offload(backward.per_token)) +
+                            again * forward.per_token + (last ? head_seconds(Pass::backward) : 0.0),
+                        n * backward.per_twice_pair + again * forward.per_twice_pair});
     }
     total_recompute_ = std::accumulate(recompute_.begin(), recompute_.end(), 0.0);
     for (const Pass pass : {Pass::forward, Pass::backward}) {
@@ -221,17 +229,30 @@ class CalibratedCost {
   [[nodiscard]] static constexpr std::size_t index(Pass pass) { return pass == Pass::forward ? 0 : 1; }
 
   /// Context-parallel communication of `n` layers, of which `again` also run forward again.
-  [[nodiscard]] double exchange_seconds(double n, double again, Tokens begin, Tokens end, Pass pass) const {
-    const double pairs = twice_causal_pairs(begin, end);
-    double seconds = n * layer_exchange_seconds(begin, end, pairs, pass);
-    if (pass == Pass::backward && again > 0)
-      seconds += again * layer_exchange_seconds(begin, end, pairs, Pass::forward);
-    return seconds;
+  [[nodiscard]] double exchange_seconds(double n, double again, Tokens begin, Tokens end, double twice_pairs,
+                                        Pass pass) const {
+    const double seconds = n * layer_exchange_seconds(begin, end, twice_pairs, pass);
+    if (pass == Pass::forward || again == 0.0) return seconds;
+    return seconds + again * layer_exchange_seconds(begin, end, twice_pairs, Pass::forward);
   }
   [[nodiscard]] double layer_exchange_seconds(Tokens begin, Tokens end, double twice_pairs, Pass pass) const {
     const Exchange& e = exchange_[index(pass)];
     return e.rates.seconds(begin, end, e.attention_per_twice_pair * twice_pairs);
   }
+
+  /// `coefficients` of all stages, side by side.
+  struct StageRates {
+    std::vector<double> per_token, per_twice_pair;
+
+    void resize(std::size_t stages) {
+      per_token.resize(stages);
+      per_twice_pair.resize(stages);
+    }
+    void set(std::size_t s, const SliceCoefficients& c) {
+      per_token[s] = c.per_token;
+      per_twice_pair[s] = c.per_twice_pair;
+    }
+  };
 
   struct Exchange {
     ContextParallelRates rates;
@@ -242,7 +263,7 @@ class CalibratedCost {
   CalibratedOptions options_;
   std::vector<std::int32_t> layers_;
   std::vector<std::int32_t> recompute_;
-  std::vector<SliceCoefficients> table_;  // [stage][forward, backward]
+  std::array<StageRates, 2> rates_;  // [forward, backward]
   std::array<SliceCoefficients, 2> totals_;
   double total_recompute_ = 0.0;
   std::array<Exchange, 2> exchange_;  // one layer: [forward, backward]

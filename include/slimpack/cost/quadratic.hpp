@@ -17,7 +17,11 @@ struct SliceCoefficients {
   double per_twice_pair = 0.0;
 
   [[nodiscard]] constexpr double seconds(Tokens begin, Tokens end) const {
-    return per_token * static_cast<double>(end - begin) + per_twice_pair * twice_causal_pairs(begin, end);
+    return seconds(end - begin, twice_causal_pairs(begin, end));
+  }
+  /// Of slices with so many tokens and pairs together.
+  [[nodiscard]] constexpr double seconds(Tokens tokens, double twice_pairs) const {
+    return per_token * static_cast<double>(tokens) + per_twice_pair * twice_pairs;
   }
   constexpr SliceCoefficients& operator+=(const SliceCoefficients& other) {
     per_token += other.per_token;

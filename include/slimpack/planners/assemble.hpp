@@ -10,10 +10,11 @@
 #include <utility>
 #include <vector>
 
+#include "slimpack/cost/concepts.hpp"
 #include "slimpack/cost/flops.hpp"
 #include "slimpack/model/parallel.hpp"
 #include "slimpack/plan/plan.hpp"
-#include "slimpack/planners/group.hpp"
+#include "slimpack/planners/group_schedule.hpp"
 
 namespace slimpack {
 
@@ -71,19 +72,20 @@ template <MemoryModel M>
     peak = std::max(peak, held + memory.workspace_bytes(s, pass, n, again) +
                               exchange_bytes(memory, s, pass, n * static_cast<Tokens>(members), members));
   };
-  // Tasks are priced only where the largest pack's workspace would make a new peak; of forward tasks in a row, the last
-  // one holds most.
-  for (std::size_t k = 0, forward = 0; k < packs; ++k) {
+  // Tasks are priced only where the largest pack's workspace would make a new peak. Forward tasks in front of a backward
+  // one hold no more than it does; of those in a row, the last one holds most.
+  const double most = std::max(forward_most, backward_most);
+  for (std::size_t k = 0; k < packs; ++k) {
+    const double held = held_backward(k);
+    if (held + most <= peak) continue;
     const double gradients = per_gradient * (flow.started[k] - flow.backward[k]);
     const std::size_t lead = leads(k, s);
     if (per_token * flow.live(lead, k) + gradients + forward_most > peak) {
-      for (; forward < lead; ++forward)
+      for (std::size_t forward = k == 0 ? 0 : leads(k - 1, s); forward < lead; ++forward)
         task(per_token * flow.live(forward + 1, k) + gradients, Pass::forward, forward,
              tokens.forward[forward]);
     }
-    forward = lead;
-    if (held_backward(k) + backward_most > peak)
-      task(held_backward(k), Pass::backward, k, tokens.backward[k]);
+    task(held, Pass::backward, k, tokens.backward[k]);
   }
   return memory.static_bytes(s) + peak;
 }
@@ -177,10 +179,8 @@ inline std::vector<Task> stage_order(const LeadTable& leads, std::size_t s, cons
                                      const PackNumbers& backward) {
   const std::size_t packs = leads.backward_packs();
   std::vector<Task> order(packs > 0 ? leads(packs - 1, s) + packs : 0);
-  std::size_t count = 0;
-  for_each_task(leads, s, [&](Task task) {
-    task.pack = task.pass == Pass::forward ? forward(task.pack) : backward(task.pack);
-    order[count++] = task;
+  for_each_task(leads, s, [&, next = order.data()](Task task) mutable {
+    *next++ = {task.pass, task.pass == Pass::forward ? forward(task.pack) : backward(task.pack)};
   });
   return order;
 }

@@ -11,7 +11,7 @@
 #include "slimpack/core/error.hpp"
 #include "slimpack/cost/concepts.hpp"
 #include "slimpack/partition/greedy.hpp"
-#include "slimpack/planners/group.hpp"
+#include "slimpack/planners/group_schedule.hpp"
 #include "slimpack/planners/sample_prices.hpp"
 
 namespace slimpack {
@@ -42,13 +42,10 @@ class Distributor {
         pipelines_(pipelines),
         options_(options),
         tokens_per_member_(most_tokens_per_member(cost, memory, recompute_limit)),
-        prices_(lengths, cost) {
+        by_length_(longest_first(lengths)),
+        prices_(lengths, by_length_, cost) {
     largest_ = pipelines;
     while (!allowed(largest_)) --largest_;
-    by_length_.resize(lengths.size());
-    std::iota(by_length_.begin(), by_length_.end(), SampleId{0});
-    std::stable_sort(by_length_.begin(), by_length_.end(),
-                     [&](SampleId a, SampleId b) { return lengths[a] > lengths[b]; });
     expect_packs(64);
   }
 
@@ -109,6 +106,13 @@ class Distributor {
     std::size_t size;
     double load;
   };
+
+  static std::vector<SampleId> longest_first(std::span<const Tokens> lengths) {
+    std::vector<SampleId> ids(lengths.size());
+    std::iota(ids.begin(), ids.end(), SampleId{0});
+    std::stable_sort(ids.begin(), ids.end(), [&](SampleId a, SampleId b) { return lengths[a] > lengths[b]; });
+    return ids;
+  }
 
   /// With as much recomputed as can be. @throws InvalidInput if a stage's weights alone exceed memory.
   static double most_tokens_per_member(const C& cost, const M& memory,
@@ -284,10 +288,10 @@ class Distributor {
   std::size_t pipelines_;
   DistributeOptions options_;
   double tokens_per_member_;
+  std::vector<SampleId> by_length_;  // longest first
   SamplePrices<C> prices_;
   std::size_t largest_ = 1;  // group that is allowed
   double most_tokens_ = std::numeric_limits<double>::infinity();
-  std::vector<SampleId> by_length_;  // longest first
   std::vector<double> suffix_;
   std::vector<Merged> merged_;
   std::vector<OpenGroup> open_;

@@ -10,49 +10,10 @@
 #include <vector>
 
 #include "slimpack/cost/packs.hpp"
-#include "slimpack/schedule/makespan.hpp"
+#include "slimpack/planners/group_schedule.hpp"
 #include "slimpack/slicing/micropack.hpp"
 
 namespace slimpack {
-
-/// Samples of one or more pipelines that have merged samples in common; a pipeline alone is a group of one.
-struct SampleGroup {
-  PipelineId first = 0;                      ///< the members are pipelines first, first + 1, …
-  std::vector<SampleId> merged;              ///< run by all members, context-parallel, in lockstep (DP-Merge)
-  std::vector<std::vector<SampleId>> local;  ///< [member] samples that one member runs alone
-
-  [[nodiscard]] std::size_t size() const { return local.size(); }
-};
-
-/// Most tokens of one sample that one of the group's first `members` members holds.
-[[nodiscard]] inline double longest_part(const SampleGroup& group, std::span<const Tokens> lengths,
-                                         std::size_t members = std::numeric_limits<std::size_t>::max()) {
-  Tokens merged = 0, local = 0;
-  for (const SampleId id : group.merged) merged = std::max(merged, lengths[id]);
-  for (std::size_t i = 0; i < std::min(members, group.size()); ++i) {
-    for (const SampleId id : group.local[i]) local = std::max(local, lengths[id]);
-  }
-  return std::max(static_cast<double>(local),
-                  static_cast<double>(merged) / static_cast<double>(group.size()));
-}
-
-/// What slicing adds to the cost of merged samples, for each pack, as a share of it.
-struct SlicingWaste {
-  double forward = 0.0, backward = 0.0;
-};
-
-/// Packs, durations and order of a group. In both passes the merged packs come first on all members.
-struct GroupSchedule {
-  double seconds = std::numeric_limits<double>::infinity();
-  bool memory_bound = false;            ///< memory forced recomputation or a shorter lead
-  std::vector<std::int32_t> recompute;  ///< [stage] layers computed again in the backward pass
-  Packs merged_forward, merged_backward;
-  std::vector<Packs> forward, backward;  ///< [member] local packs
-  GroupTimes times;
-  std::vector<TokenFlow> flow;                            ///< [member] merged packs, then local ones
-  std::vector<double> largest_forward, largest_backward;  ///< [member] most tokens in a pack, on one member
-  SlicingWaste waste;
-};
 
 namespace detail {
 
@@ -131,6 +92,7 @@ class GroupScheduler {
     backward.set_merged(sliced.backward, out.merged_backward.size());
     time_packs(out.merged_forward, merged_cost, Pass::forward, out.times.merged_forward);
     time_packs(out.merged_backward, merged_cost, Pass::backward, out.times.merged_backward);
+    follow_merged(out, group.size());
     for (std::size_t i = 0; i < members; ++i) {
       const auto local_packs = [&](const PackSize& size, const Packs& merged_packs, double seconds) {
         return cut.exact ? std::max<std::size_t>(1, cut.packs - std::min(cut.packs, merged_packs.size()))
@@ -143,7 +105,7 @@ class GroupScheduler {
         while (out.merged_forward.size() + out.forward[i].size() < cut.packs) out.forward[i].close();
         while (out.merged_backward.size() + out.backward[i].size() < cut.packs) out.backward[i].close();
       }
-      time_member(out, i, group.size(), cost);
+      time_member(out, i, cost);
     }
   }
 
@@ -299,25 +261,31 @@ class GroupScheduler {
     append_pack_times(packs, cost, pass, times.seconds, times.transfer);
   }
 
-  void time_member(GroupSchedule& out, std::size_t i, std::size_t members, const C& cost) {
+  /// What merged packs bring to each member and wait for: the same for all.
+  void follow_merged(const GroupSchedule& out, std::size_t members) {
+    const double share = static_cast<double>(members);
+    merged_.flow.clear();
+    merged_.largest_forward = detail::append_token_sums(out.merged_forward, share, merged_.flow.forward);
+    merged_.largest_backward = detail::append_token_sums(out.merged_backward, share, merged_.flow.backward);
+    detail::append_started_sums(out.merged_backward, lengths_, share, merged_.flow.started);
+    required_forward(out.merged_backward, ended_, merged_.required);
+  }
+
+  void time_member(GroupSchedule& out, std::size_t i, const C& cost) {
     PipelineTimes& times = out.times.members[i];
     time_packs(out.forward[i], cost, Pass::forward, times.forward);
     time_packs(out.backward[i], cost, Pass::backward, times.backward);
 
-    const double share = static_cast<double>(members);
     TokenFlow& flow = out.flow[i];
-    flow.clear();
-    out.largest_forward[i] = detail::append_token_sums(out.merged_forward, share, flow.forward);
+    flow = merged_.flow;
     out.largest_forward[i] =
-        std::max(out.largest_forward[i], detail::append_token_sums(out.forward[i], 1.0, flow.forward));
-    out.largest_backward[i] = detail::append_token_sums(out.merged_backward, share, flow.backward);
+        std::max(merged_.largest_forward, detail::append_token_sums(out.forward[i], 1.0, flow.forward));
     out.largest_backward[i] =
-        std::max(out.largest_backward[i], detail::append_token_sums(out.backward[i], 1.0, flow.backward));
-    detail::append_started_sums(out.merged_backward, lengths_, share, flow.started);
+        std::max(merged_.largest_backward, detail::append_token_sums(out.backward[i], 1.0, flow.backward));
     detail::append_started_sums(out.backward[i], lengths_, 1.0, flow.started);
 
     auto& required = required_[i];
-    required_forward(out.merged_backward, ended_, required);
+    required = merged_.required;
     const std::uint32_t most = required.empty() ? 0 : required.back();
     required_forward(out.backward[i], ended_, local_required_);
     for (const std::uint32_t r : local_required_) required.push_back(std::max(most, r));
@@ -334,6 +302,12 @@ class GroupScheduler {
   std::vector<std::uint32_t> order_, ready_;
   std::vector<std::vector<std::uint32_t>> required_;  // [member]
   std::vector<std::uint32_t> local_required_;
+  struct MergedPacks {
+    TokenFlow flow;
+    double largest_forward = 0.0, largest_backward = 0.0;
+    std::vector<std::uint32_t> required;
+  };
+  MergedPacks merged_;  // of the group that is being built, as each member sees them
   Streams merged_samples_;
   std::vector<Streams> local_samples_;
   std::vector<PassSeconds> local_seconds_;

@@ -5,9 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
-#include <map>
+#include <optional>
 #include <span>
-#include <unordered_map>
 #include <vector>
 
 #include "slimpack/core/ids.hpp"
@@ -23,11 +22,14 @@ namespace slimpack {
 template <CostModel C>
 class SamplePrices {
  public:
-  /// Finds the busiest stage and prices all samples there. @throws InvalidInput if the model gives no durations.
-  SamplePrices(std::span<const Tokens> lengths, const C& cost) : lengths_(lengths), cost_(cost) {
+  /// Finds the busiest stage and prices all samples there. @param by_length the samples, longest first: those are merged.
+  /// @throws InvalidInput if the model gives no durations.
+  SamplePrices(std::span<const Tokens> lengths, std::span<const SampleId> by_length, const C& cost)
+      : lengths_(lengths), cost_(cost), rank_(lengths.size()) {
     find_busiest_stage();
     seconds_.reserve(lengths.size());
     for (const Tokens length : lengths) seconds_.push_back(both_passes(cost, 0, length));
+    for (std::size_t r = 0; r < by_length.size(); ++r) rank_[by_length[r]] = static_cast<std::uint32_t>(r);
   }
 
   /// Of a sample on one pipeline.
@@ -38,15 +40,16 @@ class SamplePrices {
   double on(SampleId id, std::size_t size) {
     if (size == 1) return seconds_[id];
     if constexpr (MergeableCostModel<C>) {
-      const auto [known, is_new] = merged_seconds_.try_emplace(key(id, size), 0.0);
-      if (!is_new) return known->second;
-      auto cost = merged_costs_.find(size);
-      if (cost == merged_costs_.end()) {
-        cost =
-            merged_costs_.emplace(size, cost_.with_context_parallel(static_cast<std::int32_t>(size))).first;
+      if (merged_.size() <= size) merged_.resize(size + 1);
+      Merged& merged = merged_[size];
+      const std::size_t rank = rank_[id];
+      if (merged.seconds.size() <= rank) merged.seconds.resize(rank + 1, unknown);
+      double& seconds = merged.seconds[rank];
+      if (seconds == unknown) {
+        if (!merged.cost) merged.cost = cost_.with_context_parallel(static_cast<std::int32_t>(size));
+        seconds = sliced_seconds(*merged.cost, lengths_[id], seconds_[id] / static_cast<double>(size));
       }
-      return known->second =
-                 sliced_seconds(cost->second, lengths_[id], seconds_[id] / static_cast<double>(size));
+      return seconds;
     } else {
       return std::numeric_limits<double>::infinity();
     }
@@ -55,16 +58,20 @@ class SamplePrices {
   /// Says how long slices of merged samples take from now on, about.
   void set_slice_seconds(double seconds) {
     slice_seconds_ = seconds;
-    merged_seconds_.clear();
+    for (Merged& merged : merged_) merged.seconds.clear();
   }
 
  private:
   /// Most slices of a sample that are priced for all of them.
   static constexpr Tokens most_priced = 8;
 
-  [[nodiscard]] static std::uint64_t key(SampleId id, std::size_t size) {
-    return std::uint64_t{id} << 32 | static_cast<std::uint64_t>(size);
-  }
+  static constexpr double unknown = -1.0;
+
+  /// Samples on groups of one size.
+  struct Merged {
+    std::optional<C> cost;
+    std::vector<double> seconds;  // by rank, as far as they were asked for
+  };
 
   void find_busiest_stage() {
     double most = 0.0;
@@ -110,8 +117,8 @@ class SamplePrices {
   std::size_t stage_ = 0;        // the busiest
   std::vector<double> seconds_;  // [sample] on one pipeline
   double slice_seconds_ = std::numeric_limits<double>::infinity();
-  std::map<std::size_t, C> merged_costs_;                     // by size
-  std::unordered_map<std::uint64_t, double> merged_seconds_;  // by sample and size
+  std::vector<std::uint32_t> rank_;  // [sample] place among all, longest first
+  std::vector<Merged> merged_;       // [size]
 };
 
 }  // namespace slimpack

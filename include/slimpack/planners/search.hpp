@@ -45,7 +45,7 @@ struct ScheduleSearchOptions {
 ///
 /// Groups have about the same work, so the count that suits one suits most. One group is searched; all others
 /// begin with its count, and only those that are slower than the rest are searched, too. Members of a merged
-/// group have the same work: two of them stand for all until `finish`.
+/// group have the same work: one stands for all until `finish`.
 template <CostModel C, MemoryModel M>
 class ScheduleSearch {
  public:
@@ -87,7 +87,7 @@ class ScheduleSearch {
       GroupSchedule& schedule = candidate.schedules[g];
       const auto outcome = evaluate_(candidate.groups[g],
                                      {.packs = options_.counts[count],
-                                      .members = members,
+                                      .members = members(candidate.groups[g]),
                                       .enough = candidate.seconds,
                                       .most = too_long(),
                                       .memory_bound = patience.memory_bound},
@@ -96,7 +96,7 @@ class ScheduleSearch {
       candidate.progress[g].looked_at = true;
       if (schedule.seconds == infinite && !options_.equal_packs) {
         if (!patience.any_count) return false;
-        search(candidate, g, members, 0.0);
+        search(candidate, g, members(candidate.groups[g]), 0.0);
       }
       candidate.seconds = std::max(candidate.seconds, schedule.seconds);
       fastest = std::min(fastest, schedule.seconds);
@@ -127,7 +127,7 @@ class ScheduleSearch {
       const double others = slowest_but(candidate, g);
       if (candidate.progress[g].searched || candidate.seconds <= searched_seconds(candidate) * worth_a_search)
         break;
-      search(candidate, g, members, others);
+      search(candidate, g, members(candidate.groups[g]), others);
       candidate.seconds = std::max(others, candidate.schedules[g].seconds);
     }
   }
@@ -148,8 +148,8 @@ class ScheduleSearch {
 
  private:
   static constexpr double infinite = std::numeric_limits<double>::infinity();
-  /// Members of a merged group that stand for all of them.
-  static constexpr std::size_t members = 2;
+  /// Members of a merged group that stand for all of them: two are looked at together, of more the first.
+  [[nodiscard]] static std::size_t members(const SampleGroup& group) { return group.size() == 2 ? 2 : 1; }
   /// A group has to be slower than those that were searched by this factor to be searched, too.
   static constexpr double worth_a_search = 1.004;
 
@@ -191,7 +191,7 @@ class ScheduleSearch {
     calibrated_ = true;
     Candidate alone{.groups = {candidate.groups.back()}};
     look(alone, {});
-    search(alone, 0, members, infinite);
+    search(alone, 0, members(alone.groups[0]), infinite);
     first_ = alone.progress[0].count;
     usual_seconds_ = alone.seconds = alone.schedules[0].seconds;
     if (usual_seconds_ == infinite) return;
@@ -239,7 +239,8 @@ class ScheduleSearch {
       std::vector<GroupSchedule> trial(candidate.groups.size());
       double seconds = 0.0;
       for (std::size_t g = 0; g < trial.size() && seconds < candidate.seconds; ++g) {
-        evaluate_(candidate.groups[g], {.packs = options_.counts[i], .members = members, .enough = seconds},
+        evaluate_(candidate.groups[g],
+                  {.packs = options_.counts[i], .members = members(candidate.groups[g]), .enough = seconds},
                   trial[g]);
         seconds = std::max(seconds, trial[g].seconds);
       }

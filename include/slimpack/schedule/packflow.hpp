@@ -19,10 +19,11 @@ class LeadTable {
  public:
   void reset(std::size_t stages, std::size_t backward_packs) {
     stages_ = stages;
+    backward_packs_ = backward_packs;
     counts_.assign(stages * backward_packs, 0);
   }
   [[nodiscard]] std::size_t stages() const { return stages_; }
-  [[nodiscard]] std::size_t backward_packs() const { return stages_ == 0 ? 0 : counts_.size() / stages_; }
+  [[nodiscard]] std::size_t backward_packs() const { return backward_packs_; }
 
   /// Forward packs that stage `s` runs before backward pack `k`.
   [[nodiscard]] std::uint32_t operator()(std::size_t k, std::size_t s) const {
@@ -31,7 +32,7 @@ class LeadTable {
   [[nodiscard]] std::uint32_t& operator()(std::size_t k, std::size_t s) { return counts_[k * stages_ + s]; }
 
  private:
-  std::size_t stages_ = 0;
+  std::size_t stages_ = 0, backward_packs_ = 0;
   std::vector<std::uint32_t> counts_;  // [backward pack][stage]
 };
 
@@ -70,10 +71,12 @@ inline void packflow_leads(std::span<const std::uint32_t> required, std::size_t 
 
 /// Calls `visit(Task)` for the tasks of stage `s` in their order; packs are numbered from 0 in each pass.
 template <class Visit>
-void for_each_task(const LeadTable& leads, std::size_t s, Visit&& visit) {
+void for_each_task(const LeadTable& leads, std::size_t s, Visit visit) {
+  const std::size_t packs = leads.backward_packs();
   std::uint32_t forward = 0;
-  for (std::size_t k = 0; k < leads.backward_packs(); ++k) {
-    for (; forward < leads(k, s); ++forward) visit(Task{Pass::forward, forward});
+  for (std::size_t k = 0; k < packs; ++k) {
+    for (const std::uint32_t lead = leads(k, s); forward < lead; ++forward)
+      visit(Task{Pass::forward, forward});
     visit(Task{Pass::backward, static_cast<PackId>(k)});
   }
 }
@@ -122,10 +125,12 @@ inline bool limit_leads(const TokenFlow& flow, const StageMemory& memory,
   bool fits = true;
   for (std::size_t k = required.size(); k-- > 0;) {
     const double budget = memory.available - memory.kv_gradient * flow.kv_gradients(k);
+    const std::uint32_t least = required[k];
     n = std::min(n, leads(k, s));
-    if (s > 0) n = std::max(required[k], std::min(n, most_behind(leads, k, s, forward_packs)));
-    while (n > required[k] && memory.activation * flow.live(n, k) > budget) --n;
-    fits = fits && memory.activation * flow.live(n, k) <= budget;
+    if (s > 0) n = std::max(least, std::min(n, most_behind(leads, k, s, forward_packs)));
+    double held = memory.activation * flow.live(n, k);
+    while (n > least && held > budget) held = memory.activation * flow.live(--n, k);
+    fits = fits && held <= budget;
     leads(k, s) = n;
   }
   return fits;

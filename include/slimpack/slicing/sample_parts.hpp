@@ -34,7 +34,8 @@ struct SamplePart {
 template <CostModel M>
 class SampleParts {
  public:
-  SampleParts(const M& cost, Pass pass, Tokens tile) : cost_(&cost), pass_(pass), tile_(tile) {
+  SampleParts(const M& cost, Pass pass, Tokens tile)
+      : cost_(&cost), pass_(pass), tile_(tile), tiles_per_token_(1.0 / static_cast<double>(tile)) {
     if constexpr (QuadraticCostModel<M>) quadratic_ = cost.is_quadratic();
   }
 
@@ -86,7 +87,8 @@ class SampleParts {
     return {.tokens = size, .seconds = seconds_of(sample, 0, size)};
   }
 
-  /// `around` by trying parts, along the slope between the two tried last, and by halves if that takes long.
+  /// `around` by trying parts: where the latest one suggests, then along the slope between the two tried last, and by
+  /// halves if that takes long.
   [[nodiscard]] Around search(const BegunSample& sample, double budget, std::int64_t all) {
     Around found{.low = {}, .high = {.tokens = sample.rest(), .seconds = sample.seconds}};
     const double begin = position(forward() ? sample.taken : sample.rest());
@@ -94,25 +96,34 @@ class SampleParts {
                  growth = forward() ? latest_.growth : -latest_.growth;
     double next = tiles_within(budget, first, growth), seconds_before = 0.0;
     std::int64_t low = 0, high = all, tried_before = 0;
-    for (int trials = 0; high - low > 1; ++trials) {
+    int trials = 0;
+    while (high - low > 1) {
       const auto guess = next < static_cast<double>(high) ? static_cast<std::int64_t>(next) : high;
       const std::int64_t n = std::clamp(guess, low + 1, high - 1);
       const SamplePart tried = part(sample, n, all);
-      const bool within = tried.seconds <= budget;
-      (within ? low : high) = n;
-      (within ? found.low : found.high) = tried;
-      double slope = (tried.seconds - seconds_before) / static_cast<double>(n - tried_before);
-      if (trials == 0) slope += growth * static_cast<double>(n);
-      next = trials < 4 ? static_cast<double>(n) + (budget - tried.seconds) / slope
-                        : static_cast<double>(low + (high - low) / 2);
+      const double missing = budget - tried.seconds;
+      (missing >= 0.0 ? low : high) = n;
+      (missing >= 0.0 ? found.low : found.high) = tried;
+      if (high - low <= 1) break;
+      const double slope = trials == 0 && first > 0.0
+                               ? first + 2.0 * growth * static_cast<double>(n)
+                               : (tried.seconds - seconds_before) / static_cast<double>(n - tried_before);
+      if (++trials > 4) {
+        next = static_cast<double>(low + (high - low) / 2);
+      } else if (std::abs(missing) < slope) {
+        next = static_cast<double>(missing >= 0.0 ? n + 1 : n - 1);
+      } else {
+        next = static_cast<double>(n) + missing / slope;
+      }
       tried_before = n;
       seconds_before = tried.seconds;
     }
-    if (low > 0) remember(found, begin, first);
+    if (low > 0) remember(found, begin, trials > 1 ? first : 0.0);
     return found;
   }
 
-  /// @param begin where the part begins. @param first what its first tile was thought to cost.
+  /// @param begin where the part begins. @param first what its first tile was thought to cost; 0 if that is as good as
+  /// known.
   void remember(const Around& found, double begin, double first) {
     const double tiles = position(found.low.tokens);
     latest_.tile = found.high.seconds - found.low.seconds;
@@ -129,7 +140,7 @@ class SampleParts {
 
   /// Tokens in tiles.
   [[nodiscard]] double position(Tokens tokens) const {
-    return static_cast<double>(tokens) / static_cast<double>(tile_);
+    return static_cast<double>(tokens) * tiles_per_token_;
   }
 
   /// Boundaries that parts of at most `budget` pass, fewer than all; for a quadratic model.
@@ -157,6 +168,7 @@ class SampleParts {
   const M* cost_;
   Pass pass_;
   Tokens tile_;
+  double tiles_per_token_;
   bool quadratic_ = false;
 
   /// What the latest part tells of the next: tiles cost the more, the further behind in a sample they stand.
