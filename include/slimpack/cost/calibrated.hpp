@@ -51,7 +51,7 @@ class CalibratedCost {
   /// Time of `[begin, end)` on a stage, in seconds. O(1).
   [[nodiscard]] double slice_seconds(std::size_t stage, Tokens begin, Tokens end, Pass pass) const {
     const double pairs = twice_causal_pairs(begin, end);
-    const double compute = coefficients(stage, pass).seconds(end - begin, pairs);
+    const double compute = coefficients(stage, pass).seconds_of_sums(end - begin, pairs);
     return job_.layout.cp == 1
                ? compute
                : compute + exchange_seconds(layers_[stage], recompute_[stage], begin, end, pairs, pass);
@@ -101,7 +101,7 @@ class CalibratedCost {
   /// Sum of `slice_seconds` over all stages. O(1).
   [[nodiscard]] double pipeline_seconds(Tokens begin, Tokens end, Pass pass) const {
     const double pairs = twice_causal_pairs(begin, end);
-    const double compute = pipeline_coefficients(pass).seconds(end - begin, pairs);
+    const double compute = pipeline_coefficients(pass).seconds_of_sums(end - begin, pairs);
     if (job_.layout.cp == 1) return compute;
     return compute + exchange_seconds(job_.model.layers, total_recompute_, begin, end, pairs, pass);
   }

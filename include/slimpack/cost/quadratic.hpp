@@ -17,10 +17,10 @@ struct SliceCoefficients {
   double per_twice_pair = 0.0;
 
   [[nodiscard]] constexpr double seconds(Tokens begin, Tokens end) const {
-    return seconds(end - begin, twice_causal_pairs(begin, end));
+    return seconds_of_sums(end - begin, twice_causal_pairs(begin, end));
   }
   /// Of slices with so many tokens and pairs together.
-  [[nodiscard]] constexpr double seconds(Tokens tokens, double twice_pairs) const {
+  [[nodiscard]] constexpr double seconds_of_sums(Tokens tokens, double twice_pairs) const {
     return per_token * static_cast<double>(tokens) + per_twice_pair * twice_pairs;
   }
   constexpr SliceCoefficients& operator+=(const SliceCoefficients& other) {

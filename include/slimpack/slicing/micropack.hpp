@@ -49,7 +49,13 @@ class MicroPackCutter {
     SampleParts<M> parts(cost, pass, options.tile);
     const std::size_t first = out.size();
     double whole = 0.0;
-    for (const StreamSample& sample : stream.samples) whole += sample.seconds;
+    std::size_t tokens = 0;
+    for (const StreamSample& sample : stream.samples) {
+      whole += sample.seconds;
+      tokens += static_cast<std::size_t>(sample.length);
+    }
+    const std::size_t most = std::min(packs, tokens);  // and each cuts one sample at most
+    out.reserve(first + most, out.slices().size() + stream.size() + most);
     const double expected =
         detail::expected_total(whole, stream.expected * whole, packs, options.accuracy, [&](double seconds) {
           out.truncate(first);
