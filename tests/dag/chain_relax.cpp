@@ -89,6 +89,7 @@ TEST_CASE("chains are timed as the graph of all their edges") {
 }
 
 TEST_CASE("chains are timed with lags as the graph of all their edges") {
+  ChainGraph chains;
   ChainRelaxation<std::int64_t> relaxation;
   for (std::uint64_t seed = 0; seed < 1000; ++seed) {
     INFO("seed " << seed);
@@ -98,7 +99,7 @@ TEST_CASE("chains are timed with lags as the graph of all their edges") {
     lags.resize(graph.edges(), 0);
     const auto times =
         calculate_times<std::int64_t>(graph, graph.arrange_tasks(random.weights), graph.arrange_edges(lags));
-    const ChainGraph chains = build_chain_graph(random.lengths, random.edges);
+    build_chain_graph(random.lengths, random.edges, chains);
     CHECK(relaxation(chains, random.weights, random.lags, number) == times.total);
     for (TaskId t = 0; t < random.tasks; ++t) CHECK(relaxation.start(t) == times.start[graph.position(t)]);
   }
@@ -120,10 +121,29 @@ TEST_CASE("chains that wait for each other one by one are followed") {
     edges.push_back({static_cast<TaskId>(order.back() * length + i),
                      static_cast<TaskId>(order.front() * length + i + 1)});
   }
-  const ChainGraph graph = build_chain_graph(std::vector<std::size_t>(chains, length), edges);
+  const std::vector<std::size_t> lengths(chains, length);
+  const ChainGraph graph = build_chain_graph(lengths, edges);
+  const std::vector<std::int64_t> weights(graph.size(), 2);
+  const auto task = static_cast<TaskId>(order[5] * length + 7);
   ChainRelaxation<std::int64_t> relaxation;
-  CHECK(relaxation(graph, std::vector<std::int64_t>(graph.size(), 2)) == 2 * std::int64_t{chains * length});
-  CHECK(relaxation.start(static_cast<TaskId>(order[5] * length + 7)) == 2 * (7 * std::int64_t{chains} + 5));
+  CHECK(relaxation(graph, weights) == 2 * std::int64_t{chains * length});
+  CHECK(relaxation.start(task) == 2 * (7 * std::int64_t{chains} + 5));
+  const std::vector<std::int64_t> lags(edges.size(), 3);
+  CHECK(relaxation(graph, weights, lags, number) == 5 * std::int64_t{chains * length} - 3);
+  CHECK(relaxation.start(task) == 5 * (7 * std::int64_t{chains} + 5));
+
+  edges.push_back({static_cast<TaskId>(order.back() * length + length - 1), task});
+  CHECK_THROWS_WITH(relaxation(build_chain_graph(lengths, edges), weights),
+                    Catch::StartsWith("tasks wait for each other: "));
+  CHECK(relaxation(graph, weights) == 2 * std::int64_t{chains * length});
+}
+
+TEST_CASE("chains without edges run side by side") {
+  const ChainGraph graph = build_chain_graph(std::vector<std::size_t>{20, 0, 30}, {});
+  ChainRelaxation<std::int64_t> relaxation;
+  CHECK(relaxation(graph, std::vector<std::int64_t>(50, 1)) == 30);
+  CHECK(relaxation.start(19) == 19);
+  CHECK(relaxation.start(20) == 0);
 }
 
 TEST_CASE("chains know their edges by slot") {

@@ -8,6 +8,7 @@
 #include <random>
 
 #include "oracle.hpp"
+#include "slimpack/cost/calibrated.hpp"
 #include "slimpack/plan/validate.hpp"
 #include "slimpack/planners/megatron.hpp"
 #include "slimpack/planners/slimpack.hpp"
@@ -51,6 +52,23 @@ struct FixedBytes {
   double workspace_bytes(std::size_t, slimpack::Pass, slimpack::Tokens tokens, int) const {
     return 1e4 * static_cast<double>(tokens);
   }
+};
+
+/// Can't be assigned, and is merged all the same.
+struct PinnedCost {
+  const slimpack::CalibratedCost cost;
+
+  std::size_t stages() const { return cost.stages(); }
+  double slice_seconds(std::size_t stage, slimpack::Tokens begin, slimpack::Tokens end,
+                       slimpack::Pass pass) const {
+    return cost.slice_seconds(stage, begin, end, pass);
+  }
+  double pack_seconds(std::size_t stage, slimpack::Pass pass) const { return cost.pack_seconds(stage, pass); }
+  double transfer_seconds(slimpack::Tokens tokens, slimpack::Pass pass) const {
+    return cost.transfer_seconds(tokens, pass);
+  }
+  bool supports_context_parallel(std::int32_t group) const { return cost.supports_context_parallel(group); }
+  PinnedCost with_context_parallel(std::int32_t group) const { return {cost.with_context_parallel(group)}; }
 };
 
 }  // namespace foreign
@@ -102,6 +120,16 @@ TEST_CASE("planners work with a user's own cost and memory model") {
     check(plan_megatron(lengths, job_of(dp), foreign::ProfiledTimes{}, memory), memory);
     CHECK(ours.step.lower_bound_seconds > 0.0);
   }
+}
+
+TEST_CASE("a model that can't be assigned is planned with, merged samples too") {
+  std::vector<Tokens> lengths(40, 500);
+  lengths.push_back(60000);
+  const Job job = job_of(4);
+  const foreign::FixedBytes memory{.capacity = 80e9};
+  const Plan plan = plan_slimpack(lengths, job, foreign::PinnedCost{CalibratedCost(job)}, memory);
+  CHECK(violations(plan).empty());
+  CHECK(plan.forward.pipelines[0].size() > 1);
 }
 
 TEST_CASE("without recomputation a small memory shortens the lead") {

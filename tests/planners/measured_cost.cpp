@@ -57,7 +57,7 @@ TEST_CASE("planners take a profile's times as they take any") {
     const TransformerMemory roomy(job, {.reserve_bytes = 0.0});
     for (std::size_t s = 0; s < static_cast<std::size_t>(job.layout.pp); ++s)
       fixed = std::max(fixed, roomy.static_bytes(s));
-    job.device.memory_bytes = fixed + 12e6 * std::exp(0.6 * (seed % 6));
+    job.device.memory_bytes = fixed + 9e6 * std::exp(0.6 * (seed % 6));
     const TransformerMemory memory(job, {.reserve_bytes = 0.0});
     Profile profile = slimpack::testing::machine(seed, seed % 2 == 0);
     profile.model = job.model;

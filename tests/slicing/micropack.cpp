@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <cmath>
 #include <random>
 #include <vector>
 
@@ -56,6 +57,78 @@ struct DearCuts {
   double transfer_seconds(Tokens, Pass) const { return 0.0; }
 };
 static_assert(CostModel<DearCuts>);
+
+/// Costs of slices by their size alone.
+struct ShapedCost {
+  enum Shape { steps, constant, nearly_flat, steep };
+  Shape shape = steps;
+
+  std::size_t stages() const { return 1; }
+  double slice_seconds(std::size_t, Tokens begin, Tokens end, Pass) const {
+    const auto n = static_cast<double>(end - begin);
+    switch (shape) {
+      case steps:
+        return std::ceil(n / 512.0);
+      case constant:
+        return 5.0 + 1e-3 * n;
+      case nearly_flat:
+        return 1.0 + 1e-15 * n;
+      default:
+        return std::pow(n, 1.7);
+    }
+  }
+  double pack_seconds(std::size_t, Pass) const { return 0.0; }
+  double transfer_seconds(Tokens, Pass) const { return 0.0; }
+};
+static_assert(CostModel<ShapedCost>);
+
+/// Finds parts of some random samples, each guided by the one before, and looks for them at all boundaries.
+template <CostModel M>
+void check_parts(const M& cost, Pass pass, std::mt19937& random) {
+  const auto pick = [&](Tokens lo, Tokens hi) {
+    return std::uniform_int_distribution<Tokens>(lo, hi)(random);
+  };
+  const Tokens tile = pick(1, 300);
+  SampleParts<M> parts(cost, pass, tile);
+  for (int call = 0; call < 4; ++call) {
+    const Tokens length = pick(1, 50000);
+    BegunSample sample{.length = length};
+    sample.taken = pass == Pass::forward
+                       ? pick(0, (length - 1) / tile) * tile
+                       : length - std::min(length, pick(1, (length + tile - 1) / tile) * tile);
+    const auto seconds = [&](Tokens n) {
+      const Slice slice = parts.slice(sample, n);
+      return pipeline_seconds(cost, slice.begin, slice.end, pass);
+    };
+    sample.seconds = seconds(sample.rest());
+    const double budget = sample.seconds * std::uniform_real_distribution<double>(0.0, 0.999)(random);
+    std::vector<Tokens> boundaries{0};
+    for (Tokens n = 1; n < sample.rest(); ++n) {
+      const Tokens boundary = pass == Pass::forward ? sample.taken + n : sample.rest() - n;
+      if (boundary % tile == 0) boundaries.push_back(n);
+    }
+    boundaries.push_back(sample.rest());
+    std::size_t i = 0;
+    while (seconds(boundaries[i + 1]) <= budget) ++i;
+    const auto [low, high] = parts.around(sample, budget);
+    // Within a rounding of the budget, either side of a boundary will do.
+    if (std::abs(seconds(boundaries[i + 1]) - budget) > 1e-9 * budget &&
+        budget - seconds(boundaries[i]) > 1e-9 * budget) {
+      CHECK(low.tokens == boundaries[i]);
+      CHECK(high.tokens == boundaries[i + 1]);
+    }
+    CHECK(low.seconds == Approx(low.tokens == 0 ? 0.0 : seconds(low.tokens)));
+    CHECK(high.seconds == Approx(seconds(high.tokens)));
+    for (const SamplePart& part : {low, high}) {
+      if (part.tokens == 0) continue;
+      const Slice all = parts.slice(sample, sample.rest()), own = parts.slice(sample, part.tokens);
+      const Slice behind =
+          pass == Pass::forward ? Slice{0, own.end, all.end} : Slice{0, all.begin, own.begin};
+      CHECK(parts.seconds_behind(sample, part) ==
+            Approx(pipeline_seconds(cost, behind.begin, behind.end, pass)).margin(1e-9 * sample.seconds));
+    }
+  }
+}
 
 }  // namespace
 
@@ -174,50 +247,16 @@ TEST_CASE("parts around a budget are those that a search over all boundaries fin
   for (unsigned seed = 1; seed <= 400; ++seed) {
     INFO("seed " << seed);
     std::mt19937 random(seed);
-    const auto pick = [&](Tokens lo, Tokens hi) {
-      return std::uniform_int_distribution<Tokens>(lo, hi)(random);
-    };
-    const CalibratedCost cost = cost_of(seed % 2 == 0 ? 1 : 3);
-    const Pass pass = seed % 3 == 0 ? Pass::forward : Pass::backward;
-    const Tokens tile = pick(1, 300);
-    SampleParts<CalibratedCost> parts(cost, pass, tile);  // each call is guided by the one before
-    for (int call = 0; call < 4; ++call) {
-      const Tokens length = pick(1, 50000);
-      BegunSample sample{.length = length};
-      sample.taken = pass == Pass::forward
-                         ? pick(0, (length - 1) / tile) * tile
-                         : length - std::min(length, pick(1, (length + tile - 1) / tile) * tile);
-      const auto seconds = [&](Tokens n) {
-        const Slice slice = parts.slice(sample, n);
-        return cost.pipeline_seconds(slice.begin, slice.end, pass);
-      };
-      sample.seconds = seconds(sample.rest());
-      const double budget = sample.seconds * std::uniform_real_distribution<double>(0.0, 0.999)(random);
-      std::vector<Tokens> boundaries{0};
-      for (Tokens n = 1; n < sample.rest(); ++n) {
-        const Tokens boundary = pass == Pass::forward ? sample.taken + n : sample.rest() - n;
-        if (boundary % tile == 0) boundaries.push_back(n);
-      }
-      boundaries.push_back(sample.rest());
-      std::size_t i = 0;
-      while (seconds(boundaries[i + 1]) <= budget) ++i;
-      const auto [low, high] = parts.around(sample, budget);
-      // Within a rounding of the budget, either side of a boundary will do.
-      if (std::abs(seconds(boundaries[i + 1]) - budget) > 1e-9 * budget &&
-          budget - seconds(boundaries[i]) > 1e-9 * budget) {
-        CHECK(low.tokens == boundaries[i]);
-        CHECK(high.tokens == boundaries[i + 1]);
-      }
-      CHECK(low.seconds == Approx(low.tokens == 0 ? 0.0 : seconds(low.tokens)));
-      CHECK(high.seconds == Approx(seconds(high.tokens)));
-      for (const SamplePart& part : {low, high}) {
-        const BegunSample rest{
-            .length = sample.length, .taken = sample.taken + part.tokens, .seconds = sample.seconds};
-        const Slice behind = parts.slice(rest, rest.rest());
-        CHECK(parts.seconds_behind(sample, part) ==
-              Approx(cost.pipeline_seconds(behind.begin, behind.end, pass)).margin(1e-9 * sample.seconds));
-      }
-    }
+    check_parts(cost_of(seed % 2 == 0 ? 1 : 3), seed % 3 == 0 ? Pass::forward : Pass::backward, random);
+  }
+}
+
+TEST_CASE("parts are found for costs of any shape that don't fall") {
+  for (unsigned seed = 1; seed <= 300; ++seed) {
+    INFO("seed " << seed);
+    std::mt19937 random(seed);
+    check_parts(ShapedCost{static_cast<ShapedCost::Shape>(seed % 4)},
+                seed % 3 == 0 ? Pass::forward : Pass::backward, random);
   }
 }
 

@@ -113,7 +113,7 @@ class CalibratedCost {
 
   /// Time that is polynomial in a slice's bounds: everything but context-parallel communication.
   [[nodiscard]] SliceCoefficients coefficients(std::size_t stage, Pass pass) const {
-    const StageRates& rates = rates_[index(pass)];
+    const StageCoefficients& rates = rates_[index(pass)];
     return {rates.per_token[stage], rates.per_twice_pair[stage]};
   }
 
@@ -205,7 +205,7 @@ class CalibratedCost {
     require(options_.exchange != ContextExchange::ulysses || supports_context_parallel(1),
             "Ulysses over tp * cp = ", job_.layout.tp * job_.layout.cp, " ranks; expected a divisor of the ",
             job_.model.heads, " heads");
-    for (StageRates& rates : rates_) rates.resize(stages());
+    for (StageCoefficients& rates : rates_) rates.resize(stages());
     const LayerSeconds forward = layer_seconds(Pass::forward), backward = layer_seconds(Pass::backward);
     for (std::size_t s = 0; s < stages(); ++s) {
       const bool last = s + 1 == stages();
@@ -241,7 +241,7 @@ class CalibratedCost {
   }
 
   /// `coefficients` of all stages, side by side.
-  struct StageRates {
+  struct StageCoefficients {
     std::vector<double> per_token, per_twice_pair;
 
     void resize(std::size_t stages) {
@@ -263,7 +263,7 @@ class CalibratedCost {
   CalibratedOptions options_;
   std::vector<std::int32_t> layers_;
   std::vector<std::int32_t> recompute_;
-  std::array<StageRates, 2> rates_;  // [forward, backward]
+  std::array<StageCoefficients, 2> rates_;  // [forward, backward]
   std::array<SliceCoefficients, 2> totals_;
   double total_recompute_ = 0.0;
   std::array<Exchange, 2> exchange_;  // one layer: [forward, backward]

@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <utility>
 #include <vector>
 
 #include "slimpack/core/error.hpp"
@@ -42,11 +41,11 @@ class ChainGraph {
   [[nodiscard]] bool store_sorted(std::span<const Edge> edges);
   void sort_edges(std::span<const Edge> edges);
 
-  std::vector<TaskId> begins_{0};            // [chain + 1]
-  std::vector<Edge> edges_;                  // [slot]
-  std::vector<std::uint32_t> first_slots_;   // [chain + 1]
-  std::vector<std::uint32_t> predecessors_;  // [task]
-  std::vector<EdgeId> given_;                // [slot], empty where edges came sorted by `from`
+  std::vector<TaskId> begins_{0};              // [chain + 1]
+  std::vector<Edge> edges_;                    // [slot]
+  std::vector<std::uint32_t> first_slots_{0};  // [chain + 1]
+  std::vector<std::uint32_t> predecessors_;    // [task]
+  std::vector<EdgeId> given_;                  // [slot], empty where edges came sorted by `from`
 };
 
 inline void ChainGraph::place_chains(std::span<const std::size_t> lengths) {
@@ -99,8 +98,8 @@ inline void ChainGraph::sort_edges(std::span<const Edge> edges) {
 
 /// Builds a graph of chains.
 /// @param lengths number of tasks of each chain: the first chain's are numbered from 0, those of each other follow.
-/// @param edges in any order, fastest sorted by `from`; repetitions allowed, and the order within a chain may be repeated.
-/// @param[out] graph reused memory.
+/// @param edges in any order, fastest sorted by `from`; repetitions are allowed, and edges along a chain.
+/// @param[out] graph reused memory; undefined after an exception.
 /// @throws InvalidInput naming an edge to or from a task that doesn't exist, or too many tasks or edges.
 /// Complexity: O(tasks + edges + chains log edges).
 inline void build_chain_graph(std::span<const std::size_t> lengths, std::span<const Edge> edges,

@@ -14,18 +14,18 @@
 
 namespace slimpack {
 
-/// Algorithm 1 (SlimPack, section 4.3) on chains: each in turn runs as far as it can. A graph that is timed once then needs
-/// no queue of tasks, and its memory is read from front to back, in as many streams as there are chains. Keeps its memory
-/// between calls.
+/// Algorithm 1 (SlimPack, section 4.3) on chains: each in turn runs as far as it can. A graph that is timed once then
+/// needs no queue of tasks, and its memory is read from front to back, in as many streams as there are chains. Keeps its
+/// memory between calls.
 template <class Time = double>
 class ChainRelaxation {
  public:
-  /// @param weights duration of each task. @param lags delay of each edge, in the order in which the edges were given;
-  /// none if empty. There is none between a chain's tasks.
+  /// @param weights duration of each task, not negative. @param lags delay of each edge, in the order in which the edges
+  /// were given; none if empty. There is none between a chain's tasks.
   /// @param name says a task's name for the message about a cycle: `std::string name(TaskId)`.
   /// @returns the latest finish; 0 without tasks.
   /// @throws InvalidInput naming the tasks of one cycle, or if weights or lags don't fit the graph.
-  /// Complexity: O(tasks + edges); O(log chains) more for a task that makes another chain go on, where most chains wait.
+  /// Complexity: O(tasks + edges + chains); O(log chains) more for a task with edges into it, where most chains wait.
   template <class Name>
   Time operator()(const ChainGraph& graph, std::span<const Time> weights, std::span<const Time> lags,
                   Name&& name) {
@@ -74,8 +74,8 @@ class ChainRelaxation {
     const auto visit = [&](std::size_t c) {
       done += advance(graph, weights, arrival, cursors_[c], [](TaskId) {});
     };
-    // A pipeline's stages wait for their neighbours: every other one can go on without them. Sweeps that find few chains
-    // ready end at some time; then chains are followed one by one.
+    // A pipeline's stages wait for their neighbours: every other one can go on without them. Sweeps that find few
+    // chains ready end at some time; then chains are followed one by one.
     for (std::size_t visits = 0; left > 0 && visits <= 4 * graph.size(); visits += cursors_.size()) {
       done = 0;
       for (std::size_t c = 0; c < cursors_.size(); c += 2) visit(c);
@@ -86,8 +86,8 @@ class ChainRelaxation {
     return left == 0 || follow(graph, weights, arrival) == left;
   }
 
-  /// Runs a chain's tasks up to the first that waits for another chain. `on_ready` gets tasks for which the last of their
-  /// edges' tasks is done. @returns how many.
+  /// Runs a chain's tasks up to the first that waits for another chain. `on_ready` gets the tasks whose last edge is
+  /// met. @returns how many.
   template <class Arrival, class OnReady>
   std::size_t advance(const ChainGraph& graph, std::span<const Time> weights, const Arrival& arrival,
                       Cursor& chain, OnReady&& on_ready) {
@@ -101,8 +101,8 @@ class ChainRelaxation {
     Time free = chain.free;
     for (; task < end && waiting[task] == 0; ++task) {
       // More streams through memory than a processor follows on its own. Eight tasks share a cache line.
-      if (task % 8 == 0) {
-        __builtin_prefetch(edges + slot + 16);
+      if (task % 8 == 0 && task + 16 < end) {
+        if (slot + 16 < slots) __builtin_prefetch(edges + slot + 16);
         __builtin_prefetch(weight + task + 16);
         __builtin_prefetch(start + task + 16, 1);
       }

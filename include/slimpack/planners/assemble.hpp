@@ -72,8 +72,8 @@ template <MemoryModel M>
     peak = std::max(peak, held + memory.workspace_bytes(s, pass, n, again) +
                               exchange_bytes(memory, s, pass, n * static_cast<Tokens>(members), members));
   };
-  // Tasks are priced only where the largest pack's workspace would make a new peak. Forward tasks in front of a backward
-  // one hold no more than it does; of those in a row, the last one holds most.
+  // Tasks are priced only where the largest pack's workspace would make a new peak. Forward tasks in front of a
+  // backward one hold no more than it does; of those in a row, the last one holds most.
   const double most = std::max(forward_most, backward_most);
   for (std::size_t k = 0; k < packs; ++k) {
     const double held = held_backward(k);

@@ -50,8 +50,9 @@ class CandidateEvaluator {
   /// Schedules a group, with as many layers recomputed as its longest sample needs to find room at all. If
   /// PackFlow's full lead does not fit into memory, times the schedule with its lead limited to what fits, and then
   /// with as many layers recomputed as the full lead needs. The faster one counts; unless it fits, the seconds of
-  /// `out` are infinite.
-  Outcome operator()(const SampleGroup& group, const Trial& trial, GroupSchedule& out) {
+  /// `out` are infinite. Exact numbers of packs leave no way back, so that all members are scheduled.
+  Outcome operator()(const SampleGroup& group, Trial trial, GroupSchedule& out) {
+    if (exact_) trial.members = group.size();
     out.seconds = std::numeric_limits<double>::infinity();
     std::vector<std::int32_t> recompute = least_recompute(group, trial.members);
     bool settled = false;

@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <limits>
 #include <span>
-#include <utility>
 #include <vector>
 
 #include "slimpack/cost/packs.hpp"
@@ -121,6 +120,12 @@ class GroupScheduler {
   };
   struct PassSeconds {
     double forward = 0.0, backward = 0.0;
+  };
+  /// What merged packs bring to each member, and what they wait for.
+  struct MergedPacks {
+    TokenFlow flow;
+    double largest_forward = 0.0, largest_backward = 0.0;
+    std::vector<std::uint32_t> required;
   };
   /// Number of merged packs, and the cost that packs aim at.
   struct PackSize {
@@ -261,7 +266,7 @@ class GroupScheduler {
     append_pack_times(packs, cost, pass, times.seconds, times.transfer);
   }
 
-  /// What merged packs bring to each member and wait for: the same for all.
+  /// Finds out what merged packs are to each member; it is the same for all.
   void follow_merged(const GroupSchedule& out, std::size_t members) {
     const double share = static_cast<double>(members);
     merged_.flow.clear();
@@ -302,12 +307,7 @@ class GroupScheduler {
   std::vector<std::uint32_t> order_, ready_;
   std::vector<std::vector<std::uint32_t>> required_;  // [member]
   std::vector<std::uint32_t> local_required_;
-  struct MergedPacks {
-    TokenFlow flow;
-    double largest_forward = 0.0, largest_backward = 0.0;
-    std::vector<std::uint32_t> required;
-  };
-  MergedPacks merged_;  // of the group that is being built, as each member sees them
+  MergedPacks merged_;  // of the group that is being built
   Streams merged_samples_;
   std::vector<Streams> local_samples_;
   std::vector<PassSeconds> local_seconds_;

@@ -22,8 +22,8 @@ namespace slimpack {
 template <CostModel C>
 class SamplePrices {
  public:
-  /// Finds the busiest stage and prices all samples there. @param by_length the samples, longest first: those are merged.
-  /// @throws InvalidInput if the model gives no durations.
+  /// Finds the busiest stage and prices all samples there. @param by_length the samples, longest first: those are
+  /// merged. @throws InvalidInput if the model gives no durations.
   SamplePrices(std::span<const Tokens> lengths, std::span<const SampleId> by_length, const C& cost)
       : lengths_(lengths), cost_(cost), rank_(lengths.size()) {
     find_busiest_stage();
@@ -46,7 +46,7 @@ class SamplePrices {
       if (merged.seconds.size() <= rank) merged.seconds.resize(rank + 1, unknown);
       double& seconds = merged.seconds[rank];
       if (seconds == unknown) {
-        if (!merged.cost) merged.cost = cost_.with_context_parallel(static_cast<std::int32_t>(size));
+        if (!merged.cost) merged.cost.emplace(cost_.with_context_parallel(static_cast<std::int32_t>(size)));
         seconds = sliced_seconds(*merged.cost, lengths_[id], seconds_[id] / static_cast<double>(size));
       }
       return seconds;

@@ -71,10 +71,11 @@ inline auto fastest_and_slowest(const Candidate& candidate) {
       [](const GroupSchedule& a, const GroupSchedule& b) { return a.seconds < b.seconds; });
 }
 
-/// Whether memory makes the slowest group slower than another, which has the same work, by more than 1 %.
+/// Whether memory makes the slowest group slower than another, which has the same work, by more than 1 %, or all groups
+/// slower than they could be.
 [[nodiscard]] inline bool held_back(const Candidate& candidate) {
   const auto [fastest, slowest] = fastest_and_slowest(candidate);
-  return slowest->memory_bound && slowest->seconds > 1.01 * fastest->seconds;
+  return slowest->memory_bound && (fastest->memory_bound || slowest->seconds > 1.01 * fastest->seconds);
 }
 
 /// Whether the slowest group is so far behind another that a different distribution promises more than other numbers
@@ -103,10 +104,13 @@ inline auto fastest_and_slowest(const Candidate& candidate) {
 
 /// Limits to what a member holds of one sample, as shares of the tokens that a stage holds without
 /// recomputation.
-inline constexpr double token_limits[] = {0.55, 0.35};
+inline constexpr double token_limits[] = {0.55, 0.35, 0.2};
+
+/// The first so many of them are tried at once; further ones if none of these is good, but one is something.
+inline constexpr std::size_t usual_limits = 2;
 
 /// The same for batches that would not fit otherwise.
-inline constexpr double tight_token_limits[] = {0.2, 0.1, 0.05, 0.0};
+inline constexpr double tight_token_limits[] = {0.1, 0.05, 0.0};
 
 /// A group that takes this many times as long as another marks its distribution as a bad one.
 inline constexpr double most_lag = 1.15;
@@ -140,8 +144,11 @@ template <CostModel C, MemoryModel M>
                                                    .alone = alone};
   };
   for (const double share : shares) {
+    if (!thorough && share < shares[usual_limits - 1] && spreads.empty()) break;
     if (share * whole >= static_cast<double>(distribute.longest())) continue;
     Candidate spread{.most_tokens = share * whole, .groups = distribute(share * whole)};
+    const std::vector<double> loads = distribute.loads(spread.groups);
+    if (*std::max_element(loads.begin(), loads.end()) > least * worth_improving) continue;
     if (!search.look(spread, patience(false))) continue;
     const bool is_last = share == shares.back();
     if (!is_good(spread) && (is_last || !lags_far_behind(spread))) search.improve(spread);

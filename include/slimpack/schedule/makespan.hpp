@@ -89,11 +89,12 @@ class GroupMakespan {
     merged_.reset(stages, group.merged_forward.packs());
   }
 
-  /// Rounds in which members have run nothing but merged packs: they are one pipeline. @returns the first other one.
+  /// Rounds in which members have run nothing but merged packs: they are one pipeline. No stage is further ahead than
+  /// the first, so that its leads tell. @returns the first other round.
   std::size_t together(const GroupTimes& group, std::size_t stages) {
     const PassTimes& forward = group.merged_forward;
     const auto only_merged = [&](std::size_t k) {
-      return k < group.merged_backward.packs() &&
+      return k < group.merged_backward.packs() && !group.members.empty() &&
              std::all_of(group.members.begin(), group.members.end(),
                          [&](const PipelineTimes& member) { return member.leads(k, 0) <= forward.packs(); });
     };

@@ -49,13 +49,13 @@ class MicroPackCutter {
     SampleParts<M> parts(cost, pass, options.tile);
     const std::size_t first = out.size();
     double whole = 0.0;
-    std::size_t tokens = 0;
+    Tokens tiles = 0;
     for (const StreamSample& sample : stream.samples) {
       whole += sample.seconds;
-      tokens += static_cast<std::size_t>(sample.length);
+      tiles += (sample.length - 1) / options.tile + 1;
     }
-    const std::size_t most = std::min(packs, tokens);  // and each cuts one sample at most
-    out.reserve(first + most, out.slices().size() + stream.size() + most);
+    const std::size_t most = std::min(packs, static_cast<std::size_t>(tiles));
+    if (out.empty()) out.reserve(most, stream.size() + most);  // each pack divides one sample at most
     const double expected =
         detail::expected_total(whole, stream.expected * whole, packs, options.accuracy, [&](double seconds) {
           out.truncate(first);
@@ -122,7 +122,8 @@ class MicroPackCutter {
       }
     }
     const bool empty = low.tokens == 0 && chosen_.empty() && filled == 0.0;
-    const double excess = high.seconds - budget;
+    const double excess =
+        high.seconds - budget;  // what a cut wastes comes on top: it makes no sample cheaper
     if (empty || excess < loss) {
       const double behind_high = parts.seconds_behind(head_, high);
       if (empty || excess + parts.waste(head_, high, behind_high) < loss)

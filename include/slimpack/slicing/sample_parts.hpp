@@ -47,8 +47,8 @@ class SampleParts {
     SamplePart high;  ///< the next larger one
   };
 
-  /// Parts around `budget`, which is less than the whole rest costs. A closed form may be a token off. O(1) if the latest
-  /// part is a good guide, O(log tiles) else.
+  /// Parts around `budget`, which is less than the whole rest costs. A closed form may be a token off. O(1) if the
+  /// latest part is a good guide, O(log tiles) else.
   [[nodiscard]] Around around(const BegunSample& sample, double budget) {
     const std::int64_t all = tiles(sample);
     if (budget <= 0.0) return {.low = {}, .high = part(sample, 1, all)};
@@ -94,12 +94,12 @@ class SampleParts {
     const double begin = position(forward() ? sample.taken : sample.rest());
     const double first = latest_.tile + 2.0 * latest_.growth * (begin - latest_.end),
                  growth = forward() ? latest_.growth : -latest_.growth;
-    double next = tiles_within(budget, first, growth), seconds_before = 0.0;
+    double next = guess_tiles(budget, first, growth), seconds_before = 0.0;
     std::int64_t low = 0, high = all, tried_before = 0;
     int trials = 0;
     while (high - low > 1) {
-      const auto guess = next < static_cast<double>(high) ? static_cast<std::int64_t>(next) : high;
-      const std::int64_t n = std::clamp(guess, low + 1, high - 1);
+      const auto n = static_cast<std::int64_t>(  // the bounds first: what isn't a number is the lower one
+          std::min(std::max(static_cast<double>(low + 1), next), static_cast<double>(high - 1)));
       const SamplePart tried = part(sample, n, all);
       const double missing = budget - tried.seconds;
       (missing >= 0.0 ? low : high) = n;
@@ -108,8 +108,9 @@ class SampleParts {
       const double slope = trials == 0 && first > 0.0
                                ? first + 2.0 * growth * static_cast<double>(n)
                                : (tried.seconds - seconds_before) / static_cast<double>(n - tried_before);
+      const std::int64_t middle = low + (high - low) / 2;
       if (++trials > 4) {
-        next = static_cast<double>(low + (high - low) / 2);
+        next = static_cast<double>(middle);
       } else if (std::abs(missing) < slope) {
         next = static_cast<double>(missing >= 0.0 ? n + 1 : n - 1);
       } else {
@@ -122,8 +123,7 @@ class SampleParts {
     return found;
   }
 
-  /// @param begin where the part begins. @param first what its first tile was thought to cost; 0 if that is as good as
-  /// known.
+  /// @param begin where the part begins. @param first what its first tile was thought to cost; 0 keeps the growth.
   void remember(const Around& found, double begin, double first) {
     const double tiles = position(found.low.tokens);
     latest_.tile = found.high.seconds - found.low.seconds;
@@ -132,7 +132,7 @@ class SampleParts {
   }
 
   /// How many tiles a budget lasts for if n of them cost n * (first + growth * n).
-  [[nodiscard]] static double tiles_within(double budget, double first, double growth) {
+  [[nodiscard]] static double guess_tiles(double budget, double first, double growth) {
     if (first <= 0.0) return 1.0;
     const double root = first * first + 4.0 * growth * budget;
     return 2.0 * budget / (first + (root > 0.0 ? std::sqrt(root) : 0.0));
