@@ -15,13 +15,13 @@
 namespace slimpack {
 
 /// Algorithm 1 (SlimPack, section 4.3) on chains: each in turn runs as far as it can. A graph that is timed once then
-/// needs no queue of tasks, and its memory is read from front to back, in as many streams as there are chains. Keeps its
-/// memory between calls.
+/// needs no queue of tasks, and its memory is read from front to back, in as many streams as there are chains. Keeps
+/// its memory between calls.
 template <class Time = double>
 class ChainRelaxation {
  public:
-  /// @param weights duration of each task, not negative. @param lags delay of each edge, in the order in which the edges
-  /// were given; none if empty. There is none between a chain's tasks.
+  /// @param weights duration of each task, not negative. @param lags delay of each edge, in the order in which the
+  /// edges were given; none if empty. There is none between a chain's tasks.
   /// @param name says a task's name for the message about a cycle: `std::string name(TaskId)`.
   /// @returns the latest finish; 0 without tasks.
   /// @throws InvalidInput naming the tasks of one cycle, or if weights or lags don't fit the graph.
