@@ -258,8 +258,10 @@ TEST_CASE("on GitHub's lengths, forward boundaries alone balance the backward pa
         const Plan both = plan_slimpack(lengths, job, {.tile = tile});
         const Plan forward_only = plan_slimpack(lengths, job, {.tile = tile, .asymmetric = false});
         const PlanMetrics own = plan_metrics(both), mirrored = plan_metrics(forward_only);
-        CHECK(mirrored.max_over_mean_backward > own.max_over_mean_backward + 0.02);
-        CHECK(mirrored.max_over_mean_backward > mirrored.max_over_mean_forward + 0.04);
+        // One plan has much larger packs, which are easier to balance.
+        const double margin = 5 * mirrored.packs < 4 * own.packs ? 0.4 : 1.0;
+        CHECK(mirrored.max_over_mean_backward > own.max_over_mean_backward + 0.05 * margin);
+        CHECK(mirrored.max_over_mean_backward > mirrored.max_over_mean_forward + 0.1 * margin);
         if (tile == 1) {
           CHECK(own.max_over_mean_backward <= 1.02);
           CHECK(mirrored.max_over_mean_forward <= 1.02);

@@ -43,7 +43,7 @@ class ChainRelaxation {
                                        : run(graph, weights, [&](Time finish, std::size_t slot) {
                                            return static_cast<Time>(finish + lags[graph.edge_at(slot)]);
                                          });
-    if (!complete) throw_cycle(graph, name);
+    if (!complete) refuse_cycle(graph, name);
     Time total{};
     for (const Cursor& chain : cursors_) total = std::max(total, chain.free);
     return total;
@@ -140,20 +140,15 @@ class ChainRelaxation {
     return done;
   }
 
-  /// Finds the cycle on the graph with all its edges.
+  /// Finds the cycle on the graph with all its edges, and throws.
   template <class Name>
-  [[noreturn]] static void throw_cycle(const ChainGraph& chains, Name&& name) {
+  static void refuse_cycle(const ChainGraph& chains, Name&& name) {
     std::vector<Edge> edges(chains.edges().begin(), chains.edges().end());
     for (std::size_t c = 0; c < chains.chains(); ++c) {
       for (TaskId task = chains.begins()[c]; task + 1 < chains.begins()[c + 1]; ++task)
         edges.push_back({task, task + 1});
     }
-    const Graph graph = build_graph(chains.size(), edges);
-    std::vector<std::uint32_t> waiting;
-    std::vector<TaskId> order;
-    detail::count_predecessors(graph, waiting);
-    detail::run_kahn(graph, waiting, order, [](TaskId, std::size_t, TaskId, std::uint32_t) {});
-    detail::throw_cycle(graph, waiting, name);
+    (void)topological_order(build_graph(chains.size(), edges), name);
   }
 
   std::vector<Time> start_;             // [task]

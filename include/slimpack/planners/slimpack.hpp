@@ -147,8 +147,10 @@ template <CostModel C, MemoryModel M>
     if (!thorough && share < shares[usual_limits - 1] && spreads.empty()) break;
     if (share * whole >= static_cast<double>(distribute.longest())) continue;
     Candidate spread{.most_tokens = share * whole, .groups = distribute(share * whole)};
-    const std::vector<double> loads = distribute.loads(spread.groups);
-    if (*std::max_element(loads.begin(), loads.end()) > least * worth_improving) continue;
+    if (!spreads.empty()) {
+      const std::vector<double> loads = distribute.loads(spread.groups);
+      if (*std::max_element(loads.begin(), loads.end()) > least * worth_improving) continue;
+    }
     if (!search.look(spread, patience(false))) continue;
     const bool is_last = share == shares.back();
     if (!is_good(spread) && (is_last || !lags_far_behind(spread))) search.improve(spread);

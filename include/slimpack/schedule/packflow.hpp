@@ -69,10 +69,9 @@ inline void packflow_leads(std::span<const std::uint32_t> required, std::size_t 
   }
 }
 
-/// Calls `visit(Task)`, or a copy of it, for the tasks of stage `s` in their order; packs are numbered from 0 in each
-/// pass.
+/// Calls `visit(Task)` for the tasks of stage `s` in their order; packs are numbered from 0 in each pass.
 template <class Visit>
-void for_each_task(const LeadTable& leads, std::size_t s, Visit visit) {
+void for_each_task(const LeadTable& leads, std::size_t s, Visit&& visit) {
   const std::size_t packs = leads.backward_packs();
   std::uint32_t forward = 0;
   for (std::size_t k = 0; k < packs; ++k) {

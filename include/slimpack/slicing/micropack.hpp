@@ -122,8 +122,8 @@ class MicroPackCutter {
       }
     }
     const bool empty = low.tokens == 0 && chosen_.empty() && filled == 0.0;
-    const double excess =
-        high.seconds - budget;  // what a cut wastes comes on top: it makes no sample cheaper
+    const double excess = high.seconds - budget;
+    // What a cut wastes comes on top: it makes no sample cheaper.
     if (empty || excess < loss) {
       const double behind_high = parts.seconds_behind(head_, high);
       if (empty || excess + parts.waste(head_, high, behind_high) < loss)
