@@ -107,6 +107,24 @@ double worst_excess(const Plan& plan, const CalibratedCost& cost, Tokens tile) {
   return worst;
 }
 
+/// Short samples and a few outliers, on stages that have 4 to 34 GB beside their weights.
+std::pair<std::vector<Tokens>, Job> little_memory(std::mt19937& random) {
+  Job job = llama_13b(static_cast<std::int32_t>(4 + random() % 9), 4, 2);
+  std::lognormal_distribution<double> lengths_of_most(7.5, 1.3);
+  std::vector<Tokens> lengths(5 + random() % 60);
+  for (Tokens& length : lengths)
+    length = 1 + std::min<Tokens>(60000, static_cast<Tokens>(lengths_of_most(random)));
+  const std::size_t outliers = 1 + random() % 3;
+  for (std::size_t i = 0; i < outliers; ++i)
+    lengths.push_back(60000 + static_cast<Tokens>(random() % 200000));
+  const TransformerMemory memory(job);
+  double weights = 0.0;
+  for (std::size_t s = 0; s < 4; ++s) weights = std::max(weights, memory.static_bytes(s));
+  job.device.memory_bytes +=
+      weights + 4e9 + static_cast<double>(random() % 1000) * 3e7 - memory.capacity_bytes();
+  return {lengths, job};
+}
+
 }  // namespace
 
 TEST_CASE("batches at the edges are planned by the rules") {
@@ -419,24 +437,32 @@ TEST_CASE("where memory holds all pipelines back, long samples are spread furthe
   CHECK(plan.step.seconds <= 1.06 * plan.step.lower_bound_seconds);  // at 0.55 of a member's tokens 1.29
 }
 
+TEST_CASE("in little memory most batches have a plan, two fifths above the bound on average") {
+  double sum = 0.0;
+  int planned = 0, hopeless = 0;
+  for (unsigned seed = 0; seed < 250; ++seed) {
+    INFO("seed " << seed);
+    std::mt19937 random(seed);
+    const auto [lengths, job] = little_memory(random);
+    try {
+      const Plan plan = plan_slimpack(lengths, job);
+      CHECK(violations(plan).empty());
+      sum += std::log(plan.step.pipeline_seconds / plan.step.lower_bound_seconds);
+      ++planned;
+    } catch (const InvalidInput&) {
+      ++hopeless;
+    }
+  }
+  CHECK(hopeless <= 42);
+  CHECK(std::exp(sum / planned) <= 1.4);
+}
+
 TEST_CASE("equal numbers of packs find the room that there is on all members of a group") {
   // Batches of which two members, a first distribution, or the quick search alone don't give a plan, or a slow one.
   for (const unsigned seed : {1411u, 1755u, 2253u, 2538u}) {
     INFO("seed " << seed);
     std::mt19937 random(seed);
-    Job job = llama_13b(static_cast<std::int32_t>(4 + random() % 9), 4, 2);
-    std::lognormal_distribution<double> lengths_of_most(7.5, 1.3);
-    std::vector<Tokens> lengths(5 + random() % 60);
-    for (Tokens& length : lengths)
-      length = 1 + std::min<Tokens>(60000, static_cast<Tokens>(lengths_of_most(random)));
-    const std::size_t outliers = 1 + random() % 3;
-    for (std::size_t i = 0; i < outliers; ++i)
-      lengths.push_back(60000 + static_cast<Tokens>(random() % 200000));
-    const TransformerMemory memory(job);
-    double weights = 0.0;
-    for (std::size_t s = 0; s < 4; ++s) weights = std::max(weights, memory.static_bytes(s));
-    job.device.memory_bytes +=
-        weights + 4e9 + static_cast<double>(random() % 1000) * 3e7 - memory.capacity_bytes();
+    const auto [lengths, job] = little_memory(random);
     (void)random();
     const std::size_t packs = random() % 3 == 0 ? 4 + random() % 20 : 0;
     const Plan plan = plan_slimpack(lengths, job, {.equal_packs = true, .packs = packs});

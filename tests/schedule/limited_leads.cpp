@@ -49,7 +49,7 @@ struct Pipeline {
     return GroupMakespan()({{}, {}, {{times.forward, times.backward, leads}}}, stages);
   }
   /// Most tokens that a stage holds with PackFlow's full lead.
-  [[nodiscard]] double full_tokens() const { return token_peaks(flow, times.leads, 0).live; }
+  [[nodiscard]] double full_tokens() const { return peak_live(flow, times.leads, 0); }
   /// Fewest that it has to hold.
   [[nodiscard]] double least_tokens() const {
     double least = 0.0;
@@ -105,6 +105,16 @@ TEST_CASE("PackFlow's full lead takes no longer than any order") {
     INFO("instance " << instance);
     const Pipeline p = small_pipeline(random);
     CHECK(p.seconds(p.times.leads) == Approx(p.best_seconds(p.flow.forward.back())));
+  }
+}
+
+TEST_CASE("samples with more forward than backward packs, or fewer, cost no bubble each") {
+  constexpr std::size_t stages = 8;
+  for (const auto& [forward, backward] : {std::pair{13, 12}, {14, 10}, {12, 13}, {3, 2}, {2, 3}}) {
+    INFO(forward << " forward packs and " << backward << " backward packs of each sample");
+    const Pipeline p(stages, std::vector(30, std::pair{forward, backward}), 60.0);
+    const double work = 30.0 * (forward * 1.0 + backward * 2.0), fill = (stages - 1) * (1.0 + 2.0);
+    CHECK(p.seconds(p.times.leads) <= Approx(work + fill).epsilon(0.01));
   }
 }
 

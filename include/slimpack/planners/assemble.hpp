@@ -105,17 +105,6 @@ inline void append_packs(const Packs& packs, std::span<const PipelineId> pipelin
   out.sharding.resize(out.packs.size(), context_parallel ? Sharding::per_document : Sharding::none);
 }
 
-/// Number of a pack in the plan: merged packs of the group first, then the member's own.
-struct PackNumbers {
-  PackId merged_first = 0;
-  PackId merged_count = 0;
-  PackId local_first = 0;
-
-  [[nodiscard]] PackId operator()(PackId index) const {
-    return index < merged_count ? merged_first + index : local_first + (index - merged_count);
-  }
-};
-
 }  // namespace detail
 
 /// Puts schedules of groups together into a plan: packs numbered by group and member, orders of all stages,
@@ -128,26 +117,29 @@ template <MemoryModel M>
 
 namespace detail {
 
-/// Packs of one group in one pass, for the plan; returns the numbers of each member's packs.
-inline std::vector<PackNumbers> append_group(const SampleGroup& group, const GroupSchedule& schedule,
-                                             const Job& job, Pass pass, PassPlan& out) {
+/// Packs of one group in one pass, for the plan; returns for each member the numbers of its packs, merged ones first.
+inline std::vector<std::vector<PackId>> append_group(const SampleGroup& group, const GroupSchedule& schedule,
+                                                     const Job& job, Pass pass, PassPlan& out) {
   const bool forward = pass == Pass::forward;
   const Packs& merged = forward ? schedule.merged_forward : schedule.merged_backward;
   std::vector<PipelineId> members;
   for (std::size_t i = 0; i < group.size(); ++i) members.push_back(group.first + static_cast<PipelineId>(i));
-  PackNumbers numbers{static_cast<PackId>(out.packs.size()), static_cast<PackId>(merged.size()), 0};
+  std::vector<PackId> merged_numbers(merged.size());
+  std::iota(merged_numbers.begin(), merged_numbers.end(), static_cast<PackId>(out.packs.size()));
   append_packs(merged, members, job, pass,
                forward ? schedule.times.merged_forward : schedule.times.merged_backward, schedule.recompute,
                out);
-  std::vector<PackNumbers> result;
+  std::vector<std::vector<PackId>> numbers(group.size(), merged_numbers);
   for (std::size_t i = 0; i < group.size(); ++i) {
-    numbers.local_first = static_cast<PackId>(out.packs.size());
-    result.push_back(numbers);
+    const Packs& packs = forward ? schedule.forward[i] : schedule.backward[i];
+    numbers[i].resize(merged.size() + packs.size());
+    std::iota(numbers[i].begin() + static_cast<std::ptrdiff_t>(merged.size()), numbers[i].end(),
+              static_cast<PackId>(out.packs.size()));
     const PipelineTimes& own = schedule.times.members[i];
-    append_packs(forward ? schedule.forward[i] : schedule.backward[i], {&members[i], 1}, job, pass,
-                 forward ? own.forward : own.backward, schedule.recompute, out);
+    append_packs(packs, {&members[i], 1}, job, pass, forward ? own.forward : own.backward, schedule.recompute,
+                 out);
   }
-  return result;
+  return numbers;
 }
 
 /// Makes room for one pass of all groups, so that it is not moved while it grows.
@@ -174,13 +166,12 @@ inline void reserve_pass(std::span<const GroupSchedule> schedules, Pass pass, Pa
   if (pass == Pass::backward) out.recompute_layers.reserve(packs, packs * stages);
 }
 
-/// Tasks of stage `s` in their order, with the packs' numbers in the plan.
-inline std::vector<Task> stage_order(const LeadTable& leads, std::size_t s, const PackNumbers& forward,
-                                     const PackNumbers& backward) {
-  const std::size_t packs = leads.backward_packs();
-  std::vector<Task> order(packs > 0 ? leads(packs - 1, s) + packs : 0);
+/// Tasks of stage `s` in their order. @param forward, backward the packs' numbers in the plan.
+inline std::vector<Task> stage_order(const LeadTable& leads, std::size_t s, std::span<const PackId> forward,
+                                     std::span<const PackId> backward) {
+  std::vector<Task> order(backward.empty() ? 0 : leads(backward.size() - 1, s) + backward.size());
   for_each_task(leads, s, [&, next = order.data()](Task task) mutable {
-    *next++ = {task.pass, task.pass == Pass::forward ? forward(task.pack) : backward(task.pack)};
+    *next++ = {task.pass, task.pass == Pass::forward ? forward[task.pack] : backward[task.pack]};
   });
   return order;
 }
@@ -188,7 +179,7 @@ inline std::vector<Task> stage_order(const LeadTable& leads, std::size_t s, cons
 /// Seconds in which stages of a group's members run packs.
 [[nodiscard]] inline double busy_seconds(const GroupTimes& times) {
   const auto sum = [](const PassTimes& pass) {
-    return std::accumulate(pass.seconds.begin(), pass.seconds.end(), 0.0);
+    return std::reduce(pass.seconds.begin(), pass.seconds.end());  // several sums at once
   };
   double own = 0.0;
   for (const PipelineTimes& member : times.members) own += sum(member.forward) + sum(member.backward);

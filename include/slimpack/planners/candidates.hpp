@@ -55,21 +55,26 @@ class CandidateEvaluator {
     if (exact_) trial.members = group.size();
     out.seconds = std::numeric_limits<double>::infinity();
     std::vector<std::int32_t> recompute = least_recompute(group, trial.members);
+    double beyond_work = 0.0;  // what packs cost the busiest stage beside its samples
     bool settled = false;
     while (!settled) {
       if (recomputes(recompute)) {
         if (!trial.memory_bound) return Outcome::no_use;
         const double most = std::min(trial.most, out.seconds);
-        if (most < std::numeric_limits<double>::infinity() && least_seconds(group, recompute) > most) break;
+        if (most < std::numeric_limits<double>::infinity() &&
+            least_seconds(group, recompute) + beyond_work > most)
+          break;
       }
       build(group, {.packs = trial.packs, .members = trial.members}, recompute);
       if (exact_ && !has_packs(trial.packs)) return Outcome::no_room;
-      if (busiest_seconds(current_.times) > trial.most) break;
+      const double busiest = busiest_seconds(current_.times);
+      if (busiest > std::min(trial.most, out.seconds)) break;
       Room full_lead = room_for_full_lead(recompute);
       settled = full_lead.recompute == recompute;
       const bool fits = settled && full_lead.fits;
       if (!fits && !trial.memory_bound) return Outcome::no_use;
       if (time(fits, out) || is_enough(out, trial.enough)) return Outcome::fits;
+      if (!settled) beyond_work = busiest - least_seconds(group, recompute);
       recompute = std::move(full_lead.recompute);
     }
     if (out.seconds < std::numeric_limits<double>::infinity()) return Outcome::fits;
@@ -164,19 +169,28 @@ class CandidateEvaluator {
   }
 
   [[nodiscard]] bool peaks_fit(std::size_t s, std::int32_t recompute) const {
-    for (std::size_t i = 0; i < peaks_.size(); ++i) {
+    for (std::size_t i = 0; i < live_.size(); ++i) {
       const StageMemory stage = stage_memory(s, i, recompute);
-      if (stage.activation * peaks_[i].live + stage.kv_gradient * peaks_[i].kv_gradients > stage.available)
-        return false;
+      if (stage.activation * live_[i] + stage.kv_gradient * kv_gradients_[i] > stage.available) return false;
     }
     return true;
   }
 
   /// Finds out what each member's full lead holds on a stage.
   void find_peaks(std::size_t s) {
-    peaks_.clear();
+    live_.clear();
     for (std::size_t i = 0; i < current_.times.members.size(); ++i)
-      peaks_.push_back(token_peaks(current_.flow[i], current_.times.members[i].leads, s));
+      live_.push_back(peak_live(current_.flow[i], current_.times.members[i].leads, s));
+    if (s > 0) return;
+    kv_gradients_.clear();
+    for (const TokenFlow& flow : current_.flow) kv_gradients_.push_back(peak_kv_gradients(flow));
+  }
+
+  /// Whether the full lead fits on a stage. Stages have to be asked for from the first.
+  [[nodiscard]] bool full_lead_fits(std::size_t s, std::int32_t recompute) {
+    if (s > 0 && peaks_fit(s, recompute)) return true;  // what the one before holds, which is no less
+    find_peaks(s);
+    return peaks_fit(s, recompute);
   }
 
   /// What the full lead takes: layers to recompute per stage, and whether it fits with them.
@@ -187,8 +201,7 @@ class CandidateEvaluator {
 
   [[nodiscard]] bool full_lead_fits(std::span<const std::int32_t> recompute) {
     for (std::size_t s = 0; s < recompute.size(); ++s) {
-      find_peaks(s);
-      if (!peaks_fit(s, recompute[s])) return false;
+      if (!full_lead_fits(s, recompute[s])) return false;
     }
     return true;
   }
@@ -199,8 +212,7 @@ class CandidateEvaluator {
     for (std::size_t s = 0; s < now.size(); ++s) {
       std::int32_t& layers = room.recompute[s];
       const std::int32_t most = RecomputingCostModel<C> ? recompute_limit_[s] : layers;
-      find_peaks(s);
-      bool fits = peaks_fit(s, layers);
+      bool fits = full_lead_fits(s, layers);
       while (!fits && layers < most) fits = peaks_fit(s, ++layers);
       room.fits = room.fits && fits;
     }
@@ -258,9 +270,14 @@ class CandidateEvaluator {
   bool limit(std::span<const std::int32_t> recompute) {
     std::vector<PipelineTimes>& members = current_.times.members;
     for (std::size_t i = 0; i < members.size(); ++i) {
+      const TokenFlow& flow = current_.flow[i];
+      const auto forward_packs = static_cast<std::uint32_t>(flow.forward.size() - 1);
+      StageMemory before;
       for (std::size_t s = 0; s < recompute.size(); ++s) {
         const StageMemory stage = stage_memory(s, i, recompute[s]);
-        if (!limit_leads(current_.flow[i], stage, scheduler_.required(i), s, members[i].leads)) return false;
+        if (s == 0 || stage != before) fitting_leads(flow, stage, fitting_);
+        if (!limit_leads(fitting_, forward_packs, scheduler_.required(i), s, members[i].leads)) return false;
+        before = stage;
       }
     }
     for (std::size_t k = 0; k < current_.merged_backward.size(); ++k) {
@@ -282,9 +299,11 @@ class CandidateEvaluator {
   GroupScheduler<C> scheduler_;
   GroupMakespan makespan_;
   GroupSchedule current_;
-  std::size_t sharing_ = 1;        // members of the current group that run its merged packs
-  std::vector<double> work_;       // [stage]
-  std::vector<TokenPeaks> peaks_;  // [member] on the stage that was asked for last
+  std::size_t sharing_ = 1;            // members of the current group that run its merged packs
+  std::vector<double> work_;           // [stage]
+  std::vector<double> live_;           // [member] most live tokens on the stage that was asked for last
+  std::vector<double> kv_gradients_;   // [member] most tokens that have them
+  std::vector<std::int32_t> fitting_;  // [backward pack] of the stage that is being limited
 };
 
 /// Numbers of packs to try: multiples `i * stages` with i thinned logarithmically, two per doubling

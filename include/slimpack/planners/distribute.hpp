@@ -168,6 +168,7 @@ class Distributor {
   bool place(double capacity) {
     merged_.clear();
     open_.clear();
+    placed_ = needed_ = -1.0;
     double work = 0.0;
     std::size_t used = 0;
     std::size_t count = 0;
@@ -194,7 +195,10 @@ class Distributor {
       work += seconds * static_cast<double>(open_[g].size);
       merged_.push_back({id, g});
     }
-    return work + work_from(count) <= capacity * static_cast<double>(pipelines_) * (1.0 + 1e-12);
+    needed_ = (work + work_from(count)) / static_cast<double>(pipelines_);
+    if (needed_ > capacity * (1.0 + 1e-12)) return false;
+    placed_ = capacity;
+    return true;
   }
 
   /// Index of the first open group that will do; their number if there is none.
@@ -218,12 +222,14 @@ class Distributor {
     require_memory();
     double low = work_from(0) / static_cast<double>(pipelines_);
     if (!options_.merge || place(low)) return options_.merge ? low : std::numeric_limits<double>::infinity();
-    double high = std::max(low, prices_.alone(by_length_.front()));
-    while (!place(high)) high *= 2.0;
-    while (high > low * 1.001) {
-      const double middle = 0.5 * (low + high);
-      (place(middle) ? high : low) = middle;
-    }
+    double high = low;
+    do {
+      low = high;
+      high = needed_ > low ? needed_ * (1.0 + 1e-9) : std::max(2.0 * low, prices_.alone(by_length_.front()));
+    } while (!place(high));
+    // What the last try needed is mostly the least; else the range is halved.
+    for (double next = high / 1.0009; high > low * 1.001; next = 0.5 * (low + high))
+      (place(next) ? high : low) = next;
     return high;
   }
 
@@ -239,7 +245,8 @@ class Distributor {
   }
 
   std::size_t place_merged(double capacity) {
-    require(place(capacity) || !options_.merge, "no grouping of ", pipelines_, " pipelines holds the batch");
+    require(placed_ == capacity || place(capacity) || !options_.merge, "no grouping of ", pipelines_,
+            " pipelines holds the batch");
     require(open_.empty() ||
                 std::accumulate(open_.begin(), open_.end(), std::size_t{0},
                                 [](std::size_t n, const OpenGroup& g) { return n + g.size; }) <= pipelines_,
@@ -295,6 +302,9 @@ class Distributor {
   std::vector<double> suffix_;
   std::vector<Merged> merged_;
   std::vector<OpenGroup> open_;
+  double placed_ = -1.0;  // capacity for which these are; negative: they are not all
+  double needed_ =
+      -1.0;  // capacity that would do if samples were merged as they were tried last; negative: unknown
 };
 
 }  // namespace slimpack

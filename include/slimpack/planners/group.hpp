@@ -73,6 +73,7 @@ class GroupScheduler {
     resize(members, out);
     const PassSeconds merged = load(group.merged, merged_cost, merged_samples_);
     merged_samples_.waste = cut.waste;
+    merged_samples_.once = !cut.accurate;
     if (local_samples_.size() < group.size()) local_samples_.resize(group.size());
     local_seconds_.clear();
     PassSeconds local;
@@ -117,6 +118,7 @@ class GroupScheduler {
   struct Streams {
     std::vector<StreamSample> forward, backward;
     SlicingWaste waste;  ///< to be expected
+    bool once = false;   ///< as of MicroPackOptions
   };
   struct PassSeconds {
     double forward = 0.0, backward = 0.0;
@@ -217,6 +219,7 @@ class GroupScheduler {
     if (samples.forward.empty()) return sum;
     MicroPackOptions options = options_;
     if (how.accurate) options.accuracy = accurate;
+    options.once = samples.once;
     sum.forward =
         cutter_.cut({.samples = samples.forward, .expected = expected(samples.waste.forward, forward_packs)},
                     forward_packs, cost, Pass::forward, options, forward);

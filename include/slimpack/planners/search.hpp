@@ -19,6 +19,8 @@ struct Candidate {
   std::vector<SampleGroup> groups = {};
   std::vector<GroupSchedule> schedules = {};  ///< [group]
   double seconds = 0.0;                       ///< of the slowest group that was looked at
+  double usual_seconds =
+      std::numeric_limits<double>::infinity();  ///< of a group that holds no long samples, if known
 
   /// Stands for the count that suits most groups.
   static constexpr std::size_t usual_count = std::numeric_limits<std::size_t>::max();
@@ -65,6 +67,27 @@ class ScheduleSearch {
     bool alone = true;      ///< false: leaves groups without merged samples for later; they are alike
   };
 
+  /// Looks at the last group, which holds no long samples: others take about as long, if memory does not hold them back.
+  /// That of the first candidate is searched for the count that all groups begin with.
+  void calibrate(Candidate& candidate) {
+    if (options_.equal_packs || candidate.usual_seconds < infinite) return;
+    Candidate alone{.groups = {candidate.groups.back()}};
+    look(alone, {});
+    if (!calibrated_) {
+      search(alone, 0, members(alone.groups[0]), infinite);
+      calibrated_ = true;
+      first_ = alone.progress[0].count;
+    }
+    if (alone.schedules[0].seconds == infinite) return;
+    candidate.schedules.resize(candidate.groups.size());
+    candidate.progress.resize(candidate.groups.size());
+    candidate.usual_seconds = alone.schedules[0].seconds;
+    usual_seconds_ = std::min(usual_seconds_, candidate.usual_seconds);
+    candidate.seconds = std::max(candidate.seconds, candidate.usual_seconds);
+    candidate.schedules.back() = std::move(alone.schedules[0]);
+    candidate.progress.back() = {.count = alone.progress[0].count, .looked_at = true};
+  }
+
   /// Schedules the groups not looked at so far, as long as they deserve it. Those left for later are taken to be as
   /// fast as others are; none is left while that isn't known. @returns whether all were looked at, or left.
   bool look(Candidate& candidate, const Patience& patience) {
@@ -74,12 +97,13 @@ class ScheduleSearch {
     if (compares) calibrate(candidate);
     double fastest = compares ? usual_seconds_ : infinite;
     const auto too_long = [&] { return std::min(patience.seconds, patience.ratio * fastest); };
+    if (candidate.seconds > too_long()) return false;
     for (std::size_t i = 0; i < candidate.groups.size(); ++i) {
       const std::size_t g = riskiest(candidate.groups, i);
       if (candidate.progress[g].looked_at) continue;
-      if (i == 1) calibrate(candidate);
-      if (!patience.alone && usual_seconds_ < infinite && candidate.groups[g].merged.empty()) {
-        candidate.schedules[g].seconds = usual_seconds_;
+      if (i == 1 && !calibrated_) calibrate(candidate);
+      if (!patience.alone && candidate.usual_seconds < infinite && candidate.groups[g].merged.empty()) {
+        candidate.schedules[g].seconds = candidate.usual_seconds;
         continue;
       }
       std::size_t& count = candidate.progress[g].count;
@@ -115,8 +139,7 @@ class ScheduleSearch {
     }
   }
 
-  /// Tries other numbers of packs for the slowest groups, until the slowest one has its best. All were looked
-  /// at.
+  /// Tries other numbers of packs for the slowest groups, until the slowest one has its best, or is one left for later.
   void improve(Candidate& candidate) {
     if (options_.equal_packs) {
       for (const bool up : {true, false}) climb(candidate, up);
@@ -125,8 +148,8 @@ class ScheduleSearch {
     while (true) {
       const std::size_t g = slowest(candidate);
       const double others = slowest_but(candidate, g);
-      if (candidate.progress[g].searched || candidate.seconds <= searched_seconds(candidate) * worth_a_search)
-        break;
+      const auto& [count, looked_at, searched] = candidate.progress[g];
+      if (!looked_at || searched || candidate.seconds <= searched_seconds(candidate) * worth_a_search) break;
       search(candidate, g, members(candidate.groups[g]), others);
       candidate.seconds = std::max(others, candidate.schedules[g].seconds);
     }
@@ -185,21 +208,6 @@ class ScheduleSearch {
     return i < merged ? merged - 1 - i : i;
   }
 
-  /// Finds the count to begin with, once, and how long a group takes, by one that holds no long samples.
-  void calibrate(Candidate& candidate) {
-    if (calibrated_ || options_.equal_packs) return;
-    calibrated_ = true;
-    Candidate alone{.groups = {candidate.groups.back()}};
-    look(alone, {});
-    search(alone, 0, members(alone.groups[0]), infinite);
-    first_ = alone.progress[0].count;
-    usual_seconds_ = alone.seconds = alone.schedules[0].seconds;
-    if (usual_seconds_ == infinite) return;
-    candidate.seconds = std::max(candidate.seconds, usual_seconds_);
-    candidate.schedules.back() = std::move(alone.schedules[0]);
-    candidate.progress.back() = {.count = first_, .looked_at = true};
-  }
-
   /// Tries the count that was best for the group searched before; if that makes this one no faster, the
   /// counts on both sides of its present one, as long as they do.
   /// @param enough as for CandidateEvaluator.
@@ -222,6 +230,7 @@ class ScheduleSearch {
     if (latest_ != from && latest_ < options_.counts.size() && try_count(latest_) && done()) return;
     for (const bool up : {true, false}) {
       int failures = 0;
+      if (!up && enough == infinite && best.memory_bound) break;
       for (std::size_t i = from; (up ? i + 1 < options_.counts.size() : i > 0) && !done();) {
         i += up ? 1 : std::size_t(-1);
         if (i == latest_ || try_count(i) || best.seconds == infinite) continue;
@@ -258,7 +267,7 @@ class ScheduleSearch {
   std::size_t first_;
   std::size_t latest_ = std::numeric_limits<std::size_t>::max();  // best count of the group searched before
   bool calibrated_ = false;
-  double usual_seconds_ = infinite;
+  double usual_seconds_ = infinite;  // least of all candidates
   CandidateEvaluator<C, M> evaluate_;
   GroupSchedule trial_;
 };

@@ -19,6 +19,7 @@
 #include "slimpack/planners/distribute.hpp"
 #include "slimpack/planners/notes.hpp"
 #include "slimpack/planners/search.hpp"
+#include "slimpack/planners/spread.hpp"
 #include "slimpack/schedule/lower_bound.hpp"
 
 namespace slimpack {
@@ -64,113 +65,6 @@ inline std::vector<double> pipeline_overheads(const Candidate& candidate, std::s
   return overhead;
 }
 
-/// The groups of a candidate that take least and longest.
-inline auto fastest_and_slowest(const Candidate& candidate) {
-  return std::minmax_element(
-      candidate.schedules.begin(), candidate.schedules.end(),
-      [](const GroupSchedule& a, const GroupSchedule& b) { return a.seconds < b.seconds; });
-}
-
-/// Whether memory makes the slowest group slower than another, which has the same work, by more than 1 %, or all groups
-/// slower than they could be.
-[[nodiscard]] inline bool held_back(const Candidate& candidate) {
-  const auto [fastest, slowest] = fastest_and_slowest(candidate);
-  return slowest->memory_bound && (fastest->memory_bound || slowest->seconds > 1.01 * fastest->seconds);
-}
-
-/// Whether the slowest group is so far behind another that a different distribution promises more than other numbers
-/// of packs.
-[[nodiscard]] inline bool lags_far_behind(const Candidate& candidate) {
-  const auto [fastest, slowest] = fastest_and_slowest(candidate);
-  return slowest->seconds > 1.05 * fastest->seconds;
-}
-
-/// Whether the slowest group takes so much longer than the mean that its pipelines should get less work.
-[[nodiscard]] inline bool is_unbalanced(const Candidate& candidate) {
-  double sum = 0.0, pipelines = 0.0;
-  for (std::size_t g = 0; g < candidate.schedules.size(); ++g) {
-    const auto members = static_cast<double>(candidate.groups[g].size());
-    sum += candidate.schedules[g].seconds * members;
-    pipelines += members;
-  }
-  return candidate.seconds * pipelines > 1.02 * sum;
-}
-
-/// Whether neither memory nor its distribution makes a candidate longer than others may be.
-[[nodiscard]] inline bool is_good(const Candidate& candidate) {
-  return candidate.seconds < std::numeric_limits<double>::infinity() && !held_back(candidate) &&
-         !is_unbalanced(candidate);
-}
-
-/// Limits to what a member holds of one sample, as shares of the tokens that a stage holds without
-/// recomputation.
-inline constexpr double token_limits[] = {0.55, 0.35, 0.2};
-
-/// The first so many of them are tried at once; further ones if none of these is good, but one is something.
-inline constexpr std::size_t usual_limits = 2;
-
-/// The same for batches that would not fit otherwise.
-inline constexpr double tight_token_limits[] = {0.1, 0.05, 0.0};
-
-/// A group that takes this many times as long as another marks its distribution as a bad one.
-inline constexpr double most_lag = 1.15;
-
-/// Other numbers of packs can be expected to make a candidate faster by this factor.
-inline constexpr double worth_improving = 1.02;
-
-/// Tokens of one sample that the first stage holds from forward to backward if it recomputes nothing.
-template <MemoryModel M>
-[[nodiscard]] double tokens_without_recompute(const M& memory) {
-  const double room = memory.capacity_bytes() - memory.static_bytes(0);
-  return room / (memory.activation_bytes(0, 0) + memory.kv_gradient_bytes(0));
-}
-
-/// The best of the distributions whose members hold at most so many tokens of one sample, as `shares` of what a
-/// stage holds without recomputation; up to the first one that memory does not hold back. Their merged groups decide
-/// which it is; only of that one are other groups looked at.
-/// @param thorough false: gives up those of which some group lags far behind, or does not fit with the usual
-/// number of packs.
-template <CostModel C, MemoryModel M>
-[[nodiscard]] Candidate search_spread(Distributor<C, M>& distribute, ScheduleSearch<C, M>& search,
-                                      const M& memory, std::span<const double> shares, bool thorough) {
-  constexpr double unlimited = std::numeric_limits<double>::infinity();
-  const double whole = tokens_without_recompute(memory);
-  std::vector<Candidate> spreads;
-  double least = unlimited;
-  const auto patience = [&](bool alone) {
-    return typename ScheduleSearch<C, M>::Patience{.seconds = least * worth_improving,
-                                                   .ratio = thorough ? unlimited : most_lag,
-                                                   .any_count = thorough,
-                                                   .alone = alone};
-  };
-  for (const double share : shares) {
-    if (!thorough && share < shares[usual_limits - 1] && spreads.empty()) break;
-    if (share * whole >= static_cast<double>(distribute.longest())) continue;
-    Candidate spread{.most_tokens = share * whole, .groups = distribute(share * whole)};
-    if (!spreads.empty()) {
-      const std::vector<double> loads = distribute.loads(spread.groups);
-      if (*std::max_element(loads.begin(), loads.end()) > least * worth_improving) continue;
-    }
-    if (!search.look(spread, patience(false))) continue;
-    const bool is_last = share == shares.back();
-    if (!is_good(spread) && (is_last || !lags_far_behind(spread))) search.improve(spread);
-    least = std::min(least, spread.seconds);
-    spreads.push_back(std::move(spread));
-    if (is_good(spreads.back())) break;
-  }
-  std::stable_sort(spreads.begin(), spreads.end(),
-                   [](const Candidate& a, const Candidate& b) { return a.seconds < b.seconds; });
-  Candidate best;
-  best.seconds = least = unlimited;
-  for (Candidate& spread : spreads) {
-    if (spread.seconds >= best.seconds || !search.look(spread, patience(true))) continue;
-    search.improve(spread);
-    if (spread.seconds < best.seconds) best = std::move(spread);
-    least = best.seconds;
-  }
-  return best;
-}
-
 /// Merges as little as the capacity asks for. Where memory holds the pipelines of the longest samples back,
 /// looks also at distributions that spread long samples further, so that their activations fit as they are;
 /// and where nothing fits, at those that spread them as far as can be.
@@ -179,7 +73,7 @@ template <CostModel C, MemoryModel M>
                                              const M& memory, const SlimPackOptions& options) {
   constexpr double unlimited = std::numeric_limits<double>::infinity();
   const auto spread = [&](std::span<const double> shares, bool thorough) {
-    return search_spread(distribute, search, memory, shares, thorough);
+    return SpreadSearch<C, M>(distribute, search, memory, thorough).best_of(shares);
   };
   Candidate least_merged{.groups = distribute()}, best;
   best.seconds = unlimited;
@@ -217,18 +111,30 @@ template <CostModel C, MemoryModel M>
   return best;
 }
 
-/// Schedules all members of a candidate's groups, and of what becomes of it when pipelines' overheads are balanced; the
-/// faster one counts. Returns whether that is the balanced one. Does nothing where nothing fits.
+/// What is left of a search: the best candidate, all its members scheduled; without schedules where nothing fits.
+struct Found {
+  Candidate best;
+  bool rebalanced = false;  ///< after its pipelines' overheads were balanced
+};
+
+/// Searches distributions and numbers of packs; what it needs for that is freed before a plan is made of what it finds.
 template <CostModel C, MemoryModel M>
-bool finish(Distributor<C, M>& distribute, ScheduleSearch<C, M>& search, int rounds, Candidate& best) {
-  if (best.seconds == std::numeric_limits<double>::infinity()) return false;
-  std::optional<Candidate> balanced = rebalanced(distribute, search, rounds, best);
+[[nodiscard]] Found find_schedules(std::span<const Tokens> lengths, const Job& job, const C& cost,
+                                   const M& memory, const SlimPackOptions& options) {
+  const auto pipelines = static_cast<std::size_t>(job.layout.dp);
+  const std::vector<std::int32_t> layers = split_layers(job.model.layers, job.layout.pp);
+  Distributor<C, M> distribute(lengths, cost, memory, layers, pipelines,
+                               {.merge = options.merge, .group_sizes = options.group_sizes});
+  const ScheduleSearchOptions how = search_options(distribute, cost, pipelines, options);
+  distribute.expect_packs(how.counts[how.first]);
+  ScheduleSearch<C, M> search(lengths, cost, memory, layers, how);
+  Candidate best = search_distributions(distribute, search, memory, options);
+  if (best.seconds == std::numeric_limits<double>::infinity()) return {.best = std::move(best)};
+  std::optional<Candidate> balanced = rebalanced(distribute, search, options.rebalance_rounds, best);
   search.finish(best);
-  if (!balanced) return false;
-  search.finish(*balanced);
-  if (balanced->seconds >= best.seconds) return false;
-  best = std::move(*balanced);
-  return true;
+  if (balanced) search.finish(*balanced);
+  const bool faster = balanced && balanced->seconds < best.seconds;
+  return {.best = std::move(faster ? *balanced : best), .rebalanced = faster};
 }
 
 /// Says why replicas or packs are unequal, where they are: step time comes first.
@@ -271,14 +177,7 @@ template <CostModel C, MemoryModel M>
                                  const M& memory, const SlimPackOptions& options = {}) {
   validate(job);
   validate_batch(lengths, job.layout.dp);
-  const auto pipelines = static_cast<std::size_t>(job.layout.dp);
-  Distributor<C, M> distribute(lengths, cost, memory, split_layers(job.model.layers, job.layout.pp),
-                               pipelines, {.merge = options.merge, .group_sizes = options.group_sizes});
-  const ScheduleSearchOptions how = detail::search_options(distribute, cost, pipelines, options);
-  distribute.expect_packs(how.counts[how.first]);
-  ScheduleSearch<C, M> search(lengths, cost, memory, split_layers(job.model.layers, job.layout.pp), how);
-  Candidate best = detail::search_distributions(distribute, search, memory, options);
-  const bool rebalanced = detail::finish(distribute, search, options.rebalance_rounds, best);
+  auto [best, rebalanced] = detail::find_schedules(lengths, job, cost, memory, options);
   const bool fits = best.seconds < std::numeric_limits<double>::infinity();
   require(fits, "no number of packs that was tried fits into the memory of ", memory.capacity_bytes() / 1e9,
           " GB per device, with all layers recomputed",
@@ -287,7 +186,7 @@ template <CostModel C, MemoryModel M>
           options.packs > 0 || options.equal_packs ? ", or the number of packs left to the planner" : "");
   Plan plan = assemble_plan("slimpack", lengths, job, best.groups, std::move(best.schedules), memory,
                             sync_seconds(cost));
-  state_lower_bound(step_lower_bound(lengths, pipelines, cost, options.tile).seconds(), plan);
+  state_lower_bound(step_lower_bound(lengths, plan.pipelines.size(), cost, options.tile).seconds(), plan);
   if (options.packs > 0) detail::note_fewer_packs(options.packs, options.tile, plan);
   detail::note_imbalance(rebalanced, options, plan);
   return plan;

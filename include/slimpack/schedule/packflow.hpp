@@ -51,17 +51,21 @@ inline void required_forward(const Packs& backward, std::span<const std::uint32_
 
 /// The lead table of PackFlow (SlimPack, section 4.2). On the last stage the first backward pack starts as soon as its
 /// samples are done; from then on forward and backward packs alternate, and where the next backward pack isn't ready,
-/// extra forward packs are injected. A stage before it runs ahead as in 1F1B, by as many backward packs as there are
-/// stages behind it: `leads(k, s) = leads(k + 1, s + 1)`. So extra packs are injected early enough to be there when
-/// the last stage needs them. Plain 1F1B is the case `required[k] = k + 1`. O(backward packs * stages).
+/// extra forward packs are injected. What is ahead then stays ahead: else each long sample that takes more forward than
+/// backward packs would bring a row of backward packs alone and then one of forward packs, for which others wait. A
+/// stage before the last runs ahead as in 1F1B, by as many backward packs as there are stages behind it: `leads(k, s) =
+/// leads(k + 1, s + 1)`. So extra packs are injected early enough to be there when the last stage needs them. Plain
+/// 1F1B is the case `required[k] = k + 1`. O(backward packs * stages).
 inline void packflow_leads(std::span<const std::uint32_t> required, std::size_t forward_packs,
                            std::size_t stages, LeadTable& leads) {
   leads.reset(stages, required.size());
   const auto limit = static_cast<std::uint32_t>(forward_packs);
+  std::uint32_t ahead = 0;  // of the backward pack's own number, on the last stage
   for (std::size_t k = 0; k < required.size(); ++k) {
-    const std::uint32_t last_stage = std::max(required[k], required[0] + static_cast<std::uint32_t>(k));
+    const auto own = static_cast<std::uint32_t>(k);
+    ahead = std::max(ahead, std::max(required[k], own) - own);
     for (std::size_t behind = 0; behind <= std::min(k, stages - 1); ++behind)
-      leads(k - behind, stages - 1 - behind) = std::min(limit, last_stage);
+      leads(k - behind, stages - 1 - behind) = std::min(limit, own + ahead);
   }
   for (std::size_t k = required.size() < stages ? 0 : required.size() + 1 - stages; k < required.size();
        ++k) {
@@ -104,6 +108,7 @@ struct StageMemory {
   double available = 0.0;    ///< bytes left beside everything static and the largest workspace
   double activation = 0.0;   ///< bytes per live token
   double kv_gradient = 0.0;  ///< bytes per token with KV gradients
+  friend bool operator==(const StageMemory&, const StageMemory&) = default;
 };
 
 /// Most forward packs that stage `s` > 0 may run before backward pack `k` if the stage before has to stay ahead of
@@ -114,41 +119,62 @@ struct StageMemory {
   return all_done ? forward_packs : leads(k, s - 1) - 1;
 }
 
+/// For every backward pack, how many forward packs memory lets a stage have run when it begins; -1 where not even none.
+/// O(backward packs + forward packs) as a rule.
+inline void fitting_leads(const TokenFlow& flow, const StageMemory& memory,
+                          std::vector<std::int32_t>& fitting) {
+  const auto forward_packs = static_cast<std::int32_t>(flow.forward.size() - 1);
+  fitting.resize(flow.backward.size() - 1);
+  std::int32_t n = forward_packs;
+  for (std::size_t k = fitting.size(); k-- > 0;) {
+    const double budget = memory.available - memory.kv_gradient * flow.kv_gradients(k);
+    const auto fits = [&](std::int32_t lead) {
+      return memory.activation * flow.live(static_cast<std::size_t>(lead), k) <= budget;
+    };
+    while (n < forward_packs && fits(n + 1)) ++n;
+    while (n >= 0 && !fits(n)) --n;
+    fitting[k] = n;
+  }
+}
+
 /// Lowers the counts of stage `s` in PackFlow's table to what its memory allows and to what keeps the stage before
 /// ahead, as far as backward packs don't need them. Stages have to be limited in order from the first.
-/// @returns whether the stage fits at all.
-/// O(backward packs + forward packs).
-inline bool limit_leads(const TokenFlow& flow, const StageMemory& memory,
+/// @param fitting as of `fitting_leads`. @returns whether the stage fits at all. O(backward packs).
+inline bool limit_leads(std::span<const std::int32_t> fitting, std::uint32_t forward_packs,
                         std::span<const std::uint32_t> required, std::size_t s, LeadTable& leads) {
-  const auto forward_packs = static_cast<std::uint32_t>(flow.forward.size() - 1);
-  std::uint32_t n = forward_packs;
+  auto n = static_cast<std::int32_t>(forward_packs);
   bool fits = true;
   for (std::size_t k = required.size(); k-- > 0;) {
-    const double budget = memory.available - memory.kv_gradient * flow.kv_gradients(k);
-    const std::uint32_t least = required[k];
-    n = std::min(n, leads(k, s));
-    if (s > 0) n = std::max(least, std::min(n, most_behind(leads, k, s, forward_packs)));
-    double held = memory.activation * flow.live(n, k);
-    while (n > least && held > budget) held = memory.activation * flow.live(--n, k);
-    fits = fits && held <= budget;
-    leads(k, s) = n;
+    const auto least = static_cast<std::int32_t>(required[k]);
+    n = std::min({n, static_cast<std::int32_t>(leads(k, s)), fitting[k]});
+    if (s > 0) n = std::min(n, static_cast<std::int32_t>(most_behind(leads, k, s, forward_packs)));
+    n = std::max(n, least);
+    fits = fits && n <= fitting[k];
+    leads(k, s) = static_cast<std::uint32_t>(n);
   }
   return fits;
 }
 
-/// Largest number of live tokens and of tokens with KV gradients on stage `s`.
-struct TokenPeaks {
-  double live = 0.0;
-  double kv_gradients = 0.0;
-};
+/// The same for one stage's memory.
+inline bool limit_leads(const TokenFlow& flow, const StageMemory& memory,
+                        std::span<const std::uint32_t> required, std::size_t s, LeadTable& leads) {
+  std::vector<std::int32_t> fitting;
+  fitting_leads(flow, memory, fitting);
+  return limit_leads(fitting, static_cast<std::uint32_t>(flow.forward.size() - 1), required, s, leads);
+}
 
-[[nodiscard]] inline TokenPeaks token_peaks(const TokenFlow& flow, const LeadTable& leads, std::size_t s) {
-  TokenPeaks peaks;
-  for (std::size_t k = 0; k < leads.backward_packs(); ++k) {
-    peaks.live = std::max(peaks.live, flow.live(leads(k, s), k));
-    peaks.kv_gradients = std::max(peaks.kv_gradients, flow.kv_gradients(k));
-  }
-  return peaks;
+/// Most tokens with KV gradients; the same on all stages.
+[[nodiscard]] inline double peak_kv_gradients(const TokenFlow& flow) {
+  double peak = 0.0;
+  for (std::size_t k = 0; k + 1 < flow.backward.size(); ++k) peak = std::max(peak, flow.kv_gradients(k));
+  return peak;
+}
+
+/// Most live tokens on stage `s`.
+[[nodiscard]] inline double peak_live(const TokenFlow& flow, const LeadTable& leads, std::size_t s) {
+  double peak = 0.0;
+  for (std::size_t k = 0; k < leads.backward_packs(); ++k) peak = std::max(peak, flow.live(leads(k, s), k));
+  return peak;
 }
 
 }  // namespace slimpack

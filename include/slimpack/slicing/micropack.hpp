@@ -22,6 +22,8 @@ struct MicroPackOptions {
   /// Where slices cost more than their samples: how far the last pack may be off the others, about, as a share of a
   /// pack. Costs a round of cutting for each halving or so.
   double accuracy = 0.03;
+  /// Cuts once instead, and learns on the way what slices cost more: packs at the beginning are the smaller then.
+  bool once = false;
 };
 
 /// Cuts a pipeline's samples into MicroPacks of equal cost (SlimPack, section 4.1.1, Phase 2, and 4.1.2).
@@ -56,13 +58,24 @@ class MicroPackCutter {
     }
     const std::size_t most = std::min(packs, static_cast<std::size_t>(tiles));
     if (out.empty()) out.reserve(most, stream.size() + most);  // each pack divides one sample at most
-    const double expected =
-        detail::expected_total(whole, stream.expected * whole, packs, options.accuracy, [&](double seconds) {
-          out.truncate(first);
-          begin(stream, seconds);
-          for (std::size_t k = 0; k < packs && !done(); ++k) cut_pack(k, packs - k, parts, out);
-          return left_;
-        });
+    double expected = stream.expected * whole;
+    const auto cut_all = [&](double seconds) {
+      out.truncate(first);
+      begin(stream, seconds);
+      for (std::size_t k = 0; k < packs && !done(); ++k) {
+        cut_pack(k, packs - k, parts, out);
+        if (!options.once) continue;
+        const double like_so_far = whole + wasted_ * static_cast<double>(packs) / static_cast<double>(k + 1);
+        left_ += like_so_far - expected;
+        expected = like_so_far;
+      }
+      return left_;
+    };
+    if (options.once) {
+      cut_all(expected);
+    } else {
+      expected = detail::expected_total(whole, expected, packs, options.accuracy, cut_all);
+    }
     return expected - left_;
   }
 
@@ -72,6 +85,7 @@ class MicroPackCutter {
     released_ = 0;
     bound_ = 0;
     left_ = expected;
+    wasted_ = 0.0;
     used_.assign(stream.size(), 0);
     fillers_.reset(stream.size(), stream.ready.empty());
     enter_head(0);
@@ -162,6 +176,7 @@ class MicroPackCutter {
   double take(const SamplePart& part, double behind, const SampleParts<M>& parts, Packs& out) {
     if (part.tokens == 0) return 0.0;
     out.add(parts.slice(head_, part.tokens));
+    wasted_ += part.seconds + behind - head_.seconds;
     head_.seconds = behind;
     head_.taken += part.tokens;
     if (head_.rest() == 0) finish_head();
@@ -193,8 +208,9 @@ class MicroPackCutter {
   }
 
   SampleStream stream_;
-  BegunSample head_;   // the first sample that is not in packs as a whole
-  double left_ = 0.0;  // cost expected of everything that is not in a pack yet
+  BegunSample head_;     // the first sample that is not in packs as a whole
+  double left_ = 0.0;    // cost expected of everything that is not in a pack yet
+  double wasted_ = 0.0;  // what cuts have made samples dearer
   std::uint32_t bound_ = 0;
   std::uint32_t first_bound_ = 0;
   std::size_t released_ = 0;
