@@ -85,14 +85,34 @@ void append_pack_times(const Packs& packs, const M& cost, Pass pass, std::vector
   });
 }
 
-/// Work of whole samples on one stage, both passes; no pack's constants. O(samples).
+/// Adds the work of whole samples, both passes, to `seconds`, one number per stage; no pack's constants.
+/// O(samples + stages) for a quadratic model, else O(samples * stages).
 template <CostModel M>
-[[nodiscard]] double stage_seconds(const M& cost, std::size_t stage, std::span<const Tokens> lengths) {
-  double sum = 0.0;
-  for (const Tokens length : lengths) {
-    for (const Pass pass : {Pass::forward, Pass::backward}) sum += cost.slice_seconds(stage, 0, length, pass);
+void add_sample_seconds(const M& cost, std::span<const Tokens> lengths, std::span<double> seconds) {
+  if constexpr (QuadraticCostModel<M>) {
+    if (cost.is_quadratic()) {
+      Tokens tokens = 0;
+      double twice_pairs = 0.0;
+      for (const Tokens length : lengths) {
+        tokens += length;
+        twice_pairs += twice_causal_pairs(0, length);
+      }
+      for (std::size_t s = 0; s < seconds.size(); ++s) {
+        for (const Pass pass : {Pass::forward, Pass::backward})
+          seconds[s] += cost.coefficients(s, pass).seconds_of_sums(tokens, twice_pairs);
+      }
+      return;
+    }
   }
-  return sum;
+  for (const Pass pass : {Pass::forward, Pass::backward}) {
+    for (const Tokens length : lengths) {
+      if constexpr (RowCostModel<M>) {
+        cost.add_slice_seconds(0, length, pass, seconds);
+      } else {
+        for (std::size_t s = 0; s < seconds.size(); ++s) seconds[s] += cost.slice_seconds(s, 0, length, pass);
+      }
+    }
+  }
 }
 
 }  // namespace slimpack

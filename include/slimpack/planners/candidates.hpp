@@ -238,17 +238,17 @@ class CandidateEvaluator {
   }
 
   /// Work of the group's first member on its busiest stage, samples uncut: no schedule takes less.
-  [[nodiscard]] double least_seconds(const SampleGroup& group,
-                                     std::span<const std::int32_t> recompute) const {
+  [[nodiscard]] double least_seconds(const SampleGroup& group, std::span<const std::int32_t> recompute) {
     const C cost = recomputing(recompute), merged = merged_cost(cost, group.size());
-    double most = 0.0;
-    for (std::size_t s = 0; s < recompute.size(); ++s) {
-      double sum = 0.0;
-      for (const SampleId id : group.merged) sum += stage_seconds(merged, s, {&lengths_[id], 1});
-      for (const SampleId id : group.local.front()) sum += stage_seconds(cost, s, {&lengths_[id], 1});
-      most = std::max(most, sum);
-    }
-    return most;
+    work_.assign(cost.stages(), 0.0);
+    const auto add = [&](const std::vector<SampleId>& ids, const C& price) {
+      tokens_.clear();
+      for (const SampleId id : ids) tokens_.push_back(lengths_[id]);
+      add_sample_seconds(price, tokens_, work_);
+    };
+    add(group.merged, merged);
+    add(group.local.front(), cost);
+    return *std::max_element(work_.begin(), work_.end());
   }
 
   /// Work on the busiest stage of a group's first member: no order of its packs takes less.
@@ -301,6 +301,7 @@ class CandidateEvaluator {
   GroupSchedule current_;
   std::size_t sharing_ = 1;            // members of the current group that run its merged packs
   std::vector<double> work_;           // [stage]
+  std::vector<Tokens> tokens_;         // of samples that are being priced
   std::vector<double> live_;           // [member] most live tokens on the stage that was asked for last
   std::vector<double> kv_gradients_;   // [member] most tokens that have them
   std::vector<std::int32_t> fitting_;  // [backward pack] of the stage that is being limited

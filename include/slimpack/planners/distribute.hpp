@@ -154,11 +154,14 @@ class Distributor {
     std::size_t smallest = 1;
     while (smallest <= pipelines_ && !suits(id, smallest, capacity)) ++smallest;
     if (smallest > pipelines_) return 0;
-    std::size_t best = smallest;
+    if (smallest == 1) return 1;
     const auto total = [&](std::size_t size) { return prices_.on(id, size) * static_cast<double>(size); };
-    for (std::size_t size = smallest + 1; smallest > 1 && size <= std::min(pipelines_, smallest * 3 / 2);
-         ++size) {
-      if (suits(id, size, capacity) && total(size) < total(best)) best = size;
+    std::size_t best = smallest;
+    double least = total(best);
+    for (std::size_t size = smallest + 1; size <= std::min(pipelines_, smallest * 3 / 2); ++size) {
+      if (!suits(id, size, capacity) || total(size) >= least) continue;
+      best = size;
+      least = total(size);
     }
     return best;
   }

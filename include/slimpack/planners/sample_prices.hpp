@@ -74,16 +74,13 @@ class SamplePrices {
   };
 
   void find_busiest_stage() {
-    double most = 0.0;
     require_durations(cost_, {});
-    for (std::size_t s = 0; s < cost_.stages(); ++s) {
-      const double seconds = stage_seconds(cost_, s, lengths_);
-      if (!(seconds >= 0.0 && std::isfinite(seconds))) require_durations(cost_, lengths_);
-      if (seconds > most) {
-        most = seconds;
-        stage_ = s;
-      }
+    std::vector<double> seconds(cost_.stages(), 0.0);
+    add_sample_seconds(cost_, lengths_, seconds);
+    for (const double sum : seconds) {
+      if (!(sum >= 0.0 && std::isfinite(sum))) require_durations(cost_, lengths_);
     }
+    stage_ = static_cast<std::size_t>(std::max_element(seconds.begin(), seconds.end()) - seconds.begin());
   }
 
   [[nodiscard]] double both_passes(const C& cost, Tokens begin, Tokens end) const {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "slimpack/cost/inverse.hpp"
+#include "slimpack/cost/packs.hpp"
 
 namespace slimpack {
 
@@ -86,14 +87,10 @@ template <CostModel C>
   const double share = static_cast<double>(pipelines);
   const std::vector<double> around = detail::fill_and_drain(cost, share);
   StepLowerBound bound;
-  for (std::size_t s = 0; s < cost.stages(); ++s) {
-    double work = 0.0;
-    for (const Tokens length : lengths) {
-      work +=
-          cost.slice_seconds(s, 0, length, Pass::forward) + cost.slice_seconds(s, 0, length, Pass::backward);
-    }
-    bound.work = std::max(bound.work, around[s] + work / share);
-  }
+  std::vector<double> work(cost.stages(), 0.0);
+  add_sample_seconds(cost, lengths, work);
+  for (std::size_t s = 0; s < work.size(); ++s)
+    bound.work = std::max(bound.work, around[s] + work[s] / share);
   if (lengths.empty()) return bound;
   const Tokens longest = *std::max_element(lengths.begin(), lengths.end());
   bound.sample =
