@@ -43,15 +43,24 @@ inline PackTotals pack_totals(const PassPlan& pass, std::size_t pipelines, std::
   PackTotals totals{std::vector<double>(pipelines, 0.0), std::vector<double>(pipelines, 0.0),
                     std::vector<std::size_t>(pipelines, 0)};
   const std::size_t width = pipelines > 0 ? stages.size() / pipelines : 0;
-  for (std::size_t k = 0; k < pass.packs.size(); ++k) {
-    const std::span<const double> seconds = pass.seconds[k];
-    const double sum = std::accumulate(seconds.begin(), seconds.end(), 0.0);
-    for (const PipelineId p : pass.pipelines[k]) {
-      totals.sum[p] += sum;
-      totals.longest[p] = std::max(totals.longest[p], sum);
-      ++totals.count[p];
-      double* const row = stages.data() + p * width;
+  std::vector<double> row(width);
+  for (std::size_t k = 0, next = 0; k < pass.packs.size(); k = next) {
+    // Packs of the same pipelines mostly stand together.
+    const std::span<const PipelineId> run_by = pass.pipelines[k];
+    double sum = 0.0, longest = 0.0;
+    std::fill(row.begin(), row.end(), 0.0);
+    for (; next < pass.packs.size() && std::ranges::equal(pass.pipelines[next], run_by); ++next) {
+      const std::span<const double> seconds = pass.seconds[next];
+      const double duration = std::accumulate(seconds.begin(), seconds.end(), 0.0);
+      sum += duration;
+      longest = std::max(longest, duration);
       for (std::size_t s = 0; s < std::min(width, seconds.size()); ++s) row[s] += seconds[s];
+    }
+    for (const PipelineId p : run_by) {
+      totals.sum[p] += sum;
+      totals.longest[p] = std::max(totals.longest[p], longest);
+      totals.count[p] += next - k;
+      for (std::size_t s = 0; s < width; ++s) stages[p * width + s] += row[s];
     }
   }
   return totals;

@@ -55,10 +55,11 @@ template <MemoryModel M>
   const LeadTable& leads = schedule.times.members[member].leads;
   const std::size_t packs = leads.backward_packs();
   double peak = 0.0;
-  const auto held_backward = [&](std::size_t k) {
-    return per_token * flow.live(leads(k, s), k) + per_gradient * flow.kv_gradients(k);
-  };
-  for (std::size_t k = 0; k < packs; ++k) peak = std::max(peak, held_backward(k));
+  std::vector<double> held(packs);  // while each backward pack runs
+  for (std::size_t k = 0; k < packs; ++k) {
+    held[k] = per_token * flow.live(leads(k, s), k) + per_gradient * flow.kv_gradients(k);
+    peak = std::max(peak, held[k]);
+  }
   const auto most_beside = [&](Pass pass, const Packs& merged, Tokens most) {
     const auto members = static_cast<Tokens>(merged.empty() ? 1 : schedule.times.members.size());
     return memory.workspace_bytes(s, pass, most, again) +
@@ -66,18 +67,17 @@ template <MemoryModel M>
   };
   const double forward_most = most_beside(Pass::forward, schedule.merged_forward, tokens.most_forward);
   const double backward_most = most_beside(Pass::backward, schedule.merged_backward, tokens.most_backward);
-  const auto task = [&](double held, Pass pass, std::size_t pack, Tokens n) {
+  const auto task = [&](double beside, Pass pass, std::size_t pack, Tokens n) {
     const Packs& merged = pass == Pass::forward ? schedule.merged_forward : schedule.merged_backward;
     const std::size_t members = pack < merged.size() ? schedule.times.members.size() : 1;
-    peak = std::max(peak, held + memory.workspace_bytes(s, pass, n, again) +
+    peak = std::max(peak, beside + memory.workspace_bytes(s, pass, n, again) +
                               exchange_bytes(memory, s, pass, n * static_cast<Tokens>(members), members));
   };
   // Tasks are priced only where the largest pack's workspace would make a new peak. Forward tasks in front of a
   // backward one hold no more than it does; of those in a row, the last one holds most.
   const double most = std::max(forward_most, backward_most);
   for (std::size_t k = 0; k < packs; ++k) {
-    const double held = held_backward(k);
-    if (held + most <= peak) continue;
+    if (held[k] + most <= peak) continue;
     const double gradients = per_gradient * (flow.started[k] - flow.backward[k]);
     const std::size_t lead = leads(k, s);
     if (per_token * flow.live(lead, k) + gradients + forward_most > peak) {
@@ -85,7 +85,7 @@ template <MemoryModel M>
         task(per_token * flow.live(forward + 1, k) + gradients, Pass::forward, forward,
              tokens.forward[forward]);
     }
-    task(held, Pass::backward, k, tokens.backward[k]);
+    task(held[k], Pass::backward, k, tokens.backward[k]);
   }
   return memory.static_bytes(s) + peak;
 }
