@@ -11,26 +11,30 @@ order=(core model cost partition slicing sharding milp schedule dag strategy pla
 declare -A rank=()
 for i in "${!order[@]}"; do rank[${order[i]}]=$i; done
 
-# What an include outside of the library and the standard library belongs to.
+# Sets `component` to what an include outside of the library and the standard library belongs to.
 component_of() {
+  component=
   case $1 in
-    Eigen/*) echo eigen ;;
-    boost/*) echo boost ;;
-    nlohmann/*) echo json ;;
-    glpk.h) echo glpk ;;
-    coin/*) echo cbc ;;
-    Highs.h | highs/* | interfaces/highs_c_api.h) echo highs ;;
-    */* | *.h) echo unknown ;;
+    Eigen/*) component=eigen ;;
+    boost/*) component=boost ;;
+    nlohmann/*) component=json ;;
+    glpk.h) component=glpk ;;
+    coin/*) component=cbc ;;
+    Highs.h | highs/* | interfaces/highs_c_api.h) component=highs ;;
+    */* | *.h) component=unknown ;;
   esac
 }
 
+# Lines of compile/optional.txt: a component and a pattern of headers.
+mapfile -t rules < <(grep -E '^[a-z]' "$here/compile/optional.txt")
+
 # Whether compile/optional.txt lists header $2 for component $1.
 listed() {
-  local component pattern
-  while read -r component pattern; do
+  local rule
+  for rule in "${rules[@]}"; do
     # shellcheck disable=SC2053  # the pattern is meant to be one
-    if [[ $component == "$1" && $2 == $pattern ]]; then return 0; fi
-  done < <(grep -E '^[a-z]' "$here/compile/optional.txt")
+    if [[ ${rule%% *} == "$1" && $2 == ${rule##* } ]]; then return 0; fi
+  done
   return 1
 }
 
@@ -48,16 +52,16 @@ check_internal() {  # header, included header
   elif [[ $1 == */* && ${rank[$from]} -lt ${rank[$to]} ]]; then
     complain "slimpack/$1 includes slimpack/$2, but $to stands after $from"
   fi
-  while read -r component _; do
+  for component in "${rules[@]%% *}"; do
     if listed "$component" "$2" && ! listed "$component" "$1"; then
       complain "slimpack/$1 needs $component through slimpack/$2, but optional.txt does not list it"
     fi
-  done < <(grep -E '^[a-z]' "$here/compile/optional.txt")
+  done
 }
 
 check_external() {  # header, included header
   local component
-  component=$(component_of "$2")
+  component_of "$2"
   if [[ -n $component ]] && ! listed "$component" "$1"; then
     complain "slimpack/$1 includes <$2>, but optional.txt does not list it for $component"
   fi
@@ -74,9 +78,15 @@ while read -r header; do
   fi
   while read -r included; do
     case $included in
-      \"slimpack/*) check_internal "$header" "$(sed 's/^"slimpack\///; s/".*//' <<<"$included")" ;;
+      \"slimpack/*)
+        included=${included#\"slimpack/}
+        check_internal "$header" "${included%%\"*}"
+        ;;
       \"*) complain "slimpack/$header includes $included; headers are included as \"slimpack/…\"" ;;
-      \<*) check_external "$header" "$(sed 's/^<//; s/>.*//' <<<"$included")" ;;
+      \<*)
+        included=${included#<}
+        check_external "$header" "${included%%>*}"
+        ;;
     esac
   done < <(sed -nE 's/^[[:space:]]*#[[:space:]]*include[[:space:]]*(["<].*)/\1/p' "$header")
 done < <(find . -name '*.hpp' | sort)
