@@ -4,21 +4,18 @@
 
 #include "bench/gpu/timed_stage.hpp"
 #include "kernels/cuda/stage.hpp"
-#include "kernels/cuda/stage_definitions.hpp"
 #include "slimpack/cost/calibrated.hpp"
 #include "slimpack/model/presets.hpp"
 #include "slimpack/planners/megatron.hpp"
 #include "slimpack/planners/slimpack.hpp"
-#include "tests/kernels_cuda/host_device.hpp"
+#include "tests/kernels_cuda/host_stage.hpp"
 
 // A stage by itself, as bench_gpu times it, on the host.
 using namespace slimpack;
 using namespace slimpack::bench;
-using slimpack::kernels::cuda::DeviceStage;
-using slimpack::testing::HostDevice;
 
 TEST_CASE("a timed stage runs a small batch, then larger ones of either kind of packs", "[bench_gpu]") {
-  using Stage = DeviceStage<HostDevice>;
+  using Stage = slimpack::testing::HostStage;
   constexpr std::int32_t stages = 3;
   constexpr std::size_t timed = 1;
   const Transformer model{"small", 2 * stages, 128, 2, 2, 64, 96, 100};

@@ -10,11 +10,11 @@
 #include <vector>
 
 #include "kernels/cuda/stage.hpp"
-#include "kernels/cuda/stage_definitions.hpp"
 #include "kernels/executor.hpp"
 #include "kernels/transport/in_process.hpp"
 #include "tests/kernels/drive.hpp"
 #include "tests/kernels_cuda/host_device.hpp"
+#include "tests/kernels_cuda/host_stage.hpp"
 #include "tests/kernels_cuda/stage_case.hpp"
 #include "tests/kernels_cuda/thread_links.hpp"
 #include "tests/plan/sample_plan.hpp"
@@ -24,7 +24,7 @@
 using namespace slimpack;
 using namespace slimpack::kernels;
 using slimpack::bench::Outcome, slimpack::bench::StageCase;
-using slimpack::kernels::cuda::DeviceStage, slimpack::kernels::cuda::Queue;
+using slimpack::kernels::cuda::Queue;
 using slimpack::testing::BusyTransport, slimpack::testing::HostDevice, slimpack::testing::LinkHub,
     slimpack::testing::ThreadLinks, slimpack::testing::case_of, slimpack::testing::random_ids,
     slimpack::testing::sample_plan, slimpack::testing::SamplePlanOptions, slimpack::testing::sanitized,
@@ -32,7 +32,7 @@ using slimpack::testing::BusyTransport, slimpack::testing::HostDevice, slimpack:
 
 namespace {
 
-using Stage = DeviceStage<HostDevice>;
+using Stage = slimpack::testing::HostStage;
 
 /// A step's plan and ids.
 struct StepBatch {

@@ -11,12 +11,12 @@
 #include <vector>
 
 #include "kernels/cuda/stage.hpp"
-#include "kernels/cuda/stage_definitions.hpp"
 #include "kernels/executor.hpp"
 #include "kernels/transport/in_process.hpp"
 #include "slimpack/plan/memory.hpp"
 #include "tests/kernels/drive.hpp"
 #include "tests/kernels_cuda/host_device.hpp"
+#include "tests/kernels_cuda/host_stage.hpp"
 #include "tests/kernels_cuda/plain_library.hpp"
 #include "tests/kernels_cuda/random_bf16.hpp"
 #include "tests/kernels_cuda/stage_case.hpp"
@@ -34,7 +34,7 @@ using slimpack::testing::bf16_tolerance, slimpack::testing::BusyTransport, slimp
 
 namespace {
 
-using Stage = DeviceStage<HostDevice>;
+using Stage = slimpack::testing::HostStage;
 
 /// @returns what the ranks' last steps ran, too.
 std::pair<Outcome, std::vector<AttentionUse>> run_with(const StageCase& c, const LibraryOptions& options,

@@ -13,10 +13,10 @@
 #include <vector>
 
 #include "bench/gpu/stage_run.hpp"
-#include "kernels/cuda/stage_definitions.hpp"
 #include "kernels/executor.hpp"
 #include "kernels/transport/in_process.hpp"
 #include "tests/kernels_cuda/host_device.hpp"
+#include "tests/kernels_cuda/host_stage.hpp"
 #include "tests/kernels_cuda/random_bf16.hpp"
 #include "tests/kernels_cuda/stage_case.hpp"
 #include "tests/kernels_cuda/thread_links.hpp"
@@ -35,7 +35,7 @@ using slimpack::testing::BusyTransport, slimpack::testing::HostDevice, slimpack:
 
 namespace {
 
-using Stage = kernels::cuda::DeviceStage<HostDevice>;
+using Stage = slimpack::testing::HostStage;
 using Linked = RankExecutor<Stage, BusyTransport, ThreadLinks>;
 
 struct LinkOptions {

@@ -9,7 +9,6 @@
 #include "kernels/cuda/device_rows.hpp"
 #include "kernels/cuda/profile_device.hpp"
 #include "kernels/cuda/stage.hpp"
-#include "kernels/cuda/stage_definitions.hpp"
 #include "kernels/task_record.hpp"
 #include "slimpack/cost/measured.hpp"
 #include "slimpack/model/presets.hpp"
@@ -17,6 +16,7 @@
 #include "slimpack/planners/slimpack.hpp"
 #include "tests/kernels/clocked_stage.hpp"
 #include "tests/kernels_cuda/host_device.hpp"
+#include "tests/kernels_cuda/host_stage.hpp"
 #include "tests/kernels_cuda/plain_library.hpp"
 
 #ifdef SLIMPACK_TEST_JSON
@@ -26,12 +26,11 @@
 // Profiles of a GPU's stage that runs on the host.
 using namespace slimpack;
 using namespace slimpack::kernels;
-using slimpack::kernels::cuda::DeviceStage;
 using slimpack::testing::ClockedStage, slimpack::testing::HostDevice;
 
 namespace {
 
-using Stage = DeviceStage<HostDevice>;
+using Stage = slimpack::testing::HostStage;
 
 Transformer small() { return {"small", 4, 64, 1, 1, 64, 64, 50}; }
 

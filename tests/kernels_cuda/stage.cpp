@@ -9,13 +9,13 @@
 #include <vector>
 
 #include "bench/gpu/stage_run.hpp"
-#include "kernels/cuda/stage_definitions.hpp"
 #include "kernels/executor.hpp"
 #include "kernels/transport/in_process.hpp"
 #include "slimpack/model/presets.hpp"
 #include "slimpack/planners/slimpack.hpp"
 #include "tests/kernels/drive.hpp"
 #include "tests/kernels_cuda/host_device.hpp"
+#include "tests/kernels_cuda/host_stage.hpp"
 #include "tests/kernels_cuda/random_bf16.hpp"
 #include "tests/kernels_cuda/stage_case.hpp"
 #include "tests/kernels_cuda/thread_links.hpp"
@@ -27,14 +27,14 @@ using namespace slimpack;
 using namespace slimpack::kernels;
 using slimpack::bench::Outcome, slimpack::bench::StageCase, slimpack::bench::Tensors,
     slimpack::bench::run_reference;
-using slimpack::kernels::cuda::attention_rows, slimpack::kernels::cuda::DeviceStage,
-    slimpack::kernels::cuda::group_attention_rows, slimpack::testing::HostDevice;
+using slimpack::kernels::cuda::attention_rows, slimpack::kernels::cuda::group_attention_rows,
+    slimpack::testing::HostDevice;
 using slimpack::testing::bf16_tolerance, slimpack::testing::case_of, slimpack::testing::relative_error,
     slimpack::testing::sanitized, slimpack::testing::seeds;
 
 namespace {
 
-using Stage = DeviceStage<HostDevice>;
+using Stage = slimpack::testing::HostStage;
 
 /// @param rows tokens of attention's blocks: which kernels run
 /// @param order seed of the times at which queues do their work.

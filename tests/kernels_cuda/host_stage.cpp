@@ -1,0 +1,10 @@
+#include "tests/kernels_cuda/host_stage.hpp"
+
+#include "kernels/cuda/stage_definitions.hpp"
+
+// A build of the files that have [threads] alone needs this one, too.
+namespace slimpack::kernels::cuda {
+
+template class DeviceStage<testing::HostDevice>;
+
+}  // namespace slimpack::kernels::cuda
