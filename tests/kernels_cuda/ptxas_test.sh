@@ -14,7 +14,7 @@ fail() {
   exit 1
 }
 
-# One compiler for each file and two of its threads for the architectures: device code alone, the host's is the build's.
+# One compiler for each file and one of its threads for each architecture: device code alone, the host's is the build's.
 codes=()
 for architecture in "${architectures[@]}"; do
   codes+=("-gencode=arch=compute_$architecture,code=sm_$architecture")
@@ -22,7 +22,7 @@ done
 files=("$source"/kernels/cuda/*.cu)
 ((${#files[@]} > 1)) || fail "there are no kernels in $source/kernels/cuda"
 for file in "${files[@]}"; do
-  "$nvcc" "${codes[@]}" --threads 2 -std=c++20 --expt-relaxed-constexpr -O3 -I"$source" -I"$source/include" \
+  "$nvcc" "${codes[@]}" --threads "${#architectures[@]}" -std=c++20 --expt-relaxed-constexpr -O3 -I"$source" -I"$source/include" \
     -DSLIMPACK_CUDA_WGMMA -Xptxas=-v -fatbin -o /dev/null "$file" 2>"$reports/$(basename "$file")" ||
     fail "$(basename "$file") does not compile: $(tail -5 "$reports/$(basename "$file")")"
 done
