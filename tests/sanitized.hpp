@@ -22,7 +22,8 @@ inline constexpr bool sanitized = __has_feature(address_sanitizer);
 inline constexpr bool sanitized = false;
 #endif
 
-/// How many of a test's random cases are run: what a sanitizer looks for, a few of them show as well, at a tenth of the speed.
+/// How many of a test's random cases are run, or from which on: what a sanitizer looks for, a few of them show as well, at a
+/// tenth of the speed.
 /// @param of_memory under the one for memory. @param of_threads under the one for threads.
 [[nodiscard]] constexpr unsigned seeds(unsigned all, unsigned of_memory, unsigned of_threads = 1) {
 #ifdef SLIMPACK_TEST_THREAD_SANITIZER

@@ -87,7 +87,9 @@ void check_linked(const StageCase& c, const Outcome& expected, unsigned seed) {
 }  // namespace
 
 TEST_CASE("CUDA: rows from device to device give the same bits as through the host", "[threads]") {
-  for (unsigned seed = 1; seed <= seeds(8, 4, 2); ++seed) {
+  for (unsigned seed = 1; seed <= seeds(8, 4, 4); ++seed) {
+    // Under a sanitizer both ways of sends, the second with shuffled orders and split weights, of no more than six ranks.
+    if (sanitized && seed != 1 && seed != 4) continue;
     INFO("seed " << seed);
     StageCase c = case_of(slimpack::testing::sample_plan({.seed = seed,
                                                           .samples = 3 + seed % 4,
@@ -165,9 +167,11 @@ void check_ends(const StageCase& c, std::initializer_list<std::size_t> ranks) {
 
 }  // namespace
 
+// Under a sanitizer, of these cases' seeds: 3 with split weights and sends that are over early, 4 with three members on two
+// stages each, and none with twelve ranks.
 TEST_CASE("CUDA: members share heads from device to device with the same bits as through the host",
           "[threads]") {
-  for (unsigned seed = 1; seed <= seeds(6, 3, 1); ++seed) {
+  for (unsigned seed = seeds(1, 3, 4); seed <= seeds(6, 4, 4); ++seed) {
     INFO("seed " << seed);
     const StageCase c = merged_case(seed, MergedAttention::heads);
     const Outcome expected = run_through_host(c);
@@ -176,7 +180,7 @@ TEST_CASE("CUDA: members share heads from device to device with the same bits as
 }
 
 TEST_CASE("CUDA: keys go round from device to device with the same bits as through the host", "[threads]") {
-  for (unsigned seed = 1; seed <= seeds(6, 3, 1); ++seed) {
+  for (unsigned seed = seeds(1, 3, 4); seed <= seeds(6, 4, 4); ++seed) {
     INFO("seed " << seed);
     const StageCase c = merged_case(seed, MergedAttention::ring);
     const Outcome expected = run_through_host(c);

@@ -75,7 +75,7 @@ Outcome compare(const StageCase& c, std::int32_t rows = attention_rows) {
 }  // namespace
 
 TEST_CASE("CUDA: a stage trains as the CPU's does, whatever the plan") {
-  for (unsigned seed = 1; seed <= seeds(10, 5); ++seed) {
+  for (unsigned seed = 1; seed <= seeds(10, 4); ++seed) {
     const slimpack::testing::SamplePlanOptions options{.seed = seed,
                                                        .samples = 2 + seed % 3,
                                                        .deferred = seed % 2,
@@ -108,7 +108,7 @@ TEST_CASE("CUDA: a stage runs what the planners make, and holds what they reckon
   const std::vector<Tokens> lengths{30, 61, 150, 44, 25, 75};
   for (const std::int32_t pp : {1, 2, 3}) {
     for (const std::int32_t dp : {1, 2}) {
-      if ((pp == 3 && dp == 1) || (sanitized && pp == dp)) continue;
+      if ((pp == 3 && dp == 1) || (sanitized && (pp == dp || pp == 3))) continue;
       INFO("pp " << pp << ", dp " << dp);
       const Transformer model{"case", 2 * pp, 128, 2, 1 + dp % 2, 64, 256, 100};
       const Job job{model, device_preset("cpu"), {.dp = dp, .pp = pp}};
@@ -195,7 +195,8 @@ StageCase ring_case(unsigned seed, Tokens max_tokens = 90) {
 }  // namespace
 
 TEST_CASE("CUDA: keys and values of merged packs go round between pipelines' stages") {
-  for (unsigned seed = 1; seed <= seeds(9, 4); ++seed) {
+  // Under a sanitizer 2, of groups, 3, of two stages, and 4, of split weights.
+  for (unsigned seed = seeds(1, 2); seed <= seeds(9, 4); ++seed) {
     INFO("seed " << seed);
     const Outcome outcome = compare(ring_case(seed), seed % 3 == 2 ? group_attention_rows : attention_rows);
     for (const StepReport& report : outcome.reports) {
@@ -204,7 +205,7 @@ TEST_CASE("CUDA: keys and values of merged packs go round between pipelines' sta
     }
   }
   // Samples of a few tokens, of which most members have none.
-  for (unsigned seed = 20; seed <= 23; ++seed) {
+  for (unsigned seed = 20; seed <= 20 + seeds(3, 2); ++seed) {
     INFO("seed " << seed);
     compare(ring_case(seed, 3));
   }
@@ -268,7 +269,8 @@ TEST_CASE("CUDA: a ring takes the memory that the simulator reckons with") {
 }
 
 TEST_CASE("CUDA: a step has the same bits, whenever queues do their work") {
-  for (unsigned seed = 1; seed <= 3; ++seed) {
+  // The first differs from the third in that its weights are not split.
+  for (unsigned seed = seeds(1, 2); seed <= 3; ++seed) {
     INFO("seed " << seed);
     StageCase c = case_of(slimpack::testing::sample_plan({.seed = seed,
                                                           .samples = 3,
@@ -290,7 +292,7 @@ TEST_CASE("CUDA: a step has the same bits, whenever queues do their work") {
       }
     }
   }
-  for (unsigned seed = 31; seed <= 30 + seeds(4, 1); ++seed) {
+  for (unsigned seed = 30 + seeds(1, 4); seed <= 34; ++seed) {
     INFO("ring of seed " << seed);
     const StageCase c = ring_case(seed, 50);
     check_same_bits(c, run_device(c, attention_rows, 1), run_device(c, attention_rows, 50));
