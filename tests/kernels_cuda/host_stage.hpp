@@ -5,7 +5,7 @@
 
 namespace slimpack::testing {
 
-/// A GPU's stage that runs on the host. With all kernels in it, it takes minutes to compile: host_stage.cpp does so once.
+/// A GPU's stage that runs on the host. Its kernels take half a minute to compile: host_stage.cpp does so once for all files.
 using HostStage = kernels::cuda::DeviceStage<HostDevice>;
 
 }  // namespace slimpack::testing
