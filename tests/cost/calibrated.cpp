@@ -212,6 +212,34 @@ TEST_CASE("memory counts working sets, chunks of logits and buffers for host tra
                     Catch::Contains("head_chunk_tokens is 0"));
 }
 
+TEST_CASE("the work of whole samples is the sum over both passes, for any kind of model") {
+  struct Plain {  // neither quadratic nor priced by rows
+    CalibratedCost cost;
+    std::size_t stages() const { return cost.stages(); }
+    double slice_seconds(std::size_t s, Tokens begin, Tokens end, Pass pass) const {
+      return cost.slice_seconds(s, begin, end, pass);
+    }
+    double pack_seconds(std::size_t s, Pass pass) const { return cost.pack_seconds(s, pass); }
+    double transfer_seconds(Tokens tokens, Pass pass) const { return cost.transfer_seconds(tokens, pass); }
+  };
+  const std::vector<Tokens> lengths{1, 1000, 70000, 1000};
+  for (const std::int32_t cp : {1, 2}) {
+    INFO("cp " << cp);
+    const CalibratedCost cost(job(1, cp));
+    std::vector<double> ours(8, 0.5), plain(8, 0.5);
+    add_sample_seconds(cost, lengths, ours);
+    add_sample_seconds(Plain{cost}, lengths, plain);
+    for (std::size_t s = 0; s < 8; ++s) {
+      double sum = 0.5;
+      for (const Tokens length : lengths)
+        sum += cost.slice_seconds(s, 0, length, Pass::forward) +
+               cost.slice_seconds(s, 0, length, Pass::backward);
+      CHECK(ours[s] == Approx(sum));
+      CHECK(plain[s] == Approx(sum));
+    }
+  }
+}
+
 TEST_CASE("pack times are sums over slices plus a constant, for any kind of model") {
   Packs packs;
   packs.add({0, 0, 1000});

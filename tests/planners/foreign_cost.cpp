@@ -57,18 +57,23 @@ struct FixedBytes {
 /// Can't be assigned, and is merged all the same.
 struct PinnedCost {
   const slimpack::CalibratedCost cost;
+  const double share = 1.0;         ///< of the model's seconds
+  const double merged_extra = 0.0;  ///< seconds more of a merged slice
+  const double extra = 0.0;
 
   std::size_t stages() const { return cost.stages(); }
   double slice_seconds(std::size_t stage, slimpack::Tokens begin, slimpack::Tokens end,
                        slimpack::Pass pass) const {
-    return cost.slice_seconds(stage, begin, end, pass);
+    return share * cost.slice_seconds(stage, begin, end, pass) + extra;
   }
   double pack_seconds(std::size_t stage, slimpack::Pass pass) const { return cost.pack_seconds(stage, pass); }
   double transfer_seconds(slimpack::Tokens tokens, slimpack::Pass pass) const {
     return cost.transfer_seconds(tokens, pass);
   }
   bool supports_context_parallel(std::int32_t group) const { return cost.supports_context_parallel(group); }
-  PinnedCost with_context_parallel(std::int32_t group) const { return {cost.with_context_parallel(group)}; }
+  PinnedCost with_context_parallel(std::int32_t group) const {
+    return {cost.with_context_parallel(group), share, merged_extra, merged_extra};
+  }
 };
 
 }  // namespace foreign
@@ -130,6 +135,14 @@ TEST_CASE("a model that can't be assigned is planned with, merged samples too") 
   const Plan plan = plan_slimpack(lengths, job, foreign::PinnedCost{CalibratedCost(job)}, memory);
   CHECK(violations(plan).empty());
   CHECK(plan.forward.pipelines[0].size() > 1);
+  const auto refused = [&](const foreign::PinnedCost& cost, const std::string& text) {
+    CHECK_THROWS_WITH(plan_slimpack(lengths, job, cost, memory), Catch::Contains(text));
+  };
+  for (const double bad : {std::nan(""), -1e3})
+    refused({CalibratedCost(job), 1.0, bad},
+            "seconds for sample 40 of 60000 tokens on each of 2 merged pipelines");
+  for (const double extra : {0.0, 1e-3})
+    refused({CalibratedCost(job), 0.0, extra}, "0 seconds for all 41 samples; expected some work");
 }
 
 TEST_CASE("without recomputation a small memory shortens the lead") {

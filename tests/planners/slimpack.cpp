@@ -108,8 +108,8 @@ double worst_excess(const Plan& plan, const CalibratedCost& cost, Tokens tile) {
 }
 
 /// Short samples and a few outliers, on stages that have 4 to 34 GB beside their weights.
-std::pair<std::vector<Tokens>, Job> little_memory(std::mt19937& random) {
-  Job job = llama_13b(static_cast<std::int32_t>(4 + random() % 9), 4, 2);
+std::pair<std::vector<Tokens>, Job> little_memory(std::mt19937& random, std::int32_t stages = 4) {
+  Job job = llama_13b(static_cast<std::int32_t>(4 + random() % 9), stages, 2);
   std::lognormal_distribution<double> lengths_of_most(7.5, 1.3);
   std::vector<Tokens> lengths(5 + random() % 60);
   for (Tokens& length : lengths)
@@ -119,7 +119,8 @@ std::pair<std::vector<Tokens>, Job> little_memory(std::mt19937& random) {
     lengths.push_back(60000 + static_cast<Tokens>(random() % 200000));
   const TransformerMemory memory(job);
   double weights = 0.0;
-  for (std::size_t s = 0; s < 4; ++s) weights = std::max(weights, memory.static_bytes(s));
+  for (std::size_t s = 0; s < static_cast<std::size_t>(stages); ++s)
+    weights = std::max(weights, memory.static_bytes(s));
   job.device.memory_bytes +=
       weights + 4e9 + static_cast<double>(random() % 1000) * 3e7 - memory.capacity_bytes();
   return {lengths, job};
@@ -437,24 +438,33 @@ TEST_CASE("where memory holds all pipelines back, long samples are spread furthe
   CHECK(plan.step.seconds <= 1.06 * plan.step.lower_bound_seconds);  // at 0.55 of a member's tokens 1.29
 }
 
-TEST_CASE("in little memory most batches have a plan, two fifths above the bound on average") {
-  double sum = 0.0;
-  int planned = 0, hopeless = 0;
-  for (unsigned seed = 0; seed < 250; ++seed) {
-    INFO("seed " << seed);
-    std::mt19937 random(seed);
-    const auto [lengths, job] = little_memory(random);
-    try {
-      const Plan plan = plan_slimpack(lengths, job);
-      CHECK(violations(plan).empty());
-      sum += std::log(plan.step.pipeline_seconds / plan.step.lower_bound_seconds);
-      ++planned;
-    } catch (const InvalidInput&) {
-      ++hopeless;
+TEST_CASE("in little memory most batches have a plan, not far above the bound on average") {
+  struct Expected {
+    std::int32_t stages;
+    int hopeless;
+    double above_bound;
+  };
+  for (const auto& [stages, most_hopeless, most_above] :
+       {Expected{1, 138, 1.62}, {2, 75, 1.47}, {4, 31, 1.39}}) {
+    double sum = 0.0;
+    int planned = 0, hopeless = 0;
+    for (unsigned seed = 0; seed < 200; ++seed) {
+      std::mt19937 random(seed);
+      const auto [lengths, job] = little_memory(random, stages);
+      try {
+        const Plan plan = plan_slimpack(lengths, job);
+        INFO("seed " << seed);
+        CHECK(violations(plan).empty());
+        sum += std::log(plan.step.pipeline_seconds / plan.step.lower_bound_seconds);
+        ++planned;
+      } catch (const InvalidInput&) {
+        ++hopeless;
+      }
     }
+    INFO(stages << " stages");
+    CHECK(hopeless <= most_hopeless);
+    CHECK(std::exp(sum / planned) <= most_above);
   }
-  CHECK(hopeless <= 42);
-  CHECK(std::exp(sum / planned) <= 1.4);
 }
 
 TEST_CASE("equal numbers of packs find the room that there is on all members of a group") {

@@ -59,7 +59,10 @@ struct Pipeline {
   /// Seconds of PackFlow's order within so many tokens.
   [[nodiscard]] double limited_seconds(double tokens) const {
     LeadTable leads = times.leads;
-    for (std::size_t s = 0; s < stages; ++s) REQUIRE(limit_leads(flow, memory(tokens), required, s, leads));
+    std::vector<std::int32_t> fitting;
+    fitting_leads(flow, memory(tokens), fitting);
+    for (std::size_t s = 0; s < stages; ++s)
+      REQUIRE(limit_leads(fitting, static_cast<std::uint32_t>(flow.forward.size() - 1), required, s, leads));
     return seconds(leads);
   }
   /// The least seconds of all orders that hold at most so many tokens.

@@ -134,6 +134,35 @@ TEST_CASE("every stage of a PackFlow order runs every pack once, and no stage le
   }
 }
 
+TEST_CASE("what fits beside each backward pack is the most that memory holds") {
+  std::mt19937 random(13);
+  int nothing = 0, all = 0;
+  for (int instance = 0; instance < 500; ++instance) {
+    INFO("instance " << instance);
+    const PackFlowPipeline p = random_pipeline(random);
+    const double tokens = p.flow.forward.back();
+    const StageMemory memory{.available = tokens * std::uniform_real_distribution<double>(-0.2, 2.2)(random),
+                             .activation = 2.0,
+                             .kv_gradient = 0.5};
+    std::vector<std::int32_t> fitting;
+    fitting_leads(p.flow, memory, fitting);
+    REQUIRE(fitting.size() == p.required.size());
+    for (std::size_t k = 0; k < fitting.size(); ++k) {
+      auto most = static_cast<std::int32_t>(p.required.back());
+      const auto bytes = [&] {
+        return memory.activation * p.flow.live(static_cast<std::size_t>(most), k) +
+               memory.kv_gradient * p.flow.kv_gradients(k);
+      };
+      while (most >= 0 && bytes() > memory.available) --most;
+      CHECK(fitting[k] == most);
+      nothing += most < 0 ? 1 : 0;
+      all += most == static_cast<std::int32_t>(p.required.back()) ? 1 : 0;
+    }
+  }
+  CHECK(nothing > 50);
+  CHECK(all > 50);
+}
+
 TEST_CASE("leads under a memory limit are the largest that fit and keep stages ahead of those behind") {
   std::mt19937 random(12);
   int limited = 0, hopeless = 0;
@@ -145,9 +174,11 @@ TEST_CASE("leads under a memory limit are the largest that fit and keep stages a
     const StageMemory memory{.available = tokens * std::uniform_real_distribution<double>(0.3, 2.6)(random),
                              .activation = 2.0,
                              .kv_gradient = 0.5};
+    std::vector<std::int32_t> fitting;
+    fitting_leads(p.flow, memory, fitting);
     LeadTable leads = full;
     for (std::size_t s = 0; s < p.stages; ++s) {
-      const bool fits = limit_leads(p.flow, memory, p.required, s, leads);
+      const bool fits = limit_leads(fitting, p.required.back(), p.required, s, leads);
       CHECK(fits == (replayed_peak(p, leads, s, memory) <= memory.available));
       if (!fits) {
         // Then no lead fits: not even the shortest that the backward packs allow.

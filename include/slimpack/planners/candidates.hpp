@@ -51,8 +51,47 @@ class CandidateEvaluator {
   /// PackFlow's full lead does not fit into memory, times the schedule with its lead limited to what fits, and then
   /// with as many layers recomputed as the full lead needs. The faster one counts; unless it fits, the seconds of
   /// `out` are infinite. Exact numbers of packs leave no way back, so that all members are scheduled.
+  ///
+  /// Merged samples are cut once. Where slices cost far more than they do, or nothing fits, they are cut in rounds, too:
+  /// other packs come of it, mostly fewer.
   Outcome operator()(const SampleGroup& group, Trial trial, GroupSchedule& out) {
     if (exact_) trial.members = group.size();
+    const Outcome outcome = evaluate(group, trial, true, out);
+    if (group.merged.empty() || (outcome != Outcome::no_room && waste_ <= much_waste)) return outcome;
+    trial.most = std::min(trial.most, out.seconds);
+    if (evaluate(group, trial, false, other_) != Outcome::fits) return outcome;
+    if (other_.seconds < out.seconds) std::swap(other_, out);
+    return Outcome::fits;
+  }
+
+  /// Schedules all members of a group in the way that was found for some of them, with merged packs as equal as
+  /// can be, unless that takes longer, and longer than `enough` seconds. @returns whether it fits.
+  bool complete(const SampleGroup& group, std::size_t packs, double enough, GroupSchedule& schedule) {
+    const std::vector<std::int32_t> recompute = schedule.recompute;
+    const SlicingWaste waste = schedule.waste;
+    const bool once = schedule.cut_once;
+    const double good = std::max(enough, as_found * schedule.seconds);
+    schedule.seconds = std::numeric_limits<double>::infinity();
+    for (const bool accurate : {true, false}) {  // the second is cut as it was found
+      build(group,
+            {.packs = packs, .accurate = accurate, .once = once, .waste = accurate ? waste : SlicingWaste{}},
+            recompute);
+      if (!exact_ || has_packs(packs)) time(full_lead_fits(recompute), schedule);
+      if (schedule.seconds <= good) return true;
+    }
+    return schedule.seconds < std::numeric_limits<double>::infinity() ||
+           (!exact_ && (*this)(group, {.packs = packs}, schedule) == Outcome::fits);
+  }
+
+ private:
+  /// A schedule that takes this many times as long as another one takes as long.
+  static constexpr double as_found = 1.001;
+
+  /// What slices add to merged samples, as a share of them, from which on another cut may be better.
+  static constexpr double much_waste = 0.25;
+
+  /// A trial with merged samples cut in one way.
+  Outcome evaluate(const SampleGroup& group, const Trial& trial, bool once, GroupSchedule& out) {
     out.seconds = std::numeric_limits<double>::infinity();
     std::vector<std::int32_t> recompute = least_recompute(group, trial.members);
     double beyond_work = 0.0;  // what packs cost the busiest stage beside its samples
@@ -65,7 +104,7 @@ class CandidateEvaluator {
             least_seconds(group, recompute) + beyond_work > most)
           break;
       }
-      build(group, {.packs = trial.packs, .members = trial.members}, recompute);
+      build(group, {.packs = trial.packs, .members = trial.members, .once = once}, recompute);
       if (exact_ && !has_packs(trial.packs)) return Outcome::no_room;
       const double busiest = busiest_seconds(current_.times);
       if (busiest > std::min(trial.most, out.seconds)) break;
@@ -80,27 +119,6 @@ class CandidateEvaluator {
     if (out.seconds < std::numeric_limits<double>::infinity()) return Outcome::fits;
     return settled ? Outcome::no_room : Outcome::no_use;
   }
-
-  /// Schedules all members of a group in the way that was found for some of them, with merged packs as equal as
-  /// can be, unless that takes longer, and longer than `enough` seconds. @returns whether it fits.
-  bool complete(const SampleGroup& group, std::size_t packs, double enough, GroupSchedule& schedule) {
-    const std::vector<std::int32_t> recompute = schedule.recompute;
-    const SlicingWaste waste = schedule.waste;
-    const double good = std::max(enough, as_found * schedule.seconds);
-    schedule.seconds = std::numeric_limits<double>::infinity();
-    for (const bool accurate : {true, false}) {  // the second is cut as it was found
-      build(group, {.packs = packs, .accurate = accurate, .waste = accurate ? waste : SlicingWaste{}},
-            recompute);
-      if (!exact_ || has_packs(packs)) time(full_lead_fits(recompute), schedule);
-      if (schedule.seconds <= good) return true;
-    }
-    return schedule.seconds < std::numeric_limits<double>::infinity() ||
-           (!exact_ && (*this)(group, {.packs = packs}, schedule) == Outcome::fits);
-  }
-
- private:
-  /// A schedule that takes this many times as long as another one takes as long.
-  static constexpr double as_found = 1.001;
 
   /// Whether all members came out with `packs` packs in both passes; merged and local samples need one each.
   [[nodiscard]] bool has_packs(std::size_t packs) const {
@@ -118,6 +136,8 @@ class CandidateEvaluator {
     const C cost = recomputing(recompute);
     scheduler_.build(group, cut, cost, merged_cost(cost, group.size()), current_);
     current_.recompute = recompute;
+    waste_ = std::max(current_.waste.forward * static_cast<double>(current_.merged_forward.size()),
+                      current_.waste.backward * static_cast<double>(current_.merged_backward.size()));
     sharing_ = current_.merged_forward.empty() ? 1 : group.size();
   }
 
@@ -298,11 +318,12 @@ class CandidateEvaluator {
   bool exact_;
   GroupScheduler<C> scheduler_;
   GroupMakespan makespan_;
-  GroupSchedule current_;
-  std::size_t sharing_ = 1;            // members of the current group that run its merged packs
-  std::vector<double> work_;           // [stage]
-  std::vector<Tokens> tokens_;         // of samples that are being priced
-  std::vector<double> live_;           // [member] most live tokens on the stage that was asked for last
+  GroupSchedule current_, other_;
+  double waste_ = 0.0;          // what slices add to the current group's merged samples, as a share of them
+  std::size_t sharing_ = 1;     // members of the current group that run its merged packs
+  std::vector<double> work_;    // [stage]
+  std::vector<Tokens> tokens_;  // of samples that are being priced
+  std::vector<double> live_;    // [member] most live tokens on the stage that was asked for last
   std::vector<double> kv_gradients_;   // [member] most tokens that have them
   std::vector<std::int32_t> fitting_;  // [backward pack] of the stage that is being limited
 };

@@ -29,8 +29,8 @@ struct DistributeOptions {
 /// Phase 1 of SlimPack (section 4.1.1): samples over pipelines with uniform capacity, and DP-Merge for
 /// samples that no single pipeline can hold or finish within it.
 ///
-/// The capacity is the smallest for which the merged samples find groups and the total work has room; it is
-/// found by bisection. Then everything else goes, longest first, to the pipeline with the least work so far.
+/// The capacity is the smallest for which the merged samples find groups and the total work has room; what
+/// the samples take when merged for less mostly is, else it is found by bisection. Then everything else goes, longest first, to the pipeline with the least work so far.
 template <CostModel C, MemoryModel M>
 class Distributor {
  public:
@@ -229,6 +229,8 @@ class Distributor {
     do {
       low = high;
       high = needed_ > low ? needed_ * (1.0 + 1e-9) : std::max(2.0 * low, prices_.alone(by_length_.front()));
+      require(high < std::numeric_limits<double>::infinity(), "no grouping of ", pipelines_,
+              " pipelines holds the batch");
     } while (!place(high));
     // What the last try needed is mostly the least; else the range is halved.
     for (double next = high / 1.0009; high > low * 1.001; next = 0.5 * (low + high))

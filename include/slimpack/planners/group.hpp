@@ -61,6 +61,7 @@ class GroupScheduler {
     std::size_t members = std::numeric_limits<std::size_t>::max();  ///< only the first so many are scheduled
     bool asymmetric = true;  ///< false: the backward pass reuses the forward packs' boundaries
     bool accurate = false;   ///< packs of a group as equal as can be, for more rounds of cutting
+    bool once = true;        ///< merged samples, unless accurate, are cut as of MicroPackOptions::once
     bool exact = false;      ///< exactly `packs` in both passes on all members; empty ones where samples lack
     SlicingWaste waste = {};  ///< to be expected
   };
@@ -73,7 +74,7 @@ class GroupScheduler {
     resize(members, out);
     const PassSeconds merged = load(group.merged, merged_cost, merged_samples_);
     merged_samples_.waste = cut.waste;
-    merged_samples_.once = !cut.accurate;
+    merged_samples_.once = out.cut_once = cut.once && !cut.accurate;
     if (local_samples_.size() < group.size()) local_samples_.resize(group.size());
     local_seconds_.clear();
     PassSeconds local;

@@ -50,6 +50,7 @@ struct GroupSchedule {
   std::vector<TokenFlow> flow;                            ///< [member] merged packs, then local ones
   std::vector<double> largest_forward, largest_backward;  ///< [member] most tokens in a pack, on one member
   SlicingWaste waste;
+  bool cut_once = false;  ///< merged samples, as of MicroPackOptions::once
 };
 
 }  // namespace slimpack

@@ -9,6 +9,7 @@
 #include <span>
 #include <vector>
 
+#include "slimpack/core/error.hpp"
 #include "slimpack/core/ids.hpp"
 #include "slimpack/cost/concepts.hpp"
 #include "slimpack/cost/packs.hpp"
@@ -48,6 +49,9 @@ class SamplePrices {
       if (seconds == unknown) {
         if (!merged.cost) merged.cost.emplace(cost_.with_context_parallel(static_cast<std::int32_t>(size)));
         seconds = sliced_seconds(*merged.cost, lengths_[id], seconds_[id] / static_cast<double>(size));
+        require(seconds >= 0.0, "the cost model takes ", seconds, " seconds for sample ", id, " of ",
+                lengths_[id], " tokens on each of ", size,
+                " merged pipelines; expected zero or a positive number");
       }
       return seconds;
     } else {
@@ -80,6 +84,8 @@ class SamplePrices {
     for (const double sum : seconds) {
       if (!(sum >= 0.0 && std::isfinite(sum))) require_durations(cost_, lengths_);
     }
+    const bool work = std::any_of(seconds.begin(), seconds.end(), [](double sum) { return sum > 0.0; });
+    require(work, "the cost model takes 0 seconds for all ", lengths_.size(), " samples; expected some work");
     stage_ = static_cast<std::size_t>(std::max_element(seconds.begin(), seconds.end()) - seconds.begin());
   }
 
@@ -92,8 +98,8 @@ class SamplePrices {
   /// communication a slice repeats depends on its length and on what stands before it. @param share the work uncut,
   /// about.
   [[nodiscard]] double sliced_seconds(const C& cost, Tokens length, double share) const {
-    const auto parts =
-        std::clamp(static_cast<Tokens>(std::min(share / slice_seconds_, 1e3)), Tokens{1}, most_priced);
+    const bool few = share < static_cast<double>(most_priced) * slice_seconds_;
+    const Tokens parts = few ? std::max(Tokens{1}, static_cast<Tokens>(share / slice_seconds_)) : most_priced;
     double seconds = 0.0;
     for (Tokens i = 0; i < parts; ++i) {
       const Tokens begin = length * i / parts, end = length * (i + 1) / parts;

@@ -20,7 +20,7 @@ struct Candidate {
   std::vector<GroupSchedule> schedules = {};  ///< [group]
   double seconds = 0.0;                       ///< of the slowest group that was looked at
   double usual_seconds =
-      std::numeric_limits<double>::infinity();  ///< of a group that holds no long samples, if known
+      std::numeric_limits<double>::infinity();  ///< of the last group, if known: mostly without long samples
 
   /// Stands for the count that suits most groups.
   static constexpr std::size_t usual_count = std::numeric_limits<std::size_t>::max();
@@ -67,7 +67,8 @@ class ScheduleSearch {
     bool alone = true;      ///< false: leaves groups without merged samples for later; they are alike
   };
 
-  /// Looks at the last group, which holds no long samples: others take about as long, if memory does not hold them back.
+  /// Looks at the last group, which holds no merged samples unless all do: others take about as long, if memory does not
+  /// hold them back.
   /// That of the first candidate is searched for the count that all groups begin with.
   void calibrate(Candidate& candidate) {
     if (options_.equal_packs || candidate.usual_seconds < infinite) return;
@@ -101,7 +102,11 @@ class ScheduleSearch {
     for (std::size_t i = 0; i < candidate.groups.size(); ++i) {
       const std::size_t g = riskiest(candidate.groups, i);
       if (candidate.progress[g].looked_at) continue;
-      if (i == 1 && !calibrated_) calibrate(candidate);
+      if (i == 1 && !calibrated_) {
+        calibrate(candidate);
+        const bool bound = candidate.progress.back().looked_at && candidate.schedules.back().memory_bound;
+        if (candidate.seconds > too_long() || (bound && !patience.memory_bound)) return false;
+      }
       if (!patience.alone && candidate.usual_seconds < infinite && candidate.groups[g].merged.empty()) {
         candidate.schedules[g].seconds = candidate.usual_seconds;
         continue;

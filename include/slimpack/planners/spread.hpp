@@ -83,6 +83,8 @@ class SpreadSearch {
   /// @param shares the limits to try, falling, as shares of what a stage holds without recomputation; up to the first
   /// that memory does not hold back.
   [[nodiscard]] Candidate best_of(std::span<const double> shares) {
+    spreads_.clear();
+    least_ = unlimited;
     collect(shares);
     std::stable_sort(spreads_.begin(), spreads_.end(),
                      [](const Candidate& a, const Candidate& b) { return a.seconds < b.seconds; });
@@ -101,7 +103,7 @@ class SpreadSearch {
   static constexpr double unlimited = std::numeric_limits<double>::infinity();
 
   /// Looks at the merged groups of each distribution. One whose other groups are held back is put off: the next one
-  /// may be faster than it can be.
+  /// may be faster than it can be, unless that has far more work.
   void collect(std::span<const double> shares) {
     std::optional<Candidate> put_off;
     for (const double share : shares) {
@@ -109,9 +111,12 @@ class SpreadSearch {
       if (share * whole_ >= static_cast<double>(distribute_.longest())) continue;
       const bool last = share == shares.back();
       Candidate spread{.most_tokens = share * whole_, .groups = distribute_(share * whole_)};
-      const double most =
-          std::min(least_ * worth_improving, put_off ? put_off->seconds * most_lag : unlimited);
-      if (most < unlimited && most_load(spread) > most) break;
+      const double load = least_ < unlimited || put_off ? most_load(spread) : 0.0;
+      if (put_off && load > put_off->seconds * most_lag) {
+        consider(*put_off, false);
+        put_off.reset();
+      }
+      if (load > least_ * worth_improving) break;
       search_.calibrate(spread);
       if (!last && !put_off && spread.usual_seconds < unlimited && spread.schedules.back().memory_bound) {
         put_off = std::move(spread);

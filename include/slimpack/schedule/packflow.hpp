@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <span>
 #include <vector>
 
@@ -153,14 +152,6 @@ inline bool limit_leads(std::span<const std::int32_t> fitting, std::uint32_t for
     leads(k, s) = static_cast<std::uint32_t>(n);
   }
   return fits;
-}
-
-/// The same for one stage's memory.
-inline bool limit_leads(const TokenFlow& flow, const StageMemory& memory,
-                        std::span<const std::uint32_t> required, std::size_t s, LeadTable& leads) {
-  std::vector<std::int32_t> fitting;
-  fitting_leads(flow, memory, fitting);
-  return limit_leads(fitting, static_cast<std::uint32_t>(flow.forward.size() - 1), required, s, leads);
 }
 
 /// Most tokens with KV gradients; the same on all stages.

@@ -22,7 +22,8 @@ struct MicroPackOptions {
   /// Where slices cost more than their samples: how far the last pack may be off the others, about, as a share of a
   /// pack. Costs a round of cutting for each halving or so.
   double accuracy = 0.03;
-  /// Cuts once instead, and learns on the way what slices cost more: packs at the beginning are the smaller then.
+  /// Cuts once instead, whatever the accuracy, and learns on the way what slices cost more. The more that is, the smaller
+  /// are the first packs and the larger the last one.
   bool once = false;
 };
 
