@@ -49,6 +49,12 @@ PackFlowPipeline random_pipeline(std::mt19937& random) {
   return p;
 }
 
+/// A stage's memory: a share between `least` and `most` of bytes for all tokens, which take two each as activations.
+StageMemory random_memory(const PackFlowPipeline& p, double least, double most, std::mt19937& random) {
+  const double share = std::uniform_real_distribution<double>(least, most)(random);
+  return {.available = p.flow.forward.back() * share, .activation = 2.0, .kv_gradient = 0.5};
+}
+
 /// Peak of a stage by running its tasks one by one.
 double replayed_peak(const PackFlowPipeline& p, const LeadTable& leads, std::size_t s,
                      const StageMemory& memory) {
@@ -140,10 +146,7 @@ TEST_CASE("what fits beside each backward pack is the most that memory holds") {
   for (int instance = 0; instance < 500; ++instance) {
     INFO("instance " << instance);
     const PackFlowPipeline p = random_pipeline(random);
-    const double tokens = p.flow.forward.back();
-    const StageMemory memory{.available = tokens * std::uniform_real_distribution<double>(-0.2, 2.2)(random),
-                             .activation = 2.0,
-                             .kv_gradient = 0.5};
+    const StageMemory memory = random_memory(p, -0.2, 2.2, random);
     std::vector<std::int32_t> fitting;
     fitting_leads(p.flow, memory, fitting);
     REQUIRE(fitting.size() == p.required.size());
@@ -170,10 +173,7 @@ TEST_CASE("leads under a memory limit are the largest that fit and keep stages a
     INFO("instance " << instance);
     const PackFlowPipeline p = random_pipeline(random);
     const LeadTable full = packflow(p.required, p.required.back(), p.stages);
-    const double tokens = p.flow.forward.back();
-    const StageMemory memory{.available = tokens * std::uniform_real_distribution<double>(0.3, 2.6)(random),
-                             .activation = 2.0,
-                             .kv_gradient = 0.5};
+    const StageMemory memory = random_memory(p, 0.3, 2.6, random);
     std::vector<std::int32_t> fitting;
     fitting_leads(p.flow, memory, fitting);
     LeadTable leads = full;

@@ -20,6 +20,16 @@ concept RowCostModel = CostModel<M> &&
 
 namespace detail {
 
+/// Adds a slice's time on every stage to `seconds`, for any model.
+template <CostModel M>
+void add_slice_seconds(const M& cost, Tokens begin, Tokens end, Pass pass, std::span<double> seconds) {
+  if constexpr (RowCostModel<M>) {
+    cost.add_slice_seconds(begin, end, pass, seconds);
+  } else {
+    for (std::size_t s = 0; s < seconds.size(); ++s) seconds[s] += cost.slice_seconds(s, begin, end, pass);
+  }
+}
+
 /// The stages' rates of a quadratic model, side by side.
 struct StageRates {
   std::vector<double> pack, per_token, per_twice_pair;
@@ -74,14 +84,8 @@ void append_pack_times(const Packs& packs, const M& cost, Pass pass, std::vector
   }
   for_each_pack([&](std::span<const Slice> slices, Tokens) {
     for (std::size_t s = 0; s < stages; ++s) row[s] = cost.pack_seconds(s, pass);
-    for (const Slice& slice : slices) {
-      if constexpr (RowCostModel<M>) {
-        cost.add_slice_seconds(slice.begin, slice.end, pass, {row, stages});
-      } else {
-        for (std::size_t s = 0; s < stages; ++s)
-          row[s] += cost.slice_seconds(s, slice.begin, slice.end, pass);
-      }
-    }
+    for (const Slice& slice : slices)
+      detail::add_slice_seconds(cost, slice.begin, slice.end, pass, {row, stages});
   });
 }
 
@@ -105,13 +109,7 @@ void add_sample_seconds(const M& cost, std::span<const Tokens> lengths, std::spa
     }
   }
   for (const Pass pass : {Pass::forward, Pass::backward}) {
-    for (const Tokens length : lengths) {
-      if constexpr (RowCostModel<M>) {
-        cost.add_slice_seconds(0, length, pass, seconds);
-      } else {
-        for (std::size_t s = 0; s < seconds.size(); ++s) seconds[s] += cost.slice_seconds(s, 0, length, pass);
-      }
-    }
+    for (const Tokens length : lengths) detail::add_slice_seconds(cost, 0, length, pass, seconds);
   }
 }
 

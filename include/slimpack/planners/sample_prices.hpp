@@ -84,9 +84,10 @@ class SamplePrices {
     for (const double sum : seconds) {
       if (!(sum >= 0.0 && std::isfinite(sum))) require_durations(cost_, lengths_);
     }
-    const bool work = std::any_of(seconds.begin(), seconds.end(), [](double sum) { return sum > 0.0; });
-    require(work, "the cost model takes 0 seconds for all ", lengths_.size(), " samples; expected some work");
-    stage_ = static_cast<std::size_t>(std::max_element(seconds.begin(), seconds.end()) - seconds.begin());
+    const auto most = std::max_element(seconds.begin(), seconds.end());
+    require(*most > 0.0, "the cost model takes 0 seconds for all ", lengths_.size(),
+            " samples; expected some work");
+    stage_ = static_cast<std::size_t>(most - seconds.begin());
   }
 
   [[nodiscard]] double both_passes(const C& cost, Tokens begin, Tokens end) const {
