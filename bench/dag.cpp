@@ -1,6 +1,6 @@
-// The DAG engine beside Boost.Graph's compressed_sparse_row_graph, on 1F1B graphs of a million tasks. Boost
-// gets its edges sorted by source, which is the fastest of its constructors. Items are tasks. Arguments:
-// the number of stages, and whether tasks are numbered in the order in which a plan lists them (0) or in
+// The DAG engine compared with Boost.Graph's compressed_sparse_row_graph, on 1F1B graphs of a million tasks.
+// Boost gets its edges sorted by source, for the fastest of its constructors. Items are tasks. Arguments: the
+// number of stages, and whether tasks are numbered in the order in which a plan lists them (0) or in
 // topological order (1).
 
 #include <benchmark/benchmark.h>
@@ -16,14 +16,11 @@
 #include <utility>
 #include <vector>
 
-#include "slimpack/dag/boost.hpp"
 #include "slimpack/dag/chain_graph.hpp"
 #include "slimpack/dag/chain_relax.hpp"
 #include "slimpack/dag/critical_path.hpp"
-#include "slimpack/dag/pipeline_recurrence.hpp"
-#include "slimpack/dag/relax.hpp"
 #include "slimpack/dag/task_graph.hpp"
-#include "slimpack/dag/timeline.hpp"
+#include "slimpack/dag/task_times.hpp"
 
 namespace {
 
@@ -43,9 +40,6 @@ struct Instance {
     for (double& weight : weights) weight = duration(random);
     for (std::size_t s = 0; s < stages; ++s) add_stage(s);
     if (topological) renumber();
-    edges_by_target = edges;
-    std::stable_sort(edges_by_target.begin(), edges_by_target.end(),
-                     [](const Edge& a, const Edge& b) { return a.to < b.to; });
   }
 
   void renumber() {
@@ -83,8 +77,7 @@ struct Instance {
   }
 
   std::size_t stages, micro_batches, tasks;
-  std::vector<Edge> edges;            // sorted by `from`
-  std::vector<Edge> edges_by_target;  // sorted by `to`
+  std::vector<Edge> edges;  // sorted by `from`
   std::vector<double> weights;
 };
 
@@ -99,10 +92,8 @@ BoostGraph build_boost(const Instance& instance) {
   return {boost::edges_are_sorted, pairs.begin(), pairs.end(), static_cast<std::uint32_t>(instance.tasks)};
 }
 
-/// Algorithm 1 with Boost's topological order; `order` is reversed, as Boost gives it. Works on any Boost
-/// graph.
-template <class G>
-double relax(const G& graph, const std::vector<TaskId>& order, const std::vector<double>& weights,
+/// Algorithm 1 with Boost's topological order; `order` is reversed, as Boost gives it.
+double relax(const BoostGraph& graph, const std::vector<TaskId>& order, const std::vector<double>& weights,
              std::vector<double>& start) {
   start.assign(weights.size(), 0.0);
   double total = 0.0;
@@ -118,9 +109,8 @@ double relax(const G& graph, const std::vector<TaskId>& order, const std::vector
   return total;
 }
 
-template <class G>
-double boost_longest_path(const G& graph, const std::vector<double>& weights, std::vector<TaskId>& order,
-                          std::vector<double>& start) {
+double boost_longest_path(const BoostGraph& graph, const std::vector<double>& weights,
+                          std::vector<TaskId>& order, std::vector<double>& start) {
   order.clear();
   boost::topological_sort(graph, std::back_inserter(order));
   return relax(graph, order, weights, start);
@@ -148,17 +138,6 @@ void boost_sort_relax(benchmark::State& state) {
   count(state, instance, makespan);
 }
 
-void boost_relax(benchmark::State& state) {
-  const Instance& instance = instance_of(state);
-  const BoostGraph graph = build_boost(instance);
-  std::vector<TaskId> order;
-  boost::topological_sort(graph, std::back_inserter(order));
-  std::vector<double> start;
-  double makespan = 0.0;
-  for (auto _ : state) makespan = relax(graph, order, instance.weights, start);
-  count(state, instance, makespan);
-}
-
 void boost_build_sort_relax(benchmark::State& state) {
   const Instance& instance = instance_of(state);
   std::vector<std::pair<TaskId, TaskId>> pairs;
@@ -171,16 +150,6 @@ void boost_build_sort_relax(benchmark::State& state) {
                            static_cast<std::uint32_t>(instance.tasks));
     makespan = boost_longest_path(graph, instance.weights, order, start);
   }
-  count(state, instance, makespan);
-}
-
-void boost_sort_relax_on_our_graph(benchmark::State& state) {
-  const Instance& instance = instance_of(state);
-  const slimpack::Graph graph = slimpack::build_graph(instance.tasks, instance.edges);
-  std::vector<TaskId> order;
-  std::vector<double> start;
-  double makespan = 0.0;
-  for (auto _ : state) makespan = boost_longest_path(graph, instance.weights, order, start);
   count(state, instance, makespan);
 }
 
@@ -222,46 +191,19 @@ void critical_path(benchmark::State& state) {
   count(state, instance, times.total);
 }
 
-void topological_order(benchmark::State& state) {
-  const Instance& instance = instance_of(state);
-  const slimpack::Graph graph = slimpack::build_graph(instance.tasks, instance.edges);
-  for (auto _ : state) benchmark::DoNotOptimize(slimpack::topological_order(graph));
-  count(state, instance, 0.0);
-}
-
-/// A solver that keeps its memory, as a planner does that simulates many candidates. Edges come in the
-/// order that the engine likes best, as they do for Boost.
 void build_and_longest_path(benchmark::State& state) {
   const Instance& instance = instance_of(state);
-  const auto& edges = state.range(1) != 0 ? instance.edges_by_target : instance.edges;
-  slimpack::TaskGraphBuilder builder;
-  slimpack::TaskGraph graph;
-  std::vector<double> weights, finish;
   double makespan = 0.0;
   for (auto _ : state) {
-    builder.build(
-        instance.tasks, edges, slimpack::EdgeNumbers::forget, [](TaskId) { return "task"; }, graph);
-    if (state.range(1) == 0) graph.arrange_tasks<double>(instance.weights, weights);  // else they are
-    makespan =
-        slimpack::longest_path<double>(graph, state.range(1) == 0 ? weights : instance.weights, {}, finish);
+    const slimpack::TaskGraph graph = slimpack::build_task_graph(instance.tasks, instance.edges);
+    const auto weights = graph.arrange_tasks(instance.weights);
+    std::vector<double> finish;
+    makespan = slimpack::longest_path<double>(graph, weights, {}, finish);
   }
   count(state, instance, makespan);
 }
 
-/// Timed once, without renumbering: a graph is built and Algorithm 1 runs on it.
-void build_and_relax(benchmark::State& state) {
-  const Instance& instance = instance_of(state);
-  slimpack::Graph graph;
-  slimpack::Relaxation<double> relaxation;
-  double makespan = 0.0;
-  for (auto _ : state) {
-    slimpack::build_graph(instance.tasks, instance.edges, graph);
-    makespan = relaxation(graph, instance.weights);
-  }
-  count(state, instance, makespan);
-}
-
-/// The stages' orders as chains; edges are the passes' ways through the stages, as a schedule knows them.
+/// The stages' orders as chains. Edges lead each pass from stage to stage, as a schedule knows them.
 struct Chains {
   explicit Chains(const Instance& instance) : lengths(instance.stages, 2 * instance.micro_batches) {
     for (const Edge& edge : instance.edges) {
@@ -297,49 +239,6 @@ void relax_chains(benchmark::State& state) {
   count(state, instance, makespan);
 }
 
-void sort_and_relax(benchmark::State& state) {
-  const Instance& instance = instance_of(state);
-  const slimpack::Graph graph = slimpack::build_graph(instance.tasks, instance.edges);
-  slimpack::Relaxation<double> relaxation;
-  double makespan = 0.0;
-  for (auto _ : state) makespan = relaxation(graph, instance.weights);
-  count(state, instance, makespan);
-}
-
-/// The free function, which allocates everything anew.
-void build_once_and_longest_path(benchmark::State& state) {
-  const Instance& instance = instance_of(state);
-  double makespan = 0.0;
-  for (auto _ : state) {
-    const slimpack::TaskGraph graph = slimpack::build_task_graph(instance.tasks, instance.edges);
-    const auto weights = graph.arrange_tasks(instance.weights);
-    std::vector<double> finish;
-    makespan = slimpack::longest_path<double>(graph, weights, {}, finish);
-  }
-  count(state, instance, makespan);
-}
-
-void recurrence_without_graph(benchmark::State& state) {
-  const Instance& instance = instance_of(state);
-  const std::size_t p = instance.stages, m = instance.micro_batches;
-  const Instance plan_order(p, false);
-  std::vector<double> forward(p * m), backward(p * m);  // [stage * m + micro-batch]
-  for (std::size_t s = 0; s < p; ++s) {
-    for (std::size_t j = 0; j < m; ++j) {
-      forward[s * m + j] = plan_order.weights[plan_order.task(s, false, j)];
-      backward[s * m + j] = plan_order.weights[plan_order.task(s, true, j)];
-    }
-  }
-  slimpack::PipelineRecurrence<double> recurrence;
-  double makespan = 0.0;
-  for (auto _ : state) {
-    makespan = recurrence(
-        p, m, [&](std::size_t s, std::size_t j) { return forward[s * m + j]; },
-        [&](std::size_t s, std::size_t j) { return backward[s * m + j]; });
-  }
-  count(state, instance, makespan);
-}
-
 void arguments(benchmark::internal::Benchmark* bench) {
   bench->ArgNames({"stages", "topological"})->Unit(benchmark::kMillisecond);
   for (const std::int64_t topological : {0, 1}) {
@@ -347,26 +246,19 @@ void arguments(benchmark::internal::Benchmark* bench) {
   }
 }
 
-/// Chains are consecutive numbers: there are none in topological order.
+/// A chain's tasks are numbered consecutively, which a topological order breaks up.
 void plan_order(benchmark::internal::Benchmark* bench) {
   bench->ArgNames({"stages", "topological"})->Unit(benchmark::kMillisecond)->Args({16, 0})->Args({64, 0});
 }
 
 BENCHMARK(boost_sort_relax)->Apply(arguments);
-BENCHMARK(boost_relax)->Apply(arguments);
 BENCHMARK(boost_build_sort_relax)->Apply(arguments);
-BENCHMARK(boost_sort_relax_on_our_graph)->Apply(arguments);
 BENCHMARK(longest_path)->Apply(arguments);
 BENCHMARK(calculate_times)->Apply(arguments);
 BENCHMARK(calculate_times_with_lags)->Apply(arguments);
 BENCHMARK(critical_path)->Apply(arguments);
-BENCHMARK(topological_order)->Apply(arguments);
-BENCHMARK(sort_and_relax)->Apply(arguments);
-BENCHMARK(build_and_relax)->Apply(arguments);
 BENCHMARK(relax_chains)->Apply(plan_order);
 BENCHMARK(build_chains_and_relax)->Apply(plan_order);
 BENCHMARK(build_and_longest_path)->Apply(arguments);
-BENCHMARK(build_once_and_longest_path)->Apply(arguments);
-BENCHMARK(recurrence_without_graph)->Apply(arguments);
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Mixed-integer programs: how long models take to build and write, and what solvers and the library's own
-// search make of WLB-LLM's Eq. 1 in the same time. Arguments of a packing: documents, micro-batches, and the
+// Mixed-integer programs: how long models take to build and write, and how well solvers and the library's own
+// search solve WLB-LLM's Eq. 1 in the same time. Arguments of a packing: documents, micro-batches, and the
 // kind of instance: 0 heavy tails, 1 light tails, 2 a tight cap, 3 light tails and a tight cap.
 // SLIMPACK_MILP_SECONDS is the time limit of a solve, 2 if it is not set.
 #include <benchmark/benchmark.h>
@@ -12,11 +12,8 @@
 #include <string>
 #include <vector>
 
-#include "slimpack/cost/calibrated.hpp"
-#include "slimpack/milp/packing.hpp"
-#include "slimpack/milp/slice_boundaries.hpp"
 #include "slimpack/milp/write.hpp"
-#include "slimpack/model/presets.hpp"
+#include "slimpack/partition/packing_milp.hpp"
 
 #ifdef SLIMPACK_BENCH_GLPK
 #include "slimpack/milp/glpk.hpp"
@@ -65,7 +62,7 @@ double seconds_allowed() {
   return named == nullptr ? 2.0 : std::atof(named);
 }
 
-/// What a packing is worth: its makespan above the mean or heaviest document, and above what is proven.
+/// The quality of a packing: its makespan above the mean or heaviest document, and above what is proven.
 void report(benchmark::State& state, const Documents& instance, double makespan, double bound, bool optimal) {
   const double trivial = makespan_lower_bound(instance.work, instance.bins);
   state.counters["above_bound_%"] = 100.0 * (makespan / trivial - 1.0);
@@ -91,21 +88,6 @@ BENCHMARK(packing_model)
     ->Args({512, 16, 0})
     ->Args({4096, 64, 0})
     ->Unit(benchmark::kMillisecond);
-
-void slice_boundary_model(benchmark::State& state) {
-  const CalibratedCost cost(
-      {transformer_preset("llama-7b"), device_preset("h100"), {.dp = 1, .tp = 2, .pp = 4}});
-  std::vector<StreamSample> samples;
-  for (SampleId i = 0; i < 8; ++i) samples.push_back({i, 128 * state.range(0) / 8, 1.0});
-  std::size_t terms = 0;
-  for (auto _ : state) {
-    const SliceBoundaryModel model(samples, static_cast<std::size_t>(state.range(1)), cost, Pass::forward);
-    terms = model.model().terms();
-    benchmark::DoNotOptimize(model.model().objective().data());
-  }
-  state.SetItemsProcessed(state.iterations() * static_cast<std::int64_t>(terms));
-}
-BENCHMARK(slice_boundary_model)->Args({64, 8})->Args({1024, 16})->Unit(benchmark::kMillisecond);
 
 template <class Write>
 void write(benchmark::State& state, Write&& to_text) {
@@ -133,7 +115,7 @@ void instances(benchmark::internal::Benchmark* bench) {
   bench->Unit(benchmark::kMillisecond)->Iterations(1);
 }
 
-/// The library's own branch and bound, with as many steps as it takes a solver's formulation to start from.
+/// The library's own branch and bound, with as many steps as for a solver's starting solution.
 void own_search(benchmark::State& state) {
   const Documents instance = documents(state);
   ExactAssignment<double> answer;
@@ -162,7 +144,7 @@ void pack(benchmark::State& state, Solve&& solve, std::uint64_t warm_start_steps
   report(state, instance, answer.assignment.makespan(), answer.bound, answer.status == SolveStatus::optimal);
 }
 
-/// The formulation as it stands in the paper: without symmetry broken, and without a bound.
+/// The formulation as printed in the paper: without breaking symmetry, and without a bound.
 template <class Solve>
 void pack_as_printed(benchmark::State& state, Solve&& solve) {
   const Documents instance = documents(state);

@@ -1,6 +1,7 @@
-// Sequences over context-parallel ranks, beside what other systems do, written again here from their code: one
-// binary, the same input. SLIMPACK_DOCUMENTS, SLIMPACK_WIKIPEDIA and SLIMPACK_WLB name files of lengths, from which
-// more are drawn where they end; the last argument of a line says which of them (0, 1 or 2).
+// Sequences over context-parallel ranks, compared with what other systems do, written again here from their
+// code: one binary, the same input. SLIMPACK_DOCUMENTS, SLIMPACK_WIKIPEDIA and SLIMPACK_WLB name files of
+// lengths; if more are needed, they are drawn from the file at random. The last argument of a line says which
+// of them (0, 1 or 2).
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -22,7 +23,7 @@ namespace {
 
 using namespace slimpack;
 
-/// Sequences of exactly `tokens`, documents as they come; the last one of each is truncated.
+/// Sequences of exactly `tokens`, documents in their order; the last one of each is truncated.
 std::vector<std::vector<Slice>> sequences(std::size_t count, Tokens tokens, std::int64_t source) {
   constexpr const char* files[] = {"SLIMPACK_DOCUMENTS", "SLIMPACK_WIKIPEDIA", "SLIMPACK_WLB"};
   const auto lengths = bench::lengths(60000, tokens, files[source]);
@@ -76,9 +77,9 @@ void per_sequence(benchmark::State& state) {
   });
 }
 
-/// As WLB-LLM's authors do it: of each document 2 · ranks chunks, the remainder's tokens one after another to
-/// the next chunk of a round; a list of documents' chunks for each of the 2 · ranks places, from which a rank
-/// takes two.
+/// As WLB-LLM's authors do it: 2 · ranks chunks of each document, the tokens of the remainder one after
+/// another to the next chunk of a round; a list of documents' chunks for each of the 2 · ranks places, of
+/// which a rank gets two.
 void wlb_authors(benchmark::State& state) {
   struct Shard {
     Tokens length, prefix;
@@ -117,8 +118,8 @@ void wlb_authors(benchmark::State& state) {
   });
 }
 
-/// As MagiAttention does it: equal chunks of the sequence by falling work, each to the rank that has least and
-/// still takes one. Arguments: tokens, ranks, source, chunks.
+/// As MagiAttention does it: equal chunks of the sequence by decreasing work, each to the rank with the least
+/// that still takes one. Arguments: tokens, ranks, source, chunks.
 void magi_heap(benchmark::State& state) {
   const auto count = static_cast<std::size_t>(state.range(3));
   shard_sequence(state, [&](const auto& documents, std::int32_t ranks, ContextShards& out) {
@@ -213,9 +214,9 @@ struct Totals {
   }
 };
 
-/// Arguments: tokens of a sequence, ranks, tensor parallelism, source. Times a choice. Counters are speed-ups over
-/// per-sequence sharding, forward and backward of one layer of the 7B model on H100: of attention, and of attention
-/// and dense products.
+/// Arguments: tokens of a sequence, ranks, tensor parallelism, source. Times a choice. Counters are speed-ups
+/// over per-sequence sharding, forward and backward of one layer of the 7B model on H100: of attention, and
+/// of attention and dense products.
 void choose(benchmark::State& state) {
   const auto batch = sequences(200, state.range(0), state.range(3));
   const auto cp = static_cast<std::int32_t>(state.range(1)), tp = static_cast<std::int32_t>(state.range(2));

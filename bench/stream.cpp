@@ -1,8 +1,8 @@
-// Packing ahead of training, beside what the field's own code does, written again here: one binary, the same
+// Packing ahead of training, compared with what other systems do, written again here: one binary, the same
 // input. Lengths: examples/data/github.train.txt from the repository's root, or the file that
-// SLIMPACK_LENGTHS names; cut at 131072 tokens, from the start again at the end. The layout is WLB-LLM's
-// 7B-128K: 4 micro-batches of 131072 tokens, L_max twice that. Workload of s tokens: s + s² / 49408, a 7B
-// model's dense products and attention, in units of a token's dense products.
+// SLIMPACK_LENGTHS names; truncated to 131072 tokens, starting again at the end of the file. The layout is
+// WLB-LLM's 7B-128K: 4 micro-batches of 131072 tokens, L_max twice that. Workload of s tokens: s + s² /
+// 49408, a 7B model's dense products and attention, in units of a token's dense products.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -15,7 +15,7 @@
 
 #include "bench/lengths.hpp"
 #include "slimpack/partition/capped_search.hpp"
-#include "slimpack/stream/fixed_length.hpp"
+#include "slimpack/stream/fixed_length_packing.hpp"
 #include "slimpack/stream/outlier_delay.hpp"
 #include "slimpack/stream/queue_thresholds.hpp"
 #include "slimpack/stream/sequences.hpp"
@@ -42,7 +42,7 @@ std::vector<Document> documents_of(const std::vector<Tokens>& all) {
   return documents;
 }
 
-/// 60,000 documents in global batches; the last, incomplete one is left out.
+/// 60,000 documents in global batches, without the last, incomplete one.
 struct Corpus {
   std::vector<Tokens> all = lengths(60000);
   std::vector<std::size_t> batches = global_batches(all, context, micro_batches);
@@ -52,7 +52,7 @@ struct Corpus {
   }
 };
 
-/// Of this process, so that others on the machine don't count.
+/// Processor time of this process, so that others on the machine don't count.
 double cpu_milliseconds() { return 1e3 * static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
 
 // ---- The stream ----
@@ -138,8 +138,8 @@ void sizes(benchmark::internal::Benchmark* b) {
 }
 BENCHMARK(push_many)->Apply(sizes);
 
-/// The same documents by Algorithm 1 as DistCA writes it: for every document, workloads and lengths of all
-/// micro-batches are summed up again from what they hold.
+/// The same documents by Algorithm 1 as DistCA implements it: for every document, workloads and lengths of
+/// all micro-batches are added up again.
 void push_many_summed_again(benchmark::State& state) {
   const auto bins = static_cast<std::size_t>(state.range(1));
   const std::vector<Tokens> given = lengths(static_cast<std::size_t>(state.range(0)));

@@ -7,12 +7,15 @@
 #include <boost/graph/breadth_first_search.hpp>
 #include <boost/graph/dag_shortest_paths.hpp>
 #include <boost/graph/graph_concepts.hpp>
+#include <boost/graph/graphviz.hpp>
 #include <boost/graph/topological_sort.hpp>
 #include <catch2/catch.hpp>
 #include <iterator>
+#include <sstream>
+#include <string>
 #include <vector>
 
-#include "slimpack/dag/timeline.hpp"
+#include "slimpack/dag/task_times.hpp"
 #include "tests/dag/random_graph.hpp"
 
 using namespace slimpack;
@@ -92,6 +95,16 @@ TEST_CASE("Boost's breadth-first search runs on our graph") {
       boost::on_tree_edge());
   boost::breadth_first_search(graph, TaskId{2}, boost::visitor(boost::make_bfs_visitor(record)));
   CHECK(depth == std::vector<int>{1, 1, 0, 0});
+}
+
+TEST_CASE("Boost draws our graph with Graphviz") {
+  const Graph graph = build_graph(3, std::vector<Edge>{{2, 0}, {0, 1}});
+  std::ostringstream text;
+  boost::write_graphviz(text, graph);
+  std::string drawn = text.str();
+  drawn.erase(std::remove_if(drawn.begin(), drawn.end(), [](char c) { return c == '\n' || c == ' '; }),
+              drawn.end());
+  CHECK(drawn == "digraphG{0;1;2;0->1;2->0;}");
 }
 
 #endif

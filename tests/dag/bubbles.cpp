@@ -5,13 +5,15 @@
 #include <random>
 #include <vector>
 
+#include "slimpack/dag/task_times.hpp"
+
 using namespace slimpack;
 
 namespace {
 
 using Split = BubbleSplit<std::int64_t>;
 
-/// Resources that each run their tasks in a row, with random edges between them.
+/// Resources that each run their tasks one after another, with random edges between them.
 struct Lanes {
   explicit Lanes(std::uint64_t seed) {
     std::mt19937_64 random(seed);
@@ -24,14 +26,19 @@ struct Lanes {
       for (int e = 0; e < 2 && t > 0; ++e) edges.push_back({static_cast<TaskId>(random() % t), t});
       tasks[lane].push_back(t);
       weights.push_back(static_cast<std::int64_t>(random() % 9));
-      kinds.push_back(static_cast<std::uint32_t>(lane * 2 + random() % 2));
+      other_weights.push_back(static_cast<std::int64_t>(random() % 9));
     }
   }
-  std::vector<std::vector<TaskId>> tasks;  // numbered topologically: positions
+  std::vector<std::vector<TaskId>> tasks;  // [lane]
   std::vector<Edge> edges;
-  std::vector<std::int64_t> weights;
-  std::vector<std::uint32_t> kinds;
+  std::vector<std::int64_t> weights, other_weights;  // [task]
 };
+
+std::vector<TaskId> positions(const TaskGraph& graph, const std::vector<TaskId>& tasks) {
+  std::vector<TaskId> result;
+  for (const TaskId task : tasks) result.push_back(graph.position(task));
+  return result;
+}
 
 }  // namespace
 
@@ -40,11 +47,12 @@ TEST_CASE("the four causes sum to all idle time, exactly, and none is negative")
     INFO("seed " << seed);
     const Lanes lanes(seed);
     const TaskGraph graph = build_task_graph(30, lanes.edges);
-    const auto times = calculate_times(graph, lanes.weights);
-    const auto balanced = calculate_times(graph, mean_weights<std::int64_t>(lanes.weights, lanes.kinds, 8));
-    for (const auto& tasks : lanes.tasks) {
+    const auto times = calculate_times(graph, graph.arrange_tasks(lanes.weights));
+    const auto balanced = calculate_times(graph, graph.arrange_tasks(lanes.other_weights));
+    for (const auto& lane : lanes.tasks) {
       std::int64_t busy = 0;
-      for (const TaskId t : tasks) busy += lanes.weights[t];
+      for (const TaskId t : lane) busy += lanes.weights[t];
+      const std::vector<TaskId> tasks = positions(graph, lane);
       const Split split = split_bubbles<std::int64_t>(tasks, times, balanced);
       CHECK(split.busy == busy);
       CHECK(split.idle() == times.total - busy);
@@ -60,20 +68,20 @@ TEST_CASE("the four causes sum to all idle time, exactly, and none is negative")
 }
 
 TEST_CASE("a gap that equal durations would close is imbalance") {
-  // Two resources: 0 runs tasks 0, 2 and resource 1 runs 1, 3; 3 waits for 2. Task 2 is long.
+  // One resource runs tasks 0, 2, another 1, 3; 3 waits for 2. Task 2 is long.
   const TaskGraph graph = build_task_graph(4, std::vector<Edge>{{0, 2}, {1, 3}, {2, 3}, {0, 1}});
-  const std::vector<std::int64_t> weights = {2, 4, 8, 1};
-  const auto times = calculate_times(graph, weights);
-  const auto balanced = calculate_times(graph, std::vector<std::int64_t>{2, 4, 4, 1});
-  const std::vector<TaskId> tasks = {1, 3};
-  const Split split = split_bubbles<std::int64_t>(tasks, times, balanced);
+  const auto times_of = [&](const std::vector<std::int64_t>& weights) {
+    return calculate_times(graph, graph.arrange_tasks(weights));
+  };
+  const auto times = times_of({2, 4, 8, 1});
+  const std::vector<TaskId> tasks = positions(graph, {1, 3});
+  const Split split = split_bubbles<std::int64_t>(tasks, times, times_of({2, 4, 4, 1}));
   CHECK(split.warm_up == 2);
   CHECK(split.imbalance == 4);
   CHECK(split.dependency == 0);
   CHECK(split.cool_down == 0);
   CHECK(split.busy == 5);
-  const auto still = calculate_times(graph, std::vector<std::int64_t>{2, 4, 5, 1});
-  const Split partly = split_bubbles<std::int64_t>(tasks, times, still);
+  const Split partly = split_bubbles<std::int64_t>(tasks, times, times_of({2, 4, 5, 1}));
   CHECK(partly.imbalance == 3);
   CHECK(partly.dependency == 1);
 }
@@ -86,15 +94,6 @@ TEST_CASE("a resource without tasks is idle from the start") {
   CHECK(split.idle() == 7);
   CHECK(split.ratio() == 1.0);
   CHECK(Split{}.ratio() == 0.0);
-}
-
-TEST_CASE("mean durations are those of a task's kind") {
-  const std::vector<double> weights = {1.0, 2.0, 5.0};
-  CHECK(mean_weights<double>(weights, std::vector<std::uint32_t>{0, 2, 0}, 3) ==
-        std::vector<double>{3.0, 2.0, 3.0});
-  CHECK_THROWS_WITH(mean_weights<double>(weights, std::vector<std::uint32_t>{0, 3, 0}, 3),
-                    "kind 3 of task 1; expected below 3");
-  CHECK_THROWS_AS(mean_weights<double>(weights, std::vector<std::uint32_t>{0}, 3), InvalidInput);
 }
 
 TEST_CASE("tasks that overlap on their resource are refused") {

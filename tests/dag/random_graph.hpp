@@ -11,7 +11,7 @@
 
 namespace slimpack::testing {
 
-/// A random acyclic graph whose numbering says nothing about its order; edges can repeat.
+/// A random acyclic graph, numbered independently of its order; edges can repeat.
 struct RandomGraph {
   explicit RandomGraph(std::uint64_t seed) : random(seed) {
     tasks = random() % 40;

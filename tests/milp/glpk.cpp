@@ -23,8 +23,8 @@ MilpModel large_model() {
 
 }  // namespace
 
-TEST_CASE("where GLPK gives up, the process and the initial solution live on") {
-  // In a thread of its own, for GLPK's settings are the thread's.
+TEST_CASE("if GLPK gives up, the process and the initial solution survive") {
+  // In a separate thread, because GLPK keeps its settings per thread.
   MilpModel model = large_model();
   MilpResult without, with, after;
   std::thread([&] {

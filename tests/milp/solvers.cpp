@@ -1,4 +1,4 @@
-// What every back end has to do, the same for all; a user's own solver among them.
+// The contract that every back end keeps, a user's own solver included.
 #include "tests/milp/solvers.hpp"
 
 #include <algorithm>
@@ -62,7 +62,7 @@ MilpModel market_split(unsigned seed) {
   return model;
 }
 
-/// The knapsack of the most value: 3 of 4 items, or so.
+/// A knapsack problem whose best answer has about 3 of 4 items.
 MilpModel knapsack() {
   MilpModel model;
   std::vector<Term> weights, values;

@@ -92,7 +92,7 @@ std::vector<Reader> readers() {
   return all;
 }
 
-/// Writes a file that is gone at the end of the scope.
+/// Writes a file that is deleted at the end of the scope.
 struct File {
   std::string path;
   File(const std::string& text, const char* extension)
@@ -105,7 +105,7 @@ struct File {
   File& operator=(const File&) = delete;
 };
 
-/// Both files of a model say the same as the model, to every reader.
+/// Every reader finds the model itself in both of its files.
 void check_files(const MilpModel& model, std::optional<double> optimum) {
   for (const bool lp : {true, false}) {
     const std::string text = lp ? to_lp(model) : to_mps(model);
@@ -153,7 +153,7 @@ TEST_CASE("files know every kind of bound") {
   check_files(model, 25.35);
 }
 
-TEST_CASE("files say constants, empty rows and empty objectives") {
+TEST_CASE("files have constants, empty rows and empty objectives") {
   MilpModel model;
   const VariableId x = model.add_variable("x", 0.0, 4.0);
   check_files(model, 0.0);

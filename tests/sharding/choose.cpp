@@ -150,7 +150,7 @@ TEST_CASE("with enough changes nothing that one or two documents could do is lef
   }
 }
 
-TEST_CASE("many short documents go as a sequence, and one long document among them by itself") {
+TEST_CASE("many short documents are sharded as a sequence, and one long document among them by itself") {
   ShardingChooser chooser(h100());
   ShardingChoice choice;
   std::vector<Tokens> lengths(256, 256);
@@ -162,7 +162,7 @@ TEST_CASE("many short documents go as a sequence, and one long document among th
   std::vector<std::uint8_t> expected(256, 0);
   expected[100] = 1;
   CHECK(choice.per_document == expected);
-  // Two long documents, of which a sequence would give one to each half of the ranks.
+  // Two long documents: sharded as a sequence, each half of the ranks would get one of them.
   chooser.choose(whole_documents(std::vector<Tokens>{65536, 32768}), 4, choice);
   CHECK(choice.kind == Sharding::per_document);
 }
@@ -216,5 +216,5 @@ TEST_CASE("choices refuse what can't be chosen") {
                     "the weights of both passes are zero; expected a positive one");
   ShardingChooser chooser(kernel);
   CHECK_THROWS_WITH(chooser.predict(whole_documents(std::vector<Tokens>{3, 4}), 2, {}),
-                    "there are marks of 0 of 2 documents; expected one each");
+                    "there are marks for 0 of 2 documents; expected one each");
 }

@@ -245,13 +245,14 @@ TEST_CASE("sharding refuses what it can't shard") {
                     "cp is 8; expected at most the 7 tokens of the sequence");
   CHECK_THROWS_WITH(per_sequence_shards({}, 1), "cp is 1; expected at most the 0 tokens of the sequence");
   CHECK_THROWS_WITH(mixed_shards(documents, 2, std::vector<std::uint8_t>{1}),
-                    "there are marks of 1 of 2 documents; expected one each");
+                    "there are marks for 1 of 2 documents; expected one each");
   CHECK_THROWS_WITH(per_document_shards(std::vector<Slice>{{0, 0, 5}, {1, 4, 4}}, 2),
                     Catch::StartsWith("document 1 has tokens 4 to 4"));
   CHECK_THROWS_WITH(whole_documents(std::vector<Tokens>{5, 0}),
                     "document 1 has 0 tokens; expected a positive number");
   const ContextShards far = per_sequence_shards(whole_documents(std::vector<Tokens>{Tokens{1} << 32}), 2);
-  CHECK_THROWS_WITH(token_indices<std::int32_t>(far, 0),
-                    "the sequence has 4294967296 tokens; expected at most 2147483647, for their indices are "
-                    "integers of 32 bits");
+  CHECK_THROWS_WITH(
+      token_indices<std::int32_t>(far, 0),
+      "the sequence has 4294967296 tokens; expected at most 2147483647, because their indices are "
+      "integers of 32 bits");
 }

@@ -14,7 +14,7 @@ namespace {
 
 using Stream = OutlierDelayStream<double (*)(Tokens)>;
 
-/// Options of many kinds, by seed; batches of up to `tokens` fit for certain.
+/// Options of many kinds, by seed; batches of up to `tokens` always fit.
 OutlierDelayOptions random_options(unsigned seed) {
   OutlierDelayOptions options{.micro_batches = 1 + seed % 5, .max_tokens = 60000 + 1000 * (seed % 7)};
   options.thresholds = {};
@@ -102,7 +102,7 @@ TEST_CASE("a full queue gives every micro-batch one outlier") {
   CHECK(stream.empty());
 }
 
-TEST_CASE("an outlier that is due goes out, however few wait with it") {
+TEST_CASE("an outlier that is due leaves, however few wait with it") {
   Stream stream({.micro_batches = 3, .max_tokens = 1000, .thresholds = {100}, .max_delay = 2}, work_of);
   CHECK(stream.push(std::vector<Document>{{1, 900}, {2, 10}}).documents.size() == 1);
   CHECK(stream.push(std::vector<Document>{{3, 10}, {4, 500}}).documents.size() == 1);
@@ -125,7 +125,7 @@ TEST_CASE("queues take documents from their threshold up to the next one") {
   CHECK(queues[1][0].document.length == 200);
 }
 
-TEST_CASE("with more tokens than an iteration holds, the largest delay is kept and the elder go first") {
+TEST_CASE("with more tokens than an iteration holds, the largest delay is kept and the oldest go first") {
   std::size_t refused = 0, taken = 0, carried = 0;
   for (unsigned seed = 0; seed < 200; ++seed) {
     OutlierDelayOptions options = random_options(seed);
@@ -262,7 +262,7 @@ TEST_CASE("a bad batch is refused by name, and the stream stays as it was") {
   refused({{3, 10}, {4, 0}}, "document 4 (number 1 of the batch) has 0 tokens");
   refused({{3, 10}, {4, -5}}, "has -5 tokens");
   refused({{3, 101}}, "document 3 (number 0 of the batch) has 101 tokens; expected 1 to the 100");
-  refused({{7, 10}, {3, 10}, {7, 20}}, "document 7 is twice in the batch");
+  refused({{7, 10}, {3, 10}, {7, 20}}, "document 7 occurs twice in the batch");
   refused({{3, 10}, {1, 10}}, "document 1 is in the batch and waits since iteration 0");
   refused({{3, 90}, {4, 90}, {5, 90}}, "the batch has 270 tokens and was packed into 3 micro-batches");
 

@@ -26,7 +26,7 @@ Sample sample_of(unsigned seed, std::size_t count) {
 
 const OutlierDelayOptions layout{.micro_batches = 4, .max_tokens = 262144};
 
-/// Imbalance and delay by running the stream, the delay with all that waits at the end.
+/// Imbalance and delay from running the stream; the delay includes the documents that wait at the end.
 QueueTrial run(const Sample& sample, const OutlierDelayOptions& options) {
   OutlierDelayStream<double (*)(Tokens)> stream(options, work_of);
   for (std::size_t b = 0; b + 1 < sample.batches.size(); ++b) {

@@ -44,7 +44,7 @@ Stream running_stream(unsigned seed, std::size_t batches = 12) {
   return stream;
 }
 
-/// Words replaced and the checksum made right again, as a program of ours with a fault would write it.
+/// Words replaced and the checksum corrected, as a faulty version of this library would write it.
 std::string with_word(const std::string& bytes, std::size_t place, std::uint64_t value) {
   detail::WordReader in(bytes);
   detail::WordWriter out;
@@ -176,7 +176,7 @@ TEST_CASE("a state with documents that can't wait there is refused although its 
   CHECK(stream.save() == saved);
 }
 
-TEST_CASE("the form of a saved state does not change unnoticed") {
+TEST_CASE("the format of a saved state does not change unnoticed") {
   const OutlierDelayOptions options{.micro_batches = 2, .max_tokens = 4, .thresholds = {3}, .max_delay = 5};
   const auto identity = [](Tokens length) { return static_cast<double>(length); };
   OutlierDelayStream<decltype(identity)> stream(options, identity);
@@ -244,8 +244,8 @@ std::string text_of(const PackedIteration& packed) {
   return text;
 }
 
-/// A trainer: goes on from the state file, writes down every iteration, saves; kills itself at one of four
-/// points of some iteration, in the middle of writing the state too.
+/// A trainer: continues from the state file, records every iteration, saves; kills itself at one of four
+/// points of some iteration, one of them in the middle of writing the state.
 [[noreturn]] void train(const fs::path& folder, unsigned seed, unsigned life) {
   Stream stream(some_options(seed), work_of);
   const fs::path state = folder / "state";
@@ -272,7 +272,7 @@ std::string text_of(const PackedIteration& packed) {
 
 }  // namespace
 
-TEST_CASE("a process that is killed again and again trains what an undisturbed one does") {
+TEST_CASE("a process that is killed repeatedly trains what an undisturbed one does") {
   unsigned deaths = 0;
   for (unsigned seed = 0; seed < 6; ++seed) {
     INFO("seed " << seed);
@@ -313,7 +313,7 @@ TEST_CASE("a state file holds the old state until it holds the new one") {
   });
   CHECK(synced == std::vector<fs::path>{folder / "state.new", folder});
   CHECK(read_state_file(path) == second);
-  // A process that died while it wrote leaves half a file beside; the next one is not hindered by it.
+  // A process that died while writing leaves half of a new file, which does not disturb the next one.
   write_state_file(folder / "state.new", first.substr(0, 20));
   CHECK(read_state_file(path) == second);
   write_state_file(path, first);

@@ -47,7 +47,7 @@ class BoostVertexIterator {
   TaskId task_ = 0;
 };
 
-/// Walks over the edges of one task after another, from a slot on.
+/// Walks over the edges of one task after another, starting at a slot.
 class BoostEdgeIterator {
  public:
   using iterator_category = std::forward_iterator_tag;
@@ -77,7 +77,7 @@ class BoostEdgeIterator {
   }
 
  private:
-  /// Moves on to the task that the slot belongs to, over tasks without edges.
+  /// Moves on to the task that the slot belongs to, past tasks without edges.
   void settle() {
     if (edge_.slot >= graph_->edges()) return;
     while (edge_.slot >= graph_->first_slot(edge_.from) + graph_->successors(edge_.from).size()) ++edge_.from;

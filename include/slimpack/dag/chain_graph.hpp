@@ -11,19 +11,20 @@
 
 namespace slimpack {
 
-/// Tasks of resources that each run theirs one after another, as a pipeline's stages do. A *chain* is such a resource's
-/// tasks: consecutive numbers, each of which waits for the one before. Only what tasks wait for besides is stored as
-/// edges. Holds no weights.
+/// Tasks of resources that each run theirs one after another, as a pipeline's stages do. The tasks of one
+/// resource form a *chain*: they have consecutive numbers, and each waits for the one before. Only their
+/// other dependencies are stored as edges. Holds no weights.
 class ChainGraph {
  public:
   [[nodiscard]] std::size_t size() const { return begins_.back(); }
   [[nodiscard]] std::size_t chains() const { return begins_.size() - 1; }
 
-  /// First tasks of all chains, and the number of tasks.
+  /// First tasks of all chains, then the number of tasks.
   [[nodiscard]] std::span<const TaskId> begins() const { return begins_; }
-  /// The edges sorted by `from`, those of one task in the order in which they were given. A place among them is a slot.
+  /// The edges sorted by `from`, those of one task in the order in which they were given. An edge's place
+  /// here is its slot.
   [[nodiscard]] std::span<const Edge> edges() const { return edges_; }
-  /// Slots of the first edges from all chains, and the number of edges.
+  /// Slots of the first edges from all chains, then the number of edges.
   [[nodiscard]] std::span<const std::uint32_t> first_slots() const { return first_slots_; }
   /// How many edges lead to each task, repetitions counted.
   [[nodiscard]] std::span<const std::uint32_t> predecessors() const { return predecessors_; }
@@ -45,7 +46,7 @@ class ChainGraph {
   std::vector<Edge> edges_;                    // [slot]
   std::vector<std::uint32_t> first_slots_{0};  // [chain + 1]
   std::vector<std::uint32_t> predecessors_;    // [task]
-  std::vector<EdgeId> given_;                  // [slot], empty where edges came sorted by `from`
+  std::vector<EdgeId> given_;                  // [slot], empty if edges came sorted by `from`
 };
 
 inline void ChainGraph::place_chains(std::span<const std::size_t> lengths) {
@@ -60,7 +61,7 @@ inline void ChainGraph::place_chains(std::span<const std::size_t> lengths) {
   }
 }
 
-/// @returns whether the edges come sorted by `from`; else what is stored is undefined.
+/// @returns whether the edges come sorted by `from`; otherwise what is stored is undefined.
 inline bool ChainGraph::store_sorted(std::span<const Edge> edges) {
   const std::size_t tasks = size(), count = edges.size();
   predecessors_.assign(tasks, 0);
@@ -97,8 +98,9 @@ inline void ChainGraph::sort_edges(std::span<const Edge> edges) {
 }
 
 /// Builds a graph of chains.
-/// @param lengths number of tasks of each chain: the first chain's are numbered from 0, those of each other follow.
-/// @param edges in any order, fastest sorted by `from`; repetitions are allowed, and edges along a chain.
+/// @param lengths number of tasks of each chain: the first chain's are numbered from 0, the next chain's
+/// follow, and so on.
+/// @param edges in any order, fastest sorted by `from`; repetitions and edges along a chain are allowed.
 /// @param[out] graph reused memory; undefined after an exception.
 /// @throws InvalidInput naming an edge to or from a task that doesn't exist, or too many tasks or edges.
 /// Complexity: O(tasks + edges + chains log edges).

@@ -14,18 +14,19 @@
 
 namespace slimpack {
 
-/// Algorithm 1 (SlimPack, section 4.3) on chains: each in turn runs as far as it can. A graph that is timed once then
-/// needs no queue of tasks, and its memory is read from front to back, in as many streams as there are chains. Keeps
-/// its memory between calls.
+/// Algorithm 1 (SlimPack, section 4.3) on chains: each in turn runs as far as it can. This needs no queue of
+/// tasks and reads memory from front to back, in as many streams as there are chains: the way to time a graph
+/// once. Keeps its memory between calls.
 template <class Time = double>
 class ChainRelaxation {
  public:
-  /// @param weights duration of each task, not negative. @param lags delay of each edge, in the order in which the
-  /// edges were given; none if empty. There is none between a chain's tasks.
+  /// @param weights duration of each task, not negative. @param lags delay of each edge, in the order in
+  /// which the edges were given; none if empty. There is none between a chain's tasks.
   /// @param name says a task's name for the message about a cycle: `std::string name(TaskId)`.
   /// @returns the latest finish; 0 without tasks.
   /// @throws InvalidInput naming the tasks of one cycle, or if weights or lags don't fit the graph.
-  /// Complexity: O(tasks + edges + chains); O(log chains) more for a task with edges into it, where most chains wait.
+  /// Complexity: O(tasks + edges + chains); if most chains wait, O(log chains) more for each task with edges
+  /// into it.
   template <class Name>
   Time operator()(const ChainGraph& graph, std::span<const Time> weights, std::span<const Time> lags,
                   Name&& name) {
@@ -67,15 +68,15 @@ class ChainRelaxation {
     Time free{};              ///< when the task before `next` is done
   };
 
-  /// @returns whether all tasks are done; else some wait for each other.
+  /// @returns whether all tasks are done; otherwise some wait for each other.
   template <class Arrival>
   bool run(const ChainGraph& graph, std::span<const Time> weights, const Arrival& arrival) {
     std::size_t left = graph.size(), done = 0;
     const auto visit = [&](std::size_t c) {
       done += advance(graph, weights, arrival, cursors_[c], [](TaskId) {});
     };
-    // A pipeline's stages wait for their neighbours: every other one can go on without them. Sweeps that find few
-    // chains ready end at some time; then chains are followed one by one.
+    // A pipeline's stages wait for their neighbours, so every second one can go on without the others. If
+    // sweeps find too few chains ready, chains are followed one by one.
     for (std::size_t visits = 0; left > 0 && visits <= 4 * graph.size(); visits += cursors_.size()) {
       done = 0;
       for (std::size_t c = 0; c < cursors_.size(); c += 2) visit(c);
@@ -86,8 +87,8 @@ class ChainRelaxation {
     return left == 0 || follow(graph, weights, arrival) == left;
   }
 
-  /// Runs a chain's tasks up to the first that waits for another chain. `on_ready` gets the tasks whose last edge is
-  /// met. @returns how many.
+  /// Runs a chain's tasks up to the first that waits for another chain. `on_ready` gets the tasks whose last
+  /// edge is met. @returns how many.
   template <class Arrival, class OnReady>
   std::size_t advance(const ChainGraph& graph, std::span<const Time> weights, const Arrival& arrival,
                       Cursor& chain, OnReady&& on_ready) {
@@ -100,7 +101,7 @@ class ChainRelaxation {
     std::size_t task = first, slot = chain.slot;
     Time free = chain.free;
     for (; task < end && waiting[task] == 0; ++task) {
-      // More streams through memory than a processor follows on its own. Eight tasks share a cache line.
+      // A processor doesn't prefetch that many streams by itself. Eight tasks share a cache line.
       if (task % 8 == 0 && task + 16 < end) {
         if (slot + 16 < slots) __builtin_prefetch(edges + slot + 16);
         __builtin_prefetch(weight + task + 16);
@@ -121,7 +122,7 @@ class ChainRelaxation {
     return task - first;
   }
 
-  /// Goes on with chains as soon as their next task is ready. @returns how many tasks were done.
+  /// Continues each chain as soon as its next task is ready. @returns how many tasks were done.
   template <class Arrival>
   std::size_t follow(const ChainGraph& graph, std::span<const Time> weights, const Arrival& arrival) {
     const std::span<const TaskId> begins = graph.begins();

@@ -33,17 +33,17 @@ enum class MilpClaim : std::uint8_t {
   optimal,                  ///< the best solution it reported is optimal, up to the gap asked for
   infeasible,               ///< there is no solution
   unbounded,                ///< there are solutions, and always better ones
-  unbounded_or_infeasible,  ///< one of both
+  unbounded_or_infeasible,  ///< one of the two
   stopped,                  ///< by a limit
   failed,
 };
 
-/// What all back ends share: one per solve. It checks options and initial solution, keeps the best solution
-/// (the initial one is the first), watches the clock, calls `on_incumbent`, and turns the solver's claim into
-/// a result that no claim of the solver can make worse than the best solution seen.
+/// What all back ends share; one for each solve. It checks options and initial solution, keeps the best
+/// solution (at first, the initial one), watches the clock, calls `on_incumbent`, and turns the solver's
+/// claim into a result that no claim of the solver can make worse than the best solution seen.
 class MilpSearch {
  public:
-  /// @throws InvalidInput if an option is impossible, or the initial solution does not keep the model; names
+  /// @throws InvalidInput if an option is impossible, or the initial solution breaks the model; names
   /// the row or variable.
   MilpSearch(const MilpModel& model, const MilpOptions& options)
       : model_(&model), options_(&options), start_(Clock::now()) {
@@ -61,7 +61,7 @@ class MilpSearch {
   [[nodiscard]] double seconds_left() const {
     return std::max(0.0, options_->time_limit_seconds - seconds());
   }
-  /// Whether the solver has to end: the time is up, or the callback wants it or threw.
+  /// Whether the solver has to end: the time is up, or the callback asked for it or threw.
   [[nodiscard]] bool should_stop() {
     if (!stopped_ && seconds() >= options_->time_limit_seconds) {
       stopped_ = true;
@@ -74,10 +74,10 @@ class MilpSearch {
   [[nodiscard]] std::span<const double> best() const { return best_; }
   [[nodiscard]] bool has_best() const { return known_; }
 
-  /// Takes note of a solution, integers rounded and variables brought within their bounds. What does not keep
-  /// the model then, or is no better than the best, is passed over. @param bound what is known then; NaN if
-  /// nothing is.
-  /// @return whether the solver may go on. Throws nothing: what the callback throws waits for `finish`.
+  /// Notes a solution, with integers rounded and variables brought within their bounds. Ignores it if it then
+  /// breaks the model or is no better than the best. @param bound what is known at that moment; NaN if
+  /// nothing.
+  /// @return whether the solver may continue. Throws nothing: `finish` throws what the callback threw.
   bool offer(std::span<const double> values, double bound) noexcept {
     if (limit_ == MilpLimit::callback) return false;  // what the callback saw last is the result
     try {
@@ -133,8 +133,8 @@ class MilpSearch {
     known_ = true;
   }
 
-  /// The point with exact integers and bounds; as it came if only that keeps the model; nothing if neither
-  /// does.
+  /// The point with exact integers and bounds; as it was given if only that keeps the model; nothing if
+  /// neither does.
   [[nodiscard]] std::optional<std::vector<double>> clean(std::span<const double> values) const {
     std::vector<double> point(values.begin(), values.end());
     for (std::size_t j = 0; j < point.size(); ++j) {
@@ -149,7 +149,7 @@ class MilpSearch {
 
   void conclude_known(MilpClaim claim, MilpResult& result) const {
     result.status = SolveStatus::feasible;
-    // A bound behind the objective is off by tolerances, or by more; the solution stands.
+    // A bound beyond the objective is wrong, mostly by tolerances; the solution is valid.
     if (better(result.objective, result.bound)) result.bound = result.objective;
     switch (claim) {
       case MilpClaim::optimal:
@@ -205,7 +205,8 @@ class MilpSearch {
 };
 
 /// Tells an unbounded model from an infeasible one by solving it without its objective: with rational
-/// numbers, as here, a mixed-integer program whose relaxation is unbounded is so itself if it has a solution.
+/// numbers, as here, a mixed-integer program whose relaxation is unbounded is itself unbounded if it has a
+/// solution.
 /// @param seconds_left of the time limit. @param solve the back end.
 template <class Solve>
 [[nodiscard]] MilpClaim settle_unbounded(const MilpModel& model, const MilpOptions& options,

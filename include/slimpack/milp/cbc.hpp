@@ -51,13 +51,13 @@ class CbcListener final : public CbcEventHandler {
   double sign_;
 };
 
-/// CBC reads its settings by variables of the whole process.
+/// CBC keeps its settings in variables of the whole process.
 inline std::mutex& cbc_in_use() {
   static std::mutex mutex;
   return mutex;
 }
 
-/// One solve by CBC, which always minimises: what is to be maximised changes its sign.
+/// One solve by CBC, which always minimises: an objective to be maximised changes its sign.
 class CbcSolve {
  public:
   CbcSolve(const MilpModel& model, const MilpOptions& options)
@@ -153,7 +153,8 @@ class CbcSolve {
       add("-timeMode", "elapsed");
       add("-sec", shown(search_.seconds_left()));
     }
-    // Version 2.10 preprocesses optimal solutions away; and solutions of a preprocessed model are not ours.
+    // Preprocessing loses optimal solutions in version 2.10, and a preprocessed model's solutions are not
+    // ours.
     add("-preprocess", "off");
     words.insert(words.end(), {"-solve", "-quit"});
     std::vector<const char*> arguments;
@@ -215,11 +216,11 @@ class CbcSolve {
 
 }  // namespace detail
 
-/// Solves a model by CBC (branch and cut over Clp), with its defaults but without preprocessing; an initial solution
-/// is its MIP start.
+/// Solves a model by CBC (branch and cut over Clp), with its defaults but without preprocessing; an initial
+/// solution is its MIP start.
 ///
-/// Uses one thread, and CBC is not made for several: solves in other threads wait for each other, so that
-/// `on_incumbent` must not start one. It can overrun its time limit by a second, or by more in a long cut or
+/// Uses one thread, and CBC is not made for several: solves in different threads wait for each other, so
+/// `on_incumbent` must not start one. It can exceed its time limit by a second, or by more in a long cut or
 /// heuristic.
 /// @throws InvalidInput if an option is impossible or the initial solution does not keep the model; and what
 /// `on_incumbent` throws.

@@ -13,7 +13,7 @@
 
 namespace slimpack {
 
-/// What a point does not keep.
+/// What a point breaks.
 struct MilpViolation {
   enum class Kind : std::uint8_t { bound, integrality, row };
 
@@ -31,7 +31,7 @@ inline void check_point_size(const MilpModel& model, std::span<const double> val
           " values; expected one for each of the ", model.variables(), " variables");
 }
 
-/// Whether a value lies outside of bounds by more than the tolerance; also if it is NaN.
+/// Whether a value lies outside of the bounds by more than the tolerance, or is NaN.
 [[nodiscard]] inline bool outside(double value, double lower, double upper, double tolerance) {
   return !(value >= lower - tolerance && value <= upper + tolerance);
 }
@@ -49,7 +49,7 @@ inline void check_point_size(const MilpModel& model, std::span<const double> val
   return sum;
 }
 
-/// The first bound, integrality or row that a point does not keep, or nothing if it is feasible.
+/// The first bound, integrality or row that a point breaks, or nothing if it is feasible.
 /// @param tolerance how far a value may be off. For bounds and rows, relative to the largest of 1, the bound,
 /// and the row's largest product of coefficient and value.
 /// @throws InvalidInput if the point does not have a value for every variable. O(variables + terms).
@@ -80,7 +80,7 @@ inline void check_point_size(const MilpModel& model, std::span<const double> val
   return std::nullopt;
 }
 
-/// A violation in words: the place, the value, and what is accepted there.
+/// A violation in words: its place, the value, and what would be accepted.
 [[nodiscard]] inline std::string describe(const MilpModel& model, const MilpViolation& violation) {
   using Kind = MilpViolation::Kind;
   const std::size_t i = violation.index;

@@ -20,9 +20,9 @@ namespace slimpack {
 
 namespace detail {
 
-/// GLPK's state of this thread for the time of a solve: silent, and with errors that come back instead of
-/// ending the process. C++ objects must not be alive in `run`'s calls into GLPK, for an error jumps over
-/// them.
+/// GLPK's state of this thread during a solve: silent, and with errors that return instead of ending the
+/// process. No C++ objects may be alive in `run`'s calls into GLPK, because an error jumps over their
+/// destructors.
 class GlpkEnvironment {
  public:
   GlpkEnvironment() : ours_(glp_init_env() == 0), terminal_(glp_term_out(GLP_OFF)) {
@@ -41,7 +41,7 @@ class GlpkEnvironment {
   GlpkEnvironment(const GlpkEnvironment&) = delete;
   GlpkEnvironment& operator=(const GlpkEnvironment&) = delete;
 
-  /// Calls `work`; false if GLPK gave up in it, after which only the destructor may follow.
+  /// Calls `work`; false if GLPK gave up in it. After that only the destructor may be called.
   template <class Work>
   bool run(Work& work) {
     if (setjmp(back_) != 0) {
@@ -74,7 +74,7 @@ class GlpkEnvironment {
 };
 
 /// One solve by GLPK: the relaxation by the simplex method, then branch and cut on the original columns, so
-/// that solutions can be handed in and read out on the way.
+/// that solutions can be handed in and read during the search.
 class GlpkSolve {
  public:
   GlpkSolve(const MilpModel& model, const MilpOptions& options)
@@ -265,14 +265,14 @@ class GlpkSolve {
 
 }  // namespace detail
 
-/// Solves a model by GLPK, which is under the GPL: so is a program that includes this header.
+/// Solves a model by GLPK, which is under the GPL; so is a program that includes this header.
 ///
-/// GLPK has no start from a solution; the initial one is handed in at the first node. It uses one thread and
-/// draws nothing at random, so it ignores the seed.
+/// GLPK can't start from a solution, so the initial one is handed in at the first node. It uses one thread
+/// and draws nothing at random, so it ignores the seed.
 ///
-/// GLPK keeps its memory and settings per thread. Solves in several threads at once are fine. Within its
-/// thread a solve takes away terminal and error hooks that were set before; and should GLPK give up by an
-/// error, all GLPK objects of the thread are gone.
+/// GLPK keeps its memory and settings per thread, so several threads can solve at once. Within its thread, a
+/// solve removes terminal and error hooks that were set before; and if GLPK gives up with an error, all GLPK
+/// objects of the thread are gone.
 /// @throws InvalidInput if an option is impossible or the initial solution does not keep the model; and what
 /// `on_incumbent` throws.
 [[nodiscard]] inline MilpResult solve_glpk(const MilpModel& model, const MilpOptions& options = {}) {

@@ -100,7 +100,7 @@ class HighsSolve {
     if (in != nullptr) in->user_interrupt = solve.search_.should_stop() ? 1 : 0;
   }
 
-  /// A bound as HiGHS states it; NaN if it says none.
+  /// A bound as HiGHS states it; NaN if it states none.
   static double stated(double bound) { return std::abs(bound) < 1e30 ? bound : std::nan(""); }
 
   void solve() {
@@ -158,7 +158,7 @@ class HighsSolve {
 
 /// Solves a model by HiGHS; an initial solution is its MIP start.
 ///
-/// With `threads` above 1 HiGHS starts threads of its own, and its versions differ in whether a later solve
+/// With `threads` above 1, HiGHS starts threads of its own. It depends on its version whether a later solve
 /// may ask for another number; a refusal ends as a `failure`.
 /// @throws InvalidInput if an option is impossible or the initial solution does not keep the model; and what
 /// `on_incumbent` throws.

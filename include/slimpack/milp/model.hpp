@@ -32,12 +32,12 @@ struct Term {
   friend bool operator==(const Term&, const Term&) = default;
 };
 
-/// What stands for a missing bound: `no_bound` as an upper one, `-no_bound` as a lower one.
+/// A missing bound: `no_bound` as an upper one, `-no_bound` as a lower one.
 inline constexpr double no_bound = std::numeric_limits<double>::infinity();
 
 namespace detail {
 
-/// Strings one behind the other.
+/// A list of strings in one buffer.
 class NameList {
  public:
   void add(std::string_view name) {
@@ -63,9 +63,9 @@ class NameList {
 ///                           lower_j <= x_j <= upper_j                      for every variable j
 ///                           x_j integer                                    unless j is continuous
 ///
-/// Whatever is added is checked at once; a model that exists can be handed to every back end. Numbers have to
-/// be of a size that no solver takes for zero or infinity: coefficients 0 or 1e-9 to 1e15 in magnitude,
-/// bounds below 1e20 or infinite. Names may be empty, and need not be unique.
+/// Everything is checked when it is added, so every model can be given to every back end. Numbers must have a
+/// size that no solver takes for zero or infinity: coefficients are 0 or 1e-9 to 1e15 in magnitude, bounds
+/// below 1e20 or infinite. Names may be empty, and need not be unique.
 class MilpModel {
  public:
   /// @param lower, upper its bounds, possibly infinite. Those of an integer are rounded inwards; those of a
@@ -101,7 +101,7 @@ class MilpModel {
 
   /// Adds `lower <= sum of the terms <= upper`; equal bounds make an equation.
   /// @param terms each variable at most once, in any order; zero coefficients are left out.
-  /// @throws InvalidInput if there is no bound, they cross, a variable does not exist or stands twice, or a
+  /// @throws InvalidInput if there is no bound, they cross, a variable does not exist or is named twice, or a
   /// number is NaN, infinite, too large or too small; the model is unchanged then. O(terms log terms).
   RowId add_row(std::string_view name, double lower, double upper, std::span<const Term> terms) {
     const auto id = static_cast<RowId>(row_lower_.size());
@@ -123,7 +123,7 @@ class MilpModel {
     return add_row(name, lower, upper, std::span<const Term>(terms.begin(), terms.size()));
   }
 
-  /// Replaces the objective; until then, it is to minimise 0.
+  /// Replaces the objective, which at first is to minimise 0.
   /// @throws InvalidInput like add_row; the model is unchanged then.
   void set_objective(Direction direction, std::span<const Term> terms, double constant = 0.0) {
     require(std::isfinite(constant), "the objective's constant is ", constant, "; expected a finite number");
@@ -137,8 +137,8 @@ class MilpModel {
     set_objective(direction, std::span<const Term>(terms.begin(), terms.size()), constant);
   }
 
-  /// A value for every variable, from which a solver may start. Whether it keeps the rows is checked when the
-  /// model is solved; empty takes it away.
+  /// A value for every variable, from which a solver may start. The solve checks whether it keeps the rows.
+  /// An empty vector removes it.
   /// @throws InvalidInput if their number is wrong or one is not finite.
   void set_initial_solution(std::vector<double> values) {
     require(values.empty() || values.size() == variables(), "the initial solution has ", values.size(),
@@ -175,7 +175,7 @@ class MilpModel {
 
   [[nodiscard]] std::span<const double> row_lower() const { return row_lower_; }
   [[nodiscard]] std::span<const double> row_upper() const { return row_upper_; }
-  /// Terms of a row, by rising variable, none of them zero.
+  /// Terms of a row, by increasing variable, none of them zero.
   [[nodiscard]] std::span<const Term> row(std::size_t row) const {
     return {terms_.data() + offsets_[row], terms_.data() + offsets_[row + 1]};
   }
@@ -211,7 +211,7 @@ class MilpModel {
     }
   }
 
-  /// The terms by rising variable, without zeros.
+  /// The terms by increasing variable, without zeros.
   [[nodiscard]] std::vector<Term> checked_terms(std::span<const Term> terms, auto&& shown) const {
     std::vector<Term> sorted;
     sorted.reserve(terms.size());

@@ -26,9 +26,9 @@ namespace slimpack::detail {
   return std::find(words.begin(), words.end(), lower) != words.end();
 }
 
-/// A name that the readers of both file formats take: letters, digits and underscores stay, whatever else
-/// becomes an underscore, and 60 characters are kept. Behind `letter` stands what begins like a number, as
-/// "e5" does, or means something.
+/// A name that the readers of both file formats accept: letters, digits and underscores stay, everything else
+/// becomes an underscore, and 60 characters are kept. A name that starts like a number, as "e5" does, or has
+/// a meaning in the format gets `letter` in front.
 [[nodiscard]] inline std::string clean_name(std::string_view name, char letter) {
   std::string clean;
   for (const char c : name.substr(0, 60)) clean += is_letter(c) || (c >= '0' && c <= '9') ? c : '_';
@@ -37,8 +37,8 @@ namespace slimpack::detail {
   return safe ? clean : letter + ("_" + clean);
 }
 
-/// Clean names, no two of them alike: empty ones become the letter and the index, and what stood before gets
-/// the index behind it.
+/// Clean names, all different: an empty one becomes the letter and the index, and one that is already taken
+/// gets the index as a suffix.
 /// @param letter that names without one begin with. @param reserved is given to none. O(characters) as a
 /// rule.
 [[nodiscard]] inline std::vector<std::string> unique_names(std::span<const std::string> wanted, char letter,

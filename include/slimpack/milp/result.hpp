@@ -23,30 +23,30 @@ struct MilpIncumbent {
 
 /// What every back end is asked for.
 struct MilpOptions {
-  /// Wall clock; not negative. A solver looks at its clock between steps, so it may end later.
+  /// Wall-clock time; not negative. A solver looks at the clock between steps, so it may end later.
   double time_limit_seconds = std::numeric_limits<double>::infinity();
   /// The solver may end once `gap` of its result is at most this; 0 = when optimality is proven.
   double relative_gap = 0.0;
   int threads = 1;  ///< at most this many
-  /// For whatever a solver draws at random. Without a time limit, equal models, options and seeds give equal
+  /// For a solver's random numbers. Without a time limit, equal models, options and seeds give equal
   /// results.
   std::uint32_t seed = 0;
-  /// Called for every solution better than the initial one and those before. The solver ends soon after it
-  /// returns false. What it throws comes out of the solve.
+  /// Called for every solution that is better than the initial one and all before it. The solver ends soon
+  /// after it returns false. The solve throws what it throws.
   std::function<bool(const MilpIncumbent&)> on_incumbent = {};
 };
 
 /// What ended a solve before optimality was proven.
 enum class MilpLimit : std::uint8_t {
-  none,      ///< nothing did: the status is final
+  none,      ///< nothing: the status is final
   gap,       ///< the gap asked for is reached
   time,      ///< the time limit
   callback,  ///< `on_incumbent` returned false
   failure,   ///< the solver gave up, by numerical trouble for instance; `message` says what it said
 };
 
-/// What a back end found. The values keep bounds and rows to 1e-6 (`find_violation`), and integers are exact
-/// wherever rounding keeps them so.
+/// What a back end found. The values keep bounds and rows to within 1e-6 (`find_violation`), and integers are
+/// exact if rounding them does not break the model.
 struct MilpResult {
   /// `optimal`: proven, up to the solver's tolerances. `feasible`: the best solution found, its initial one
   /// included. `infeasible`, `unbounded`: proven. `unknown`: ended without a solution.

@@ -23,7 +23,7 @@ inline void append_exactly(std::string& out, double value) {
   out.append(digits.data(), std::to_chars(digits.data(), digits.data() + digits.size(), value).ptr);
 }
 
-/// What both formats share: a model and the names it has in a file.
+/// What both formats share: a model and its names in a file.
 class ModelWriter {
  protected:
   explicit ModelWriter(const MilpModel& model)
@@ -31,7 +31,7 @@ class ModelWriter {
     std::vector<std::string> variables, rows;
     for (std::size_t j = 0; j < model.variables(); ++j) variables.emplace_back(model.variable_name(j));
     for (std::size_t i = 0; i < model.rows(); ++i) rows.emplace_back(model.row_name(i));
-    // A range is two rows where ranges are unknown; the second ones come behind all others.
+    // A format without ranges has two rows for a range; the second ones come after all others.
     for (std::size_t i = 0; i < model.rows(); ++i) {
       second_.push_back(rows.size());
       if (is_range(i)) rows.push_back(rows[i].empty() ? concat("r", i, "_low") : rows[i] + "_low");
@@ -50,7 +50,7 @@ class ModelWriter {
   const MilpModel& model_;
   std::vector<std::string> variables_, rows_;
   std::vector<std::size_t> second_;  // [row] name of a range's lower side
-  // Readers differ over a constant's sign; a variable `one` says the same to all.
+  // Readers disagree about the sign of a constant; a variable `one` means the same to all of them.
   bool constant_;
   std::string out_;
 };
@@ -80,14 +80,14 @@ class LpWriter : ModelWriter {
   }
 
  private:
-  /// A variable where one has to stand.
+  /// Any variable, for a place that needs one.
   [[nodiscard]] std::string anything() const { return model_.variables() > 0 ? variables_[0] : "one"; }
-  /// The list of binaries gives bounds; fixed ones are integers.
+  /// Being in the list of binaries implies bounds, so fixed ones are written as integers.
   [[nodiscard]] bool is_plain_binary(std::size_t j) const {
     return model_.kinds()[j] == VariableKind::binary && model_.lower()[j] == 0.0 && model_.upper()[j] == 1.0;
   }
 
-  /// Some readers take no more than 255 characters a line.
+  /// Some readers accept no more than 255 characters per line.
   void add_term(double coefficient, const std::string& name) {
     if (terms_ > 0 && terms_ % 2 == 0) add("\n ");
     ++terms_;
@@ -200,14 +200,14 @@ class MpsWriter : ModelWriter {
   void add_column(std::size_t j) {
     const bool integer = model_.is_integer(j);
     if (integer) add(" MARKER 'MARKER' 'INTORG'\n");
-    // Even a zero makes a column known.
+    // Even a zero coefficient declares a column.
     if (model_.objective()[j] != 0.0 || columns_[j].empty())
       add_entry(variables_[j], "objective", sign() * model_.objective()[j]);
     for (const Entry& entry : columns_[j]) add_entry(variables_[j], rows_[entry.row], entry.coefficient);
     if (integer) add(" MARKER 'MARKER' 'INTEND'\n");
   }
 
-  /// All bounds are stated: what is taken for granted differs, above all for integers.
+  /// All bounds are stated, because readers' defaults differ, above all for integers.
   void add_bounds(std::size_t j) {
     const double lower = model_.lower()[j], upper = model_.upper()[j];
     const auto add_bound = [&](const char* type, double bound) {
@@ -229,10 +229,11 @@ class MpsWriter : ModelWriter {
 
 }  // namespace detail
 
-/// The model as a file in the LP format (CPLEX's), as GLPK, CBC, HiGHS and most other solvers read it. Names
-/// that the format does not take are changed; so are doubles, and those without one get `x` or `r` and the
-/// index. A row with two bounds is written as two rows, and the objective's constant as a variable `one`
-/// fixed to 1. Numbers read back the same. The initial solution is not part of it. O(variables + terms).
+/// The model as a file in the LP format (CPLEX's), which GLPK, CBC, HiGHS and most other solvers read. Names
+/// that the format does not accept are changed, and so are duplicates; variables and rows without a name get
+/// `x` or `r` and the index. A row with two bounds is written as two rows, and the objective's constant as a
+/// variable `one` fixed to 1. Numbers read back exactly. The initial solution is not part of it. O(variables
+/// + terms).
 [[nodiscard]] inline std::string to_lp(const MilpModel& model) { return detail::LpWriter(model).write(); }
 
 /// The model as a file in the free MPS format. Names as in `to_lp`. The format has no maximum: a model that

@@ -10,35 +10,36 @@
 #include <vector>
 
 #include "slimpack/core/error.hpp"
-#include "slimpack/cost/attention_kernel.hpp"
+#include "slimpack/core/flops.hpp"
+#include "slimpack/sharding/attention_model.hpp"
 #include "slimpack/sharding/context.hpp"
 #include "slimpack/sharding/kind.hpp"
 
 namespace slimpack {
 
 struct ShardingOptions {
-  bool mixed = true;            ///< also sharding some documents by themselves and the others as one sequence
-  double forward_weight = 1.0;  ///< of the slowest rank's forward seconds in what is minimised
+  bool mixed = true;  ///< whether some documents may be sharded by themselves, the others as a sequence
+  double forward_weight = 1.0;   ///< of the slowest rank's forward seconds in what is minimised
   double backward_weight = 1.0;  ///< of the slowest rank's backward seconds
-  int thresholds = 48;           ///< at most as many numbers of longest documents are tried by themselves
-  int changes = 64;              ///< at most as many changes of single documents are tried after that
-  double close_enough = 0.002;   ///< no more changes once within this share of perfectly divided documents
+  int thresholds = 48;           ///< how many numbers of longest documents are tried by themselves, at most
+  int changes = 64;              ///< how many changes of single documents are tried after that, at most
+  double close_enough = 0.002;   ///< share above perfectly divided documents at which changes end
 };
 
-/// How to shard a sequence, and what its attention is predicted to take.
+/// How to shard a sequence, and how long its attention is predicted to take.
 struct ShardingChoice {
   Sharding kind = Sharding::per_sequence;
   std::vector<std::uint8_t> per_document;  ///< marks as `ContextSharder::shard` takes them
   AttentionSeconds seconds;                ///< of the slowest rank in each pass, one layer
-  AttentionSeconds per_sequence_seconds;   ///< the same, had per-sequence sharding been chosen
-  AttentionSeconds per_document_seconds;   ///< the same of per-document sharding
+  AttentionSeconds per_sequence_seconds;   ///< the same for per-sequence sharding
+  AttentionSeconds per_document_seconds;   ///< the same for per-document sharding
 };
 
-/// Chooses between per-sequence and per-document sharding by predicted latency, for each micro-batch (WLB-LLM,
-/// section 5.3), and beyond the paper between these and mixtures in one sequence: chunks of short documents
-/// waste tiles of the kernel, long documents unbalance a sequence, so each is sharded where it does no harm.
-/// The k longest documents are tried by themselves, for many k; then single documents are moved from one kind to
-/// the other as long as that helps. Keeps its memory between calls.
+/// Chooses between per-sequence and per-document sharding by predicted latency, for each micro-batch
+/// (WLB-LLM, section 5.3), and, beyond the paper, mixtures of both in one sequence: chunks of short documents
+/// waste tiles of the kernel, while long documents unbalance a sequence. The k longest documents are tried by
+/// themselves, for many k; then single documents are moved from one kind to the other as long as that helps.
+/// Keeps its memory between calls.
 template <AttentionModel M>
 class ShardingChooser {
  public:
@@ -56,10 +57,11 @@ class ShardingChooser {
   [[nodiscard]] const M& model() const { return model_; }
 
   /// @param documents as `ContextSharder::shard` takes them.
-  /// @param out is overwritten; its memory is reused. The weighted seconds are never above those of the better
-  /// one of per-sequence and per-document sharding. Of equals, per-sequence comes first, then per-document.
-  /// @throws InvalidInput as `validate_sequence`.
-  /// Complexity: O(d log d + d cp) prices of chunks, and O(d cp log cp) for each change that is tried, of d
+  /// @param out is overwritten; its memory is reused. The weighted seconds are never above those of the
+  /// better one of per-sequence and per-document sharding. Of equal choices, per-sequence wins, then
+  /// per-document.
+  /// @throws InvalidInput as `validate_sequence` does.
+  /// Complexity: O(d log d + d cp) prices of chunks, and O(d cp log cp) for each change that is tried, for d
   /// documents.
   void choose(std::span<const Slice> documents, std::int32_t cp, ShardingChoice& out) {
     validate_sequence(documents, cp);
@@ -71,12 +73,12 @@ class ShardingChooser {
     name(out);
   }
 
-  /// Predicted seconds of the slowest rank in each pass, under any marks. @throws InvalidInput as
-  /// `ContextSharder::shard`. O(documents log documents + documents cp log cp).
+  /// Predicted seconds of the slowest rank in each pass, for any marks. @throws InvalidInput as
+  /// `ContextSharder::shard` does. O(documents log documents + documents cp log cp).
   [[nodiscard]] AttentionSeconds predict(std::span<const Slice> documents, std::int32_t cp,
                                          std::span<const std::uint8_t> per_document) {
     validate_sequence(documents, cp);
-    require(per_document.size() == documents.size(), "there are marks of ", per_document.size(), " of ",
+    require(per_document.size() == documents.size(), "there are marks for ", per_document.size(), " of ",
             documents.size(), " documents; expected one each");
     documents_ = documents;
     cp_ = cp;
@@ -116,7 +118,7 @@ class ShardingChooser {
     }
   }
 
-  /// Starts anew: nothing dealt.
+  /// Starts again with nothing dealt.
   void restart() {
     dealer_.reset(cp_);
     seconds_.assign(ranks(), {});
@@ -128,8 +130,8 @@ class ShardingChooser {
     dealer_.deal(cuts_[i], [&](std::uint32_t rank, std::uint32_t slot) { seconds_[rank] += slots[slot]; });
   }
 
-  /// Seconds of the slowest rank in each pass once the documents that are not marked are dealt as a sequence.
-  /// What was dealt before stays as it is.
+  /// Seconds of the slowest rank in each pass after the unmarked documents are dealt as a sequence. What was
+  /// dealt before is not changed.
   [[nodiscard]] AttentionSeconds with_sequence() {
     together_.clear();
     Tokens tokens = 0;
@@ -160,7 +162,7 @@ class ShardingChooser {
     return slowest;
   }
 
-  /// The same for the marks as they are, from nothing.
+  /// The same for the current marks, starting with nothing dealt.
   [[nodiscard]] AttentionSeconds evaluate() {
     restart();
     for (std::size_t i = 0; i < order_.size(); ++i) {
@@ -169,14 +171,14 @@ class ShardingChooser {
     return with_sequence();
   }
 
-  /// Per-sequence, then the longest documents by themselves, ever more of them, and at last all.
+  /// Per-sequence, then more and more of the longest documents by themselves, up to all of them.
   void sweep(ShardingChoice& out) {
     const std::size_t count = order_.size();
     marks_.assign(count, 0);
     restart();
     out.per_sequence_seconds = out.seconds = with_sequence();
     std::size_t best = 0;
-    // All numbers if they are few; else the small ones, and larger ones in equal ratios.
+    // All numbers if there are few; otherwise the small ones, and larger ones in equal ratios.
     const auto tries = static_cast<double>(std::max(1, options_.thresholds));
     const auto all_numbers = static_cast<double>(count);
     const double ratio = all_numbers <= tries ? 1.0 : std::pow(all_numbers, 1.0 / tries);
@@ -200,8 +202,9 @@ class ShardingChooser {
     for (std::size_t i = 0; i < best; ++i) out.per_document[order_[i].second] = 1;
   }
 
-  /// Tries changes of the best marks, until none helps, they are close enough, or the limit is hit: all marks
-  /// where the limit allows that; else one document of the other kind, the longest first; else two.
+  /// Tries changes of the best marks until none helps, the result is close enough, or the limit is reached:
+  /// all marks if the limit allows that; otherwise one document of the other kind, the longest first; then
+  /// two.
   void improve(ShardingChoice& out) {
     AttentionSeconds divided = model_.launch_seconds();
     divided += {ideal_.forward / cp_, ideal_.backward / cp_};
@@ -211,7 +214,7 @@ class ShardingChooser {
     marks_ = out.per_document;
     if (count < 32 && std::size_t{1} << count <= limit) {
       for (std::size_t code = 1; code >> count == 0 && weighted(out.seconds) > enough; ++code) {
-        flip(static_cast<std::size_t>(std::countr_zero(code)));  // a Gray code meets all marks
+        flip(static_cast<std::size_t>(std::countr_zero(code)));  // a Gray code goes through all marks
         keep_if_better(out);
       }
       return;
@@ -230,7 +233,7 @@ class ShardingChooser {
     }
   }
 
-  /// Changes of marks: each single document, round and round from where the last one helped, then each pair.
+  /// Changes of marks: each single document, cyclically from where the last one helped, then each pair.
   struct Neighbours {
     std::size_t count = 0;
     std::size_t at = 0, tried = 0;      // single documents
@@ -273,7 +276,7 @@ class ShardingChooser {
   ShardingOptions options_;
   std::span<const Slice> documents_;
   std::int32_t cp_ = 1;
-  std::vector<std::pair<Tokens, std::uint32_t>> order_;  // by falling length
+  std::vector<std::pair<Tokens, std::uint32_t>> order_;  // by decreasing length
   std::vector<DocumentCut> cuts_;                        // in that order
   std::vector<AttentionSeconds> slot_seconds_;           // [document in that order][slot]
   std::vector<AttentionSeconds> whole_seconds_;          // of each document, uncut
@@ -285,8 +288,8 @@ class ShardingChooser {
   std::vector<double> pairs_;
 };
 
-/// How to shard a sequence of whole documents, given their lengths in order. @throws InvalidInput as
-/// `ShardingChooser`. A planner that asks often keeps a `ShardingChooser`.
+/// How to shard a sequence of whole documents with these lengths, in their order. @throws InvalidInput as
+/// `ShardingChooser` does. A planner that calls this often should keep a `ShardingChooser`.
 template <AttentionModel M>
 [[nodiscard]] ShardingChoice choose_sharding(std::span<const Tokens> lengths, std::int32_t cp, const M& model,
                                              const ShardingOptions& options = {}) {

@@ -9,14 +9,14 @@
 #include <vector>
 
 #include "slimpack/core/error.hpp"
+#include "slimpack/sharding/context_shards.hpp"
 #include "slimpack/sharding/cuts.hpp"
 #include "slimpack/sharding/deal.hpp"
-#include "slimpack/sharding/shards.hpp"
 
 namespace slimpack {
 
-/// Checks that documents can be sharded. @throws InvalidInput if `cp` is not positive or exceeds the tokens, or
-/// naming the first document that has no tokens. @returns the tokens of the sequence. O(documents).
+/// Checks that documents can be sharded. @throws InvalidInput if `cp` is not positive or exceeds the tokens,
+/// or naming the first document that has no tokens. @returns the tokens of the sequence. O(documents).
 inline Tokens validate_sequence(std::span<const Slice> documents, std::int32_t cp) {
   require(cp > 0, "cp is ", cp, "; expected a positive number of ranks");
   Tokens tokens = 0;
@@ -30,22 +30,22 @@ inline Tokens validate_sequence(std::span<const Slice> documents, std::int32_t c
   return tokens;
 }
 
-/// Cuts sequences of documents over context-parallel ranks (WLB-LLM, section 5.1), and keeps its memory between
-/// calls. Any number of ranks up to the tokens. Nothing is padded: ranks' tokens differ by at most one over the
-/// whole sequence, whatever the lengths.
+/// Divides sequences of documents over context-parallel ranks (WLB-LLM, section 5.1), and keeps its memory
+/// between calls. The number of ranks can be anything up to the tokens. Nothing is padded: ranks' tokens
+/// differ by at most one over the whole sequence, whatever the lengths.
 class ContextSharder {
  public:
-  /// Documents that are marked are sharded each by itself, the others as one sequence in their order. All
-  /// marked: per-document sharding; none: per-sequence sharding.
-  /// @param documents not empty; `sample` is not looked at. A slice attends to all of its document before it.
-  /// @param per_document one entry per document, not zero where it is sharded by itself.
+  /// Each marked document is sharded by itself, the others as one sequence in their order. If all are marked,
+  /// this is per-document sharding; if none is, per-sequence sharding.
+  /// @param documents not empty; `sample` is ignored. A slice attends to all of its document before it.
+  /// @param per_document one entry per document, not zero if it is sharded by itself.
   /// @param out is overwritten; its memory is reused.
-  /// @throws InvalidInput as `validate_sequence`, or if `per_document` has another size.
+  /// @throws InvalidInput as `validate_sequence` does, or if `per_document` has another size.
   /// Complexity: O(documents log documents + marked cp log cp + chunks).
   void shard(std::span<const Slice> documents, std::int32_t cp, std::span<const std::uint8_t> per_document,
              ContextShards& out) {
     out.tokens = validate_sequence(documents, cp);
-    require(per_document.size() == documents.size(), "there are marks of ", per_document.size(), " of ",
+    require(per_document.size() == documents.size(), "there are marks for ", per_document.size(), " of ",
             documents.size(), " documents; expected one each");
     ranks_ = static_cast<std::size_t>(cp);
     divide(documents, per_document);
@@ -68,7 +68,7 @@ class ContextSharder {
     }
   }
 
-  /// The longest documents first: short ones, whose slots differ, then even out what is left.
+  /// The longest documents first: short ones, whose slots differ, then balance what remains.
   void deal_documents(std::span<const Slice> documents, std::int32_t cp) {
     order_.clear();
     cuts_.clear();
@@ -110,7 +110,7 @@ class ContextSharder {
     out.ranks.reserve(ranks_, chunks_.size() + alone_.size() * 3 * ranks_);
     for (std::size_t r = 0; r < ranks_; ++r) {
       const std::size_t head = sequence_slot_[r], last = static_cast<std::size_t>(cut.ranges()) - 1;
-      std::size_t next = 0;  // of the documents by themselves
+      std::size_t next = 0;  // place in `alone_`
       const auto emit_alone = [&](std::uint32_t below) {
         for (; next < alone_.size() && alone_[next] < below; ++next) {
           const std::uint32_t d = alone_[next];
@@ -143,39 +143,39 @@ class ContextSharder {
   }
 
   detail::SlotDealer dealer_;
-  std::vector<std::uint32_t> alone_, together_;  // documents by themselves and in the sequence, ascending
+  std::vector<std::uint32_t> alone_, together_;  // documents sharded alone and as a sequence, ascending
   Tokens together_tokens_ = 0;
   std::size_t ranks_ = 0;
   std::vector<std::pair<Tokens, std::uint32_t>> order_;
-  std::vector<DocumentCut> cuts_;             // of documents by themselves
-  std::vector<std::uint32_t> slot_;           // [document by itself][rank]
+  std::vector<DocumentCut> cuts_;             // [place in alone_]
+  std::vector<std::uint32_t> slot_;           // [place in alone_][rank]
   std::vector<std::uint32_t> sequence_slot_;  // [rank]
-  std::vector<Slice> chunks_;                 // of the sequence, range after range
+  std::vector<Slice> chunks_;                 // of the sequence, by range
   std::vector<std::size_t> range_begin_;
   std::vector<double> pairs_;  // of each slot of the sequence
 };
 
-/// Per-sequence sharding: the sequence as if it were one document, in `2 cp` chunks whose lengths differ by at
-/// most one; rank r takes the r-th and the r-th from the end (WLB-LLM, section 3.1). Balanced work only for one
-/// document. @throws InvalidInput as `validate_sequence`. O(documents + cp).
+/// Per-sequence sharding: the sequence as if it were one document, in `2 cp` chunks whose lengths differ by
+/// at most one; rank r gets the r-th chunk and the r-th from the end (WLB-LLM, section 3.1). Work is balanced
+/// only for a single document. @throws InvalidInput as `validate_sequence` does. O(documents + cp).
 [[nodiscard]] inline ContextShards per_sequence_shards(std::span<const Slice> documents, std::int32_t cp) {
   ContextShards out;
   ContextSharder().shard(documents, cp, std::vector<std::uint8_t>(documents.size(), 0), out);
   return out;
 }
 
-/// Per-document sharding: each document by itself, in `2 cp` equal chunks of which a rank takes two from
-/// opposite ends, and its remainder dealt out without padding (WLB-LLM, section 5.1; `DocumentCut`). Tokens of
+/// Per-document sharding: each document by itself, in `2 cp` equal chunks of which a rank gets two from
+/// opposite ends, and its remainder divided without padding (WLB-LLM, section 5.1; `DocumentCut`). Tokens of
 /// ranks differ by at most one over the whole sequence.
-/// @throws InvalidInput as `validate_sequence`. O(documents log documents + documents cp log cp).
+/// @throws InvalidInput as `validate_sequence` does. O(documents log documents + documents cp log cp).
 [[nodiscard]] inline ContextShards per_document_shards(std::span<const Slice> documents, std::int32_t cp) {
   ContextShards out;
   ContextSharder().shard(documents, cp, std::vector<std::uint8_t>(documents.size(), 1), out);
   return out;
 }
 
-/// Both in one sequence: documents that are marked by themselves, the others as one sequence.
-/// @param per_document one entry per document. @throws InvalidInput as `ContextSharder::shard`.
+/// Both in one sequence: each marked document by itself, the others as one sequence.
+/// @param per_document one entry per document. @throws InvalidInput as `ContextSharder::shard` does.
 [[nodiscard]] inline ContextShards mixed_shards(std::span<const Slice> documents, std::int32_t cp,
                                                 std::span<const std::uint8_t> per_document) {
   ContextShards out;

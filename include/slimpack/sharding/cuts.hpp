@@ -11,12 +11,12 @@
 
 namespace slimpack {
 
-/// Rows of queries that a thread block of an attention kernel takes at a time. Documents whose chunks are no
-/// shorter are long: a chunk more costs them little.
+/// Rows of queries that a thread block of an attention kernel takes at a time. Documents whose chunks are at
+/// least as long count as long: one more chunk costs them little.
 inline constexpr Tokens attention_tile = 128;
 
-/// Tokens that `slots` shares of a range get beyond an equal even number: `each` all of them, and one more the
-/// first `more` of them.
+/// Tokens that `slots` shares of a range get in addition to an equal even number: all of them get `each`, and
+/// the first `more` of them one more.
 struct RemainderShares {
   Tokens each = 0;
   Tokens more = 0;
@@ -26,10 +26,11 @@ struct RemainderShares {
   [[nodiscard]] constexpr Tokens before(Tokens slot) const { return each * slot + std::min(slot, more); }
 };
 
-/// A document cut into `cp` shares ("slots") of nearly equal attention work, without padding (WLB-LLM, section
-/// 5.1). Of `2 cp` equal chunks slot j takes the j-th and the j-th from the end; together they have the same
-/// work in each slot. The remainder, fewer than `2 cp` tokens, goes to the slots as evenly as can be:
-/// - long documents: from the document's beginning, where a token has least work, in runs of one or two
+/// A document cut into `cp` shares ("slots") of nearly equal attention work, without padding (WLB-LLM,
+/// section 5.1). Of `2 cp` equal chunks, slot j gets the j-th and the j-th from the end, which together have
+/// the same work in each slot. The remainder, fewer than `2 cp` tokens, is divided among the slots as evenly
+/// as possible:
+/// - long documents: from the document's beginning, where a token has the least work, in runs of one or two
 ///   tokens, so that slots differ by no more than those tokens' work;
 /// - short documents (chunks below a tile): the slot's first chunk is longer by them, so that a slot has no
 ///   more than two chunks; slots then differ by up to `cp` times a chunk's tokens in (query, key) pairs.
@@ -47,8 +48,8 @@ class DocumentCut {
   [[nodiscard]] constexpr bool is_even() const { return remainder_ == 0; }
   [[nodiscard]] constexpr RemainderShares shares() const { return shares_; }
 
-  /// Calls `visit(begin, end)` for each chunk of a slot, in the document's order: at most three, not empty, not
-  /// adjacent.
+  /// Calls `visit(begin, end)` for each chunk of a slot, in the document's order: at most three, not empty,
+  /// not adjacent.
   template <class Visit>
   constexpr void for_each_chunk(Tokens slot, Visit&& visit) const {
     const Tokens tail = end_ - (slot + 1) * chunk_, tail_end = tail + chunk_;
@@ -83,7 +84,7 @@ class DocumentCut {
 };
 
 /// A sequence of documents cut into `cp` slots as if it were one document (per-sequence sharding): of `2 cp`
-/// chunks whose lengths differ by at most one, slot j takes the j-th and the j-th from the end. The two middle
+/// chunks whose lengths differ by at most one, slot j gets the j-th and the j-th from the end. The two middle
 /// chunks are neighbours, so there are `2 cp - 1` ranges of tokens.
 class SequenceCut {
  public:
@@ -98,14 +99,14 @@ class SequenceCut {
   [[nodiscard]] constexpr Tokens ranges() const { return 2 * cp_ - 1; }
   [[nodiscard]] constexpr Tokens slot_of(Tokens range) const { return std::min(range, 2 * cp_ - 2 - range); }
 
-  /// Where a range ends; it begins where the one before it ends.
+  /// The end of a range; it begins where the previous one ends.
   [[nodiscard]] constexpr Tokens end_of(Tokens range) const {
     if (range < cp_ - 1) return first(range + 1, std::min(remainder_, cp_));
     return tokens_ - first(2 * cp_ - 2 - range, std::max<Tokens>(remainder_ - cp_, 0));
   }
 
  private:
-  /// Tokens of `count` chunks of which the first `longer` have one token more.
+  /// Tokens of `count` chunks of which the first `longer` have one more token.
   [[nodiscard]] constexpr Tokens first(Tokens count, Tokens longer) const {
     return count * chunk_ + std::min(count, longer);
   }
@@ -113,9 +114,9 @@ class SequenceCut {
   Tokens tokens_, cp_, chunk_ = 0, remainder_ = 0;
 };
 
-/// Calls `visit(range, chunk)` for each chunk of a per-sequence cut of some documents, in the sequence's order;
-/// `chunk.sample` is the document's index. O(documents + cp).
-/// @param chosen indices of the documents, whose tokens together `cut` is of.
+/// Calls `visit(range, chunk)` for each chunk of a per-sequence cut of some documents, in the sequence's
+/// order; `chunk.sample` is the document's index. O(documents + cp).
+/// @param chosen indices of the documents whose concatenation `cut` divides.
 template <class Visit>
 void for_each_sequence_chunk(std::span<const Slice> documents, std::span<const std::uint32_t> chosen,
                              const SequenceCut& cut, Visit&& visit) {

@@ -11,27 +11,27 @@
 
 namespace slimpack::detail {
 
-/// What a rank was dealt so far: tokens beyond what all ranks have, and twice its (query, key) pairs.
+/// What a rank has been dealt so far: its extra tokens, and twice its (query, key) pairs.
 struct RankLoad {
   double pairs = 0.0;
   std::uint32_t extra = 0;
   std::uint32_t rank = 0;
 };
 
-/// Deals the slots of documents to ranks, one document after another: the slots that have a token more go to
-/// ranks that have fewest tokens, so that ranks never differ by more than one; among these, the slot with most
-/// work goes to the rank with least, by an order of the ranks that is renewed for each of the first documents and
-/// then now and then. Deterministic: ties go by the rank's number.
+/// Deals the slots of documents to ranks, one document after another. Slots with one more token go to ranks
+/// with the fewest tokens, so ranks never differ by more than one. Among these, the slot with the most work
+/// goes to the rank with the least. The order of the ranks is updated for each of the first documents, and
+/// occasionally after that. Deterministic: ties are broken by the rank's number.
 class SlotDealer {
  public:
-  /// Takes back everything. @pre cp > 0.
+  /// Starts again with nothing dealt. @pre cp > 0.
   void reset(std::int32_t cp) {
     loads_.resize(static_cast<std::size_t>(cp));
     for (std::size_t r = 0; r < loads_.size(); ++r) loads_[r] = {0.0, 0, static_cast<std::uint32_t>(r)};
     total_extra_ = dealt_ = 0;
   }
 
-  /// Calls `visit(rank, slot)` for each rank. O(cp log cp); O(cp) if all slots are alike.
+  /// Calls `visit(rank, slot)` for each rank. O(cp log cp); O(cp) if all slots are equal.
   template <class Visit>
   void deal(const DocumentCut& cut, Visit&& visit) {
     const auto cp = static_cast<Tokens>(loads_.size());
@@ -40,7 +40,7 @@ class SlotDealer {
     if (!cut.is_even()) sort(shares.more, !cut.is_long() && (dealt_ < 64 || dealt_ % 4 == 0));
     for (Tokens i = 0; i < cp; ++i) {
       Tokens slot = i;
-      // A short document's slots have the more work the further in they stand, with a token more or without.
+      // A short document's inner slots have more work than its outer ones, with or without one more token.
       if (!cut.is_even() && !cut.is_long()) slot = (i < shares.more ? shares.more : cp + shares.more) - 1 - i;
       give(i, slot, shares, cut.twice_pairs(slot), visit);
     }
@@ -49,7 +49,7 @@ class SlotDealer {
   }
 
   /// The same for the slots of a concatenation, whose work is given: `pairs[slot]`. If nothing was dealt
-  /// before, rank r takes slot r. O(cp log cp).
+  /// before, rank r gets slot r. O(cp log cp).
   template <class Visit>
   void deal(const SequenceCut& cut, std::span<const double> pairs, Visit&& visit) {
     const auto cp = static_cast<Tokens>(loads_.size());
@@ -74,15 +74,15 @@ class SlotDealer {
   }
 
  private:
-  /// Brings those first who take a token more: of the ranks that have fewest, those with least work. Within
-  /// them and within the others, ranks go by their work.
+  /// Sorts the ranks: first those that get one more token, which are the ones with the fewest tokens and, of
+  /// these, with the least work. Within both parts, ranks are sorted by their work.
   void sort(Tokens more, bool renew) {
     if (renew) {
       std::sort(loads_.begin(), loads_.end(), [](const RankLoad& a, const RankLoad& b) {
         return a.pairs < b.pairs || (a.pairs == b.pairs && a.rank < b.rank);
       });
     }
-    // Ranks have `few` tokens beyond the even share, or one more.
+    // Ranks have `few` tokens more than the even share, or one more than that.
     const std::size_t cp = loads_.size(), few = total_extra_ / cp, rest = total_extra_ % cp;
     Tokens poor = std::min(more, static_cast<Tokens>(cp - rest)), rich = more - poor;
     if (more == 0 || (rich == 0 && rest == 0)) return;

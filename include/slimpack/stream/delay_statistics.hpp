@@ -12,7 +12,7 @@
 namespace slimpack {
 
 /// Delays and imbalance of the iterations so far. The histograms are exact: how many documents, and how many
-/// tokens, were held back for 0, 1, 2, … iterations. Sums are of integers, but for the imbalance.
+/// tokens, were held back for 0, 1, 2, … iterations. All sums except the imbalance are of integers.
 struct DelayStatistics {
   std::vector<std::int64_t> documents;  ///< [delay]
   std::vector<Tokens> tokens;           ///< [delay]

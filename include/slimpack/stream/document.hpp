@@ -12,7 +12,7 @@
 
 namespace slimpack {
 
-/// A document of the training data. The id is the loader's; nothing is read into it.
+/// A document of the training data. The id is the loader's; it has no meaning here.
 struct Document {
   std::uint64_t id = 0;
   Tokens length = 0;
@@ -26,7 +26,8 @@ concept DocumentWorkload = std::copy_constructible<F> && requires(const F& f, To
   { f(length) } -> std::convertible_to<double>;
 };
 
-/// A document in a micro-batch, and for how many iterations it was held back; less than 0 if it was put forward.
+/// A document in a micro-batch, and for how many iterations it was held back; negative if it was moved
+/// forward.
 struct PackedDocument {
   std::uint64_t id = 0;
   Tokens length = 0;
@@ -34,11 +35,11 @@ struct PackedDocument {
   friend bool operator==(const PackedDocument&, const PackedDocument&) = default;
 };
 
-/// The micro-batches of one iteration. A micro-batch without documents is possible where there are too few.
+/// The micro-batches of one iteration. If there are too few documents, some micro-batches are empty.
 struct PackedIteration {
   std::int64_t iteration = 0;                  ///< counted from 0
-  std::vector<PackedDocument> documents = {};  ///< micro-batch after micro-batch
-  std::vector<std::size_t> offsets = {0};      ///< where each micro-batch begins, and the end
+  std::vector<PackedDocument> documents = {};  ///< by micro-batch
+  std::vector<std::size_t> offsets = {0};      ///< where each micro-batch begins, then the end
   std::vector<Tokens> tokens = {};             ///< of each micro-batch
   std::vector<double> workload = {};           ///< of each micro-batch
 

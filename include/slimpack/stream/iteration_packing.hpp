@@ -17,9 +17,9 @@
 
 namespace slimpack::detail {
 
-/// A micro-batch for every document so that none holds more than `max_tokens`: documents one after the other
-/// in data order, or else first-fit decreasing. The former always works for (micro_batches + 1) / 2 times
-/// max_tokens, since two neighbours hold more than max_tokens together.
+/// A micro-batch for every document so that none holds more than `max_tokens`: by next fit in data order, or
+/// else by first-fit decreasing. Next fit always works for up to (micro_batches + 1) / 2 times max_tokens,
+/// because two neighbouring micro-batches hold more than max_tokens together.
 /// @throws InvalidInput if neither finds room. O(n log n).
 inline std::vector<std::uint32_t> home_micro_batches(std::span<const Tokens> lengths,
                                                      const OutlierDelayOptions& options) {
@@ -45,7 +45,7 @@ inline std::vector<std::uint32_t> home_micro_batches(std::span<const Tokens> len
   return std::move(packing.bin);
 }
 
-/// Algorithm 1's greedy packing, in which the first `due` documents find room for certain.
+/// Algorithm 1's greedy packing, with guaranteed room for the first `due` documents.
 inline CappedAssignment<double> pack_with_due(std::span<const double> work, std::span<const Tokens> lengths,
                                               std::span<const WaitingDocument> documents, std::size_t due,
                                               const OutlierDelayOptions& options) {
@@ -76,7 +76,7 @@ inline void refine(std::span<const double> work, std::span<const Tokens> lengths
     for (const double load : packed.assignment.load) sum += load;
     return sum;
   }();
-  // Below that, nobody sees the difference.
+  // Smaller differences don't matter.
   constexpr double level = 1.0005;
   const double makespan = packed.assignment.makespan();
   if (makespan * static_cast<double>(packed.filled.size()) <= level * total) return;
@@ -96,7 +96,7 @@ inline void refine(std::span<const double> work, std::span<const Tokens> lengths
   for (std::size_t k = 0; k < items.size(); ++k) packed.assignment.bin[items[k]] = placed.bin[k];
 }
 
-/// Documents by micro-batch, in each of them in the order given.
+/// Documents by micro-batch, in the given order within each.
 inline PackedIteration gather(std::int64_t iteration, std::span<const WaitingDocument> documents,
                               std::span<const double> work, std::span<const std::uint32_t> bin,
                               std::size_t micro_batches) {

@@ -22,12 +22,13 @@ namespace slimpack {
 /// batch goes in, the micro-batches of one iteration come out. Long documents wait in queues until the
 /// iteration can balance them.
 ///
-/// Every document comes out exactly once, and none later than `max_delay` iterations after it came. This is
-/// sure because a batch is taken only if it fits into one iteration by itself: whatever is left of it when it
-/// is due, all of the same batch, has its place there and is packed before anything else if need be.
+/// Every document comes out exactly once, and no later than `max_delay` iterations after it was pushed. This
+/// is guaranteed because a batch is accepted only if it fits into one iteration by itself: whatever is left
+/// of it when it is due, all from the same batch, has its place there and is packed before anything else if
+/// necessary.
 ///
-/// A document overtakes another of its queue, or one that found no room, only where an iteration can't hold
-/// the elder. When the tokens do not all fit, the elder are packed first.
+/// A document overtakes another of its queue, or one that found no room, only if an iteration can't hold the
+/// older one. If not all tokens fit, the oldest documents are packed first.
 template <DocumentWorkload Workload>
 class OutlierDelayStream {
  public:
@@ -38,11 +39,11 @@ class OutlierDelayStream {
     state_.queues.resize(options_.thresholds.size());
   }
 
-  /// Takes a global batch, in data order, and packs the next iteration.
-  /// @throws InvalidInput, with the stream as before, if there is no document; one has no tokens, more than
-  /// max_tokens, the id of another in the batch or waiting, or a workload that is negative or not finite; or
-  /// the batch does not fit into an iteration.
-  /// Complexity: O(n log n + n micro_batches) for n documents that come or wait, and the local search.
+  /// Adds a global batch, in data order, and packs the next iteration.
+  /// @throws InvalidInput, leaving the stream unchanged, if there is no document; one has no tokens, more
+  /// than max_tokens, the id of another in the batch or waiting, or a workload that is negative or not
+  /// finite; or the batch does not fit into an iteration. Complexity: O(n log n + n micro_batches) for n
+  /// documents that are new or wait, plus the local search.
   [[nodiscard]] PackedIteration push(std::span<const Document> batch) {
     require(!batch.empty(), "the batch has no documents; expected at least one");
     return step(arrivals(batch), false);
@@ -54,14 +55,14 @@ class OutlierDelayStream {
            std::all_of(state_.queues.begin(), state_.queues.end(), [](const auto& q) { return q.empty(); });
   }
 
-  /// Packs an iteration at the end of the data: of all that waits, as much as fits, the eldest first.
+  /// Packs an iteration at the end of the data: as many of the waiting documents as fit, the oldest first.
   /// @throws InvalidInput if nothing waits.
   [[nodiscard]] PackedIteration drain() {
     require(!empty(), "nothing waits; expected documents to drain");
     return step({}, true);
   }
 
-  /// All iterations until nothing waits any more. The stream can go on afterwards.
+  /// All iterations until no document waits. The stream can be used again afterwards.
   [[nodiscard]] std::vector<PackedIteration> flush() {
     std::vector<PackedIteration> iterations;
     while (!empty()) iterations.push_back(drain());
@@ -69,21 +70,21 @@ class OutlierDelayStream {
   }
 
   [[nodiscard]] const OutlierDelayOptions& options() const { return options_; }
-  /// What waits, and statistics of all iterations so far.
+  /// The documents that wait, and statistics of all iterations so far.
   [[nodiscard]] const OutlierDelayState& state() const { return state_; }
   [[nodiscard]] const DelayStatistics& statistics() const { return state_.statistics; }
 
-  /// The state as bytes, to be restored in a stream of the same options and workload; the same on every
+  /// The state as bytes, to be restored in a stream with the same options and workload; the same on every
   /// platform. @see stream/state.hpp
   [[nodiscard]] std::string save() const { return save_state(state_, options_, samples()); }
 
-  /// Goes on from a saved state: the same batches give the same iterations as they would have there.
-  /// @throws InvalidInput, with the stream as before, if the bytes are no such state, were cut or changed, or
-  /// come from other options or another workload.
+  /// Continues from a saved state: the same batches give the same iterations as they would have given there.
+  /// @throws InvalidInput, leaving the stream unchanged, if the bytes are not such a state, were truncated or
+  /// changed, or come from other options or another workload.
   void restore(std::string_view bytes) { state_ = load_state(bytes, options_, samples()); }
 
  private:
-  /// What tells workloads apart.
+  /// Values that distinguish workloads.
   [[nodiscard]] std::vector<double> samples() const {
     std::vector<double> values;
     for (Tokens length = 1; length < options_.max_tokens; length *= 2) values.push_back(workload_(length));
@@ -91,7 +92,7 @@ class OutlierDelayStream {
     return values;
   }
 
-  /// The batch with its places, once all is known to be right.
+  /// The batch with its places, after everything was checked.
   [[nodiscard]] std::vector<WaitingDocument> arrivals(std::span<const Document> batch) const {
     std::vector<Tokens> lengths(batch.size());
     for (std::size_t i = 0; i < batch.size(); ++i) {
@@ -117,7 +118,7 @@ class OutlierDelayStream {
     if (!std::is_sorted(ids.begin(), ids.end())) std::sort(ids.begin(), ids.end());
     const auto twice = std::adjacent_find(ids.begin(), ids.end());
     require(twice == ids.end(), "document ", twice == ids.end() ? 0 : *twice,
-            " is twice in the batch; expected every id once");
+            " occurs twice in the batch; expected every id once");
     const auto check = [&](const std::vector<WaitingDocument>& list) {
       for (const WaitingDocument& waiting : list) {
         require(!std::binary_search(ids.begin(), ids.end(), waiting.document.id), "document ",
@@ -156,7 +157,7 @@ class OutlierDelayStream {
     return packed;
   }
 
-  /// Packs the pending documents, eldest first as far as tokens allow; the others are carried over.
+  /// Packs the pending documents, oldest first, as far as tokens allow; the others are carried over.
   [[nodiscard]] PackedIteration pack(std::span<const WaitingDocument> pending, std::size_t due,
                                      OutlierDelayState& next) const {
     std::vector<double> work;

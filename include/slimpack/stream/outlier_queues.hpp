@@ -17,11 +17,11 @@ namespace slimpack {
 
 /// When outliers leave their queues.
 enum class OutlierRelease : std::uint8_t {
-  /// As many as there are micro-batches leave a queue that holds so many, oldest first (WLB-LLM, Algorithm 1,
-  /// lines 12 to 17).
+  /// When a queue holds as many documents as there are micro-batches, that many leave it, oldest first
+  /// (WLB-LLM, Algorithm 1, lines 12 to 17).
   full_queue,
-  /// As soon as the iteration can carry them: those of least workload, as many as leave none whose workload
-  /// is above `target_imbalance` times the mean of the micro-batches. Queues count as one.
+  /// As soon as the iteration can carry them: those with the least workload, as many as keep each below
+  /// `target_imbalance` times the mean of the micro-batches. All queues count as one.
   balanced,
 };
 
@@ -29,9 +29,9 @@ struct OutlierDelayOptions {
   std::size_t micro_batches = 1;  ///< of an iteration: pipeline stages times data-parallel replicas
   Tokens max_tokens = 0;          ///< of a micro-batch (L_max)
   /// L1 < L2 < …: documents of L1 tokens or more are outliers; queue i takes those from threshold i to the
-  /// next. Without thresholds nothing waits but what finds no room.
+  /// next. Without thresholds, only documents that find no room wait.
   std::vector<Tokens> thresholds = {};
-  std::int64_t max_delay = 32;  ///< iterations after which a document goes out regardless; 0: at once
+  std::int64_t max_delay = 32;  ///< iterations after which a document leaves regardless; 0: at once
   OutlierRelease release = OutlierRelease::full_queue;
   double target_imbalance = 1.05;  ///< 1 or more; for `OutlierRelease::balanced`
   bool refine = true;              ///< local search after the greedy packing
@@ -41,14 +41,14 @@ struct OutlierDelayOptions {
 /// A document that was pushed and is not yet trained.
 struct WaitingDocument {
   Document document;
-  std::int64_t arrived = 0;  ///< iteration it came with
-  /// Its micro-batch in a packing of all that came with it. Whatever is left of a batch when it is due finds
-  /// room there.
+  std::int64_t arrived = 0;  ///< iteration in which it was pushed
+  /// Its micro-batch in a packing of its whole batch. Whatever is left of the batch when it is due finds room
+  /// there.
   std::uint32_t home = 0;
   friend bool operator==(const WaitingDocument&, const WaitingDocument&) = default;
 };
 
-/// All that a stream remembers from one iteration to the next.
+/// Everything that a stream remembers from one iteration to the next.
 struct OutlierDelayState {
   std::int64_t iteration = 0;                        ///< the next one
   std::vector<std::vector<WaitingDocument>> queues;  ///< [threshold] oldest first
@@ -92,7 +92,7 @@ void take_if(std::vector<WaitingDocument>& from, std::vector<WaitingDocument>& t
   from.resize(kept);
 }
 
-/// Puts new documents into their queues, others behind `pending`.
+/// Puts new outliers into their queues, and appends other documents to `pending`.
 inline void enqueue(std::span<const WaitingDocument> batch, std::span<const Tokens> thresholds,
                     std::vector<std::vector<WaitingDocument>>& queues,
                     std::vector<WaitingDocument>& pending) {
@@ -117,7 +117,7 @@ inline void release_full(std::size_t micro_batches, std::vector<std::vector<Wait
   }
 }
 
-/// Takes the outliers of least workload out of the queues, as many as the micro-batches can even out.
+/// Takes the outliers with the least workload out of the queues, as many as the micro-batches can balance.
 /// Complexity: O(p + q log q) for p pending and q queued documents.
 template <class Workload>
 void release_balanced(const OutlierDelayOptions& options, const Workload& workload,

@@ -18,13 +18,13 @@ namespace slimpack {
 
 struct QueueTuningOptions {
   double delay_budget = 0.5;    ///< iterations per token, on average
-  std::size_t max_queues = 3;   ///< 0: none wait
+  std::size_t max_queues = 3;   ///< 0: no document waits
   std::size_t candidates = 16;  ///< lengths that may be thresholds
-  /// Targets tried with `OutlierRelease::balanced`; without any, the target given.
+  /// Targets tried with `OutlierRelease::balanced`; if empty, only the given target.
   std::vector<double> targets = {1.0, 1.02, 1.05, 1.1, 1.15, 1.2};
 };
 
-/// What a simulation of the sample gave.
+/// The result of simulating the sample.
 struct QueueTrial {
   std::vector<Tokens> thresholds = {};
   double target_imbalance = 1.0;
@@ -34,14 +34,15 @@ struct QueueTrial {
 
 struct QueueTuning {
   OutlierDelayOptions options;          ///< those given, with the best thresholds (and target)
-  QueueTrial best;                      ///< what they gave
-  bool within_budget = false;           ///< false: no trial was; then the one with the least delay
-  std::vector<QueueTrial> trials = {};  ///< all, in the order tried: the curve of balance over delay
+  QueueTrial best;                      ///< their result
+  bool within_budget = false;           ///< false: no trial was, and `best` has the least delay
+  std::vector<QueueTrial> trials = {};  ///< all of them, in the order tried: the curve of balance over delay
 };
 
 namespace detail {
 
-/// Lengths at equal ratios from the one whose workload is a quarter of a micro-batch's mean up to the longest.
+/// Lengths at equal ratios, from the one whose workload is a quarter of a micro-batch's mean up to the
+/// longest.
 template <class Workload>
 std::vector<Tokens> threshold_candidates(std::span<const Tokens> sample, std::size_t batches,
                                          std::size_t micro_batches, std::size_t count,
@@ -89,7 +90,8 @@ class QueueTuner {
           stream.push(std::span(documents_).subspan(batches_[b], batches_[b + 1] - batches_[b])));
     }
     QueueTrial trial{thresholds, target, stream.statistics().mean_imbalance()};
-    static_cast<void>(stream.flush());  // what still waits counts for the delay, but not for the balance
+    static_cast<void>(
+        stream.flush());  // documents that still wait count for the delay, but not for the balance
     trial.token_delay = stream.statistics().mean_token_delay();
     const bool first = result_.trials.empty();
     result_.trials.push_back(trial);
@@ -124,7 +126,8 @@ class QueueTuner {
   QueueTuning result_;
 };
 
-/// Sets of one more threshold, then each threshold replaced by every other candidate, as long as that helps.
+/// Adds one threshold at a time, then replaces each threshold by every other candidate, as long as that
+/// helps.
 template <class Workload>
 void tune_full_queues(QueueTuner<Workload>& tuner, std::span<const Tokens> candidates, std::size_t max_queues,
                       double target) {
@@ -157,14 +160,14 @@ void tune_full_queues(QueueTuner<Workload>& tuner, std::span<const Tokens> candi
 
 }  // namespace detail
 
-/// Number and thresholds of outlier queues by simulating a sample: the least mean imbalance degree at a mean
-/// delay within the budget. With `OutlierRelease::full_queue` queues are added one by one, and all thresholds
-/// moved as long as that helps; with `balanced` one queue is tried with every candidate and target. The
-/// trials are a curve of balance over delay. The same input gives the same answer.
-/// @param sample lengths of documents in data order; some hundred global batches. @param batches where each
-/// global batch begins, and the end, as `global_batches` gives them. @param options all others; thresholds
-/// are not read. @param workload of a document by its tokens, growing with them.
-/// @throws InvalidInput if the sample or a batch is empty, or as OutlierDelayStream.
+/// Finds the number and thresholds of outlier queues by simulating a sample: the least mean imbalance degree
+/// at a mean delay within the budget. With `OutlierRelease::full_queue`, queues are added one by one, and all
+/// thresholds moved as long as that helps; with `balanced`, one queue is tried with every candidate and
+/// target. The trials are a curve of balance over delay. The same input gives the same answer.
+/// @param sample lengths of documents in data order, best of some hundred global batches. @param batches
+/// where each global batch begins, then the end, as `global_batches` gives them. @param options all other
+/// options; their thresholds are ignored. @param workload of a document by its tokens, increasing with them.
+/// @throws InvalidInput if the sample or a batch is empty, or as OutlierDelayStream does.
 /// Complexity: a simulation of the sample for each trial; about candidates * (1 + queues^2) of them, or
 /// candidates * targets.
 template <DocumentWorkload Workload>
@@ -173,7 +176,7 @@ template <DocumentWorkload Workload>
                                       const QueueTuningOptions& tuning = {}) {
   require(batches.size() >= 2 && batches.front() == 0 && batches.back() == sample.size(),
           "the batches do not cover the sample's ", sample.size(),
-          " documents; expected where each of them begins, and the end");
+          " documents; expected where each of them begins, then the end");
   for (std::size_t b = 0; b + 1 < batches.size(); ++b) {
     require(batches[b] < batches[b + 1], "batch ", b, " begins at document ", batches[b], " and ends at ",
             batches[b + 1], "; expected at least one document");

@@ -14,20 +14,20 @@ namespace slimpack {
 
 /// What a loader does with a document that crosses the end of a sequence.
 enum class SequenceEnd : std::uint8_t {
-  next,      ///< it begins the next sequence, whole; what is left of this one stays empty
-  split,     ///< it is cut there; what is left of it begins the next sequence as a document of its own
-  truncate,  ///< it is cut there; what is left of it is dropped
+  next,      ///< it begins the next sequence, whole; the rest of this one stays empty
+  split,     ///< it is cut there; the rest begins the next sequence as a document of its own
+  truncate,  ///< it is cut there; the rest is dropped
 };
 
 /// Documents in sequences, in their order. Slices are documents of their own: none attends to another one.
 struct Sequences {
-  Packs sequences;     ///< slices of documents, numbered as they were given
-  Tokens dropped = 0;  ///< in `truncate`
+  Packs sequences;     ///< slices of documents, which are numbered in the given order
+  Tokens dropped = 0;  ///< with `truncate`
 };
 
 /// Fills sequences of `context` tokens with documents in data order, as Plain-4D's loader does.
-/// @throws InvalidInput if the context or a length is not positive, or, with `next`, a document is longer than
-/// the context. O(documents), and O(tokens / context) with `split`.
+/// @throws InvalidInput if the context or a length is not positive, or, with `next`, a document is longer
+/// than the context. O(documents), and O(tokens / context) with `split`.
 [[nodiscard]] inline Sequences fill_sequences(std::span<const Tokens> lengths, Tokens context,
                                               SequenceEnd end = SequenceEnd::next) {
   require(context > 0, "context is ", context, "; expected a positive number of tokens");
@@ -37,7 +37,7 @@ struct Sequences {
   for (std::size_t i = 0; i < lengths.size(); ++i) {
     require(lengths[i] > 0, "document ", i, " has ", lengths[i], " tokens; expected a positive number");
     require(lengths[i] <= context || end != SequenceEnd::next, "document ", i, " has ", lengths[i],
-            " tokens; expected at most the context of ", context, " where documents stay whole");
+            " tokens; expected at most the context of ", context, ", because documents stay whole");
     for (Tokens begin = 0; begin < lengths[i];) {
       const Tokens rest = lengths[i] - begin;
       if (room == 0 || (rest > room && end == SequenceEnd::next)) {
@@ -58,9 +58,9 @@ struct Sequences {
   return result;
 }
 
-/// Global batches of whole documents: where each begins, and the end. A batch is what fills `micro_batches`
-/// sequences of `context` tokens in data order, documents whole (`SequenceEnd::next`).
-/// @throws InvalidInput as fill_sequences, or if there is no micro-batch. O(documents).
+/// Global batches of whole documents: where each begins, then the end. A batch fills `micro_batches`
+/// sequences of `context` tokens in data order, with whole documents (`SequenceEnd::next`).
+/// @throws InvalidInput as fill_sequences does, or if there is no micro-batch. O(documents).
 [[nodiscard]] inline std::vector<std::size_t> global_batches(std::span<const Tokens> lengths, Tokens context,
                                                              std::size_t micro_batches) {
   require(micro_batches >= 1, "0 micro-batches; expected at least 1");

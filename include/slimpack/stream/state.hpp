@@ -15,9 +15,9 @@
 #include "slimpack/core/hash.hpp"
 #include "slimpack/stream/outlier_queues.hpp"
 
-// The form of a saved state: 64-bit words, little-endian. First what it is ("slimpack" as a word), then the
-// version, the number of words in all, the options and samples of the workload function, the state, and a
-// hash of all words before.
+// The format of a saved state: 64-bit words, little-endian. "slimpack" as a word, the version, the total
+// number of words, the options and samples of the workload function, the state, and a hash of all words
+// before it.
 
 namespace slimpack {
 
@@ -72,7 +72,7 @@ class WordReader {
   }
   std::int64_t take_integer() { return static_cast<std::int64_t>(take()); }
   double take_real() { return std::bit_cast<double>(take()); }
-  /// A count of things that take `words` words each.
+  /// A count of entries that take `words` words each.
   std::size_t take_count(std::size_t words) {
     const std::uint64_t count = take();
     require(count <= left() / words, "the saved state lists ", count, " entries; expected at most the ",
@@ -131,7 +131,7 @@ inline OutlierDelayOptions read_options(WordReader& in) {
   return options;
 }
 
-/// Reads options and compares them. @throws InvalidInput naming the first that is another.
+/// Reads options and compares them. @throws InvalidInput naming the first that differs.
 inline void check_options(WordReader& in, const OutlierDelayOptions& options) {
   const auto same = [](const auto& saved, const auto& here, const auto&... name) {
     require(saved == here, "the state was saved with ", name..., " ", saved, "; expected the stream's ",
@@ -157,8 +157,8 @@ inline void check_workload(WordReader& in, std::span<const double> samples) {
     same = same && saved == samples[i];
   }
   require(same,
-          "the state was saved with another workload function; expected the stream's own, as the "
-          "same batches could not give the same iterations");
+          "the state was saved with another workload function; expected the stream's own, because the "
+          "same batches would give other iterations");
 }
 
 inline void write_statistics(const DelayStatistics& statistics, WordWriter& out) {
@@ -179,7 +179,7 @@ inline DelayStatistics read_statistics(WordReader& in) {
   for (Tokens& count : statistics.tokens) count = in.take_integer();
   require(statistics.tokens.size() == statistics.documents.size(), "the saved state has ",
           statistics.tokens.size(), " delays of tokens and ", statistics.documents.size(),
-          " of documents; expected as many");
+          " of documents; expected the same number");
   statistics.iterations = in.take_integer();
   for (double* sum : {&statistics.imbalance_sum, &statistics.imbalance_max, &statistics.largest_sum,
                       &statistics.mean_sum}) {
@@ -188,7 +188,7 @@ inline DelayStatistics read_statistics(WordReader& in) {
   return statistics;
 }
 
-/// What a stream relies on. @throws InvalidInput naming the first document that can't wait there.
+/// Checks what a stream relies on. @throws InvalidInput naming the first document that can't wait there.
 inline void check_waiting(const std::vector<WaitingDocument>& list, Tokens from, Tokens to,
                           std::int64_t iteration, const OutlierDelayOptions& options) {
   for (std::size_t i = 0; i < list.size(); ++i) {
@@ -199,7 +199,7 @@ inline void check_waiting(const std::vector<WaitingDocument>& list, Tokens from,
             document.id, " of the saved state arrived in iteration ", arrived, "; expected one of the last ",
             options.max_delay, " before ", iteration);
     require(i == 0 || list[i - 1].arrived <= arrived, "document ", document.id,
-            " of the saved state stands behind a younger one; expected the eldest first");
+            " of the saved state comes after a newer one; expected the oldest first");
     require(home < options.micro_batches, "document ", document.id, " of the saved state has micro-batch ",
             home, "; expected less than ", options.micro_batches);
   }
@@ -207,7 +207,7 @@ inline void check_waiting(const std::vector<WaitingDocument>& list, Tokens from,
 
 }  // namespace detail
 
-/// A state as bytes. @param samples of the workload function, by which another one is told apart.
+/// A state as bytes. @param samples of the workload function, by which a different one is recognised.
 [[nodiscard]] inline std::string save_state(const OutlierDelayState& state,
                                             const OutlierDelayOptions& options,
                                             const std::vector<double>& samples) {
@@ -229,7 +229,7 @@ inline void check_waiting(const std::vector<WaitingDocument>& list, Tokens from,
 
 namespace detail {
 
-/// Reads the head of a saved state, once its bytes are known to be whole.
+/// Reads the head of a saved state and checks that its bytes are complete.
 inline WordReader open_state(std::string_view bytes) {
   WordReader in(bytes);
   require(in.words() > 0 && in.take() == state_magic,
@@ -242,22 +242,22 @@ inline WordReader open_state(std::string_view bytes) {
   WordHash hash;
   for (std::size_t i = 0; i + 1 < in.words(); ++i) hash.add(in.word(i));
   require(hash.value() == in.word(in.words() - 1),
-          "the saved state's checksum is wrong; expected bytes as they were written");
+          "the saved state's checksum is wrong; expected the bytes as they were written");
   return in;
 }
 
 }  // namespace detail
 
-/// The options of the stream whose saved state these bytes are.
-/// @throws InvalidInput if they are not a saved state, of another version, cut or changed. O(bytes).
+/// The options of the stream that saved these bytes.
+/// @throws InvalidInput if they are not a saved state, of another version, truncated or changed. O(bytes).
 [[nodiscard]] inline OutlierDelayOptions saved_options(std::string_view bytes) {
   detail::WordReader in = detail::open_state(bytes);
   return detail::read_options(in);
 }
 
-/// The state of which these are the bytes.
-/// @throws InvalidInput if they are not a saved state, of another version, cut, changed, or saved with other
-/// options or another workload function. O(bytes).
+/// The state that was saved as these bytes.
+/// @throws InvalidInput if they are not a saved state, of another version, truncated, changed, or saved with
+/// other options or another workload function. O(bytes).
 [[nodiscard]] inline OutlierDelayState load_state(std::string_view bytes, const OutlierDelayOptions& options,
                                                   const std::vector<double>& samples) {
   detail::WordReader in = detail::open_state(bytes);

@@ -9,31 +9,31 @@
 
 namespace slimpack {
 
-/// Leaves it to the system when bytes reach the disk.
+/// Leaves it to the system when to write bytes to the disk.
 struct NoSync {
   void operator()(const std::filesystem::path&) const {}
 };
 
 /// Writes a saved state so that the file holds either the old state or the new one, whenever the process
-/// dies: into a file beside it, `PATH.new`, that then takes its name.
-/// @param sync is called with the file beside, once it is written, and with the folder, once the file has its
-/// name; if it brings them to the disk (`fsync`), the file survives a loss of power, too.
-/// @throws std::system_error if it can't be written, and whatever `sync` throws; the file is as before then,
-/// unless only the folder could not be brought to the disk.
+/// dies: it writes `PATH.new` and then renames it.
+/// @param sync is called with the new file after it is written, and with the folder after the file is
+/// renamed; if it writes them to the disk (`fsync`), the file also survives a loss of power.
+/// @throws std::system_error if it can't be written, and whatever `sync` throws; the old file is then
+/// unchanged, unless only the folder could not be written to the disk.
 template <class Sync = NoSync>
 void write_state_file(const std::filesystem::path& path, std::string_view bytes, Sync&& sync = {}) {
-  std::filesystem::path beside = path;
-  beside += ".new";
-  std::ofstream file(beside, std::ios::binary | std::ios::trunc);
+  std::filesystem::path next = path;
+  next += ".new";
+  std::ofstream file(next, std::ios::binary | std::ios::trunc);
   file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
   file.close();
   if (!file) {
     std::error_code ignored;
-    std::filesystem::remove(beside, ignored);
-    throw std::system_error(std::make_error_code(std::errc::io_error), "writing " + beside.string());
+    std::filesystem::remove(next, ignored);
+    throw std::system_error(std::make_error_code(std::errc::io_error), "writing " + next.string());
   }
-  sync(beside);
-  std::filesystem::rename(beside, path);
+  sync(next);
+  std::filesystem::rename(next, path);
   sync(path.has_parent_path() ? path.parent_path() : std::filesystem::path("."));
 }
 

@@ -21,7 +21,7 @@ struct TaskTimes {
 
 namespace detail {
 
-/// One linear sweep. `start` may be null; `lags` is null for edges without lag.
+/// One linear sweep. `start` may be null; `lags` is null if there are none.
 template <class Time>
 Time sweep_times(const TaskGraph& graph, const Time* weights, const Time* lags, Time* start, Time* finish) {
   const std::uint32_t* const offsets = graph.offsets().data();
@@ -78,7 +78,7 @@ template <class Time>
   return times;
 }
 
-/// The latest finish alone, where nobody asks for the starts. @param[out] finish reused memory, by
+/// The latest finish alone, without the starts. @param[out] finish reused memory, by
 /// position.
 /// @throws InvalidInput if weights or lags don't fit the graph. O(tasks + edges).
 template <class Time>

@@ -1,4 +1,4 @@
-#include "slimpack/dag/memory.hpp"
+#include "slimpack/dag/memory_profile.hpp"
 
 #include <catch2/catch.hpp>
 #include <cstdint>

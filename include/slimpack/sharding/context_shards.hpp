@@ -14,14 +14,14 @@
 
 namespace slimpack {
 
-/// A sequence of documents (or of slices of documents) cut over context-parallel ranks.
+/// A sequence of documents (or of slices of documents) divided over context-parallel ranks.
 struct ContextShards {
-  /// `ranks[r]`: the chunks of rank r in the sequence's order, none empty, no two of them adjacent. A chunk is a
-  /// slice whose `sample` is the document's index in the sequence and whose bounds are positions in the
+  /// `ranks[r]`: the chunks of rank r in the sequence's order, none empty, no two of them adjacent. A chunk
+  /// is a slice whose `sample` is the document's index in the sequence and whose bounds are positions in the
   /// document: what attention kernels and cost models take.
   Packs ranks;
-  /// Of each document, what is added to a position in it to give the token's index in the sequence; negative
-  /// for a slice that begins further in its document than in the sequence.
+  /// For each document, the number to add to a position in it to get the token's index in the sequence;
+  /// negative for a slice that begins further in its document than in the sequence.
   std::vector<Tokens> offsets;
   Tokens tokens = 0;  ///< of the whole sequence
 
@@ -48,7 +48,7 @@ template <std::signed_integral Index>
 void token_indices(const ContextShards& shards, std::size_t rank, std::vector<Index>& out) {
   constexpr auto most = static_cast<std::int64_t>(std::numeric_limits<Index>::max());
   require(shards.tokens <= most, "the sequence has ", shards.tokens, " tokens; expected at most ", most,
-          ", for their indices are integers of ", 8 * sizeof(Index), " bits");
+          ", because their indices are integers of ", 8 * sizeof(Index), " bits");
   const std::span<const Slice> chunks = shards.ranks[rank];
   out.resize(static_cast<std::size_t>(count_tokens(chunks)));
   std::size_t at = 0;
@@ -58,7 +58,7 @@ void token_indices(const ContextShards& shards, std::size_t rank, std::vector<In
   }
 }
 
-/// The same in a list of its own.
+/// The same as a new list.
 template <std::signed_integral Index = std::int64_t>
 [[nodiscard]] std::vector<Index> token_indices(const ContextShards& shards, std::size_t rank) {
   std::vector<Index> out;

@@ -1,4 +1,4 @@
-#include "slimpack/stream/fixed_length.hpp"
+#include "slimpack/stream/fixed_length_packing.hpp"
 
 #include <catch2/catch.hpp>
 #include <map>

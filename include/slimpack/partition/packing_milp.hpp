@@ -30,12 +30,12 @@ namespace slimpack {
 ///     subject to  sum_j x_ij = 1                for every item i
 ///                 sum_i w_i x_ij <= T           for every bin j
 ///                 sum_i s_i x_ij <= L           for every bin j
-///                 x_ij = 0                      for j > i, the items by falling weight
+///                 x_ij = 0                      for j > i, the items by decreasing weight
 ///                 T >= makespan_lower_bound(w, M, {s, L})
 ///
-/// The last two lines change no optimum, but spare the solver most of its work: bins are alike, so that they
-/// may be numbered by their heaviest item; and the relaxation, in which every bin gets a part of every item,
-/// knows nothing better than the mean.
+/// The last two lines change no optimum, but save the solver most of its work: bins are interchangeable, so
+/// they may be numbered by their heaviest item; and the relaxation, in which every bin gets a part of every
+/// item, has no better bound than the mean.
 ///
 /// With documents of d_i tokens as items this is WLB-LLM's fixed-length packing (Eq. 1) for w_i = d_i^2, s_i
 /// = d_i and L the context, and its variable-length packing (Eq. 2) for w_i = Wa(d_i) + Wl(d_i), s_i = d_i
@@ -46,8 +46,8 @@ class PackingModel {
   /// bins hold any number.
   /// @throws InvalidInput if there is no bin, a weight is negative or not finite, or the sizes do not fit the
   /// items or the capacity. O(items (bins + log items)).
-  /// What weighs less than 1e-9 of the mean load or heaviest item is left out of the loads: solvers see no
-  /// difference. Assignments are decoded with all weights.
+  /// Weights below 1e-9 of the bound are left out of the loads: solvers see no difference. Assignments are
+  /// decoded with all weights.
   PackingModel(std::span<const double> weights, std::size_t bins, const SizeLimit& limit = {})
       : weights_(weights.begin(), weights.end()), bins_(bins) {
     const double bound = makespan_lower_bound(weights, bins, limit);
@@ -64,10 +64,10 @@ class PackingModel {
   [[nodiscard]] double scale() const { return scale_; }
 
   /// Lets the solver start from an assignment. @throws InvalidInput if it does not fit the items and bins.
-  /// Whether it keeps the sizes is checked by the solve. O(items bins).
+  /// The solve checks whether it keeps the sizes. O(items bins).
   void set_initial(const Assignment& assignment) { model_.set_initial_solution(encode(assignment)); }
 
-  /// The values of the variables for an assignment, its bins renumbered. @throws InvalidInput like
+  /// The values of the variables for an assignment, with its bins renumbered. @throws InvalidInput like
   /// `set_initial`.
   [[nodiscard]] std::vector<double> encode(const Assignment& assignment) const {
     require(assignment.bin.size() == weights_.size(), "assignment has bins for ", assignment.bin.size(),
@@ -87,7 +87,7 @@ class PackingModel {
     return values;
   }
 
-  /// The assignment that values of the variables say, each item in the bin of its largest x_ij.
+  /// The assignment that values of the variables describe, each item in the bin of its largest x_ij.
   /// @throws InvalidInput if there is not a value for every variable. O(items bins).
   [[nodiscard]] Assignment decode(std::span<const double> values) const {
     require(values.size() == model_.variables(), "the point has ", values.size(), " values; expected ",
@@ -143,7 +143,7 @@ class PackingModel {
   std::vector<double> weights_;
   std::size_t bins_;
   double scale_ = 1.0;
-  std::vector<detail::WeighedItem<double>> sorted_;  // by falling weight
+  std::vector<detail::WeighedItem<double>> sorted_;  // by decreasing weight
   VariableId makespan_ = 0;
   std::vector<VariableId> first_;  // [place in sorted_] its x for bin 0
 };
@@ -151,8 +151,8 @@ class PackingModel {
 struct PackingMilpOptions {
   SizeLimit limit = {};
   MilpOptions solver = {};
-  /// Steps of `exact_assignment` for the solution to start from; 0 = start from none. Where these alone prove
-  /// optimality, the solver is not asked.
+  /// Steps of `exact_assignment` to find a solution to start from; 0 = no start. If they already prove
+  /// optimality, the solver is not called.
   std::uint64_t warm_start_steps = 1000000;
 };
 
@@ -165,7 +165,7 @@ struct PackingMilpResult {
   double gap = std::numeric_limits<double>::infinity();  ///< (makespan - bound) / makespan
   double seconds = 0.0;                                  ///< of the solver
   std::int64_t nodes = 0;                                ///< of its search tree
-  std::string message = {};                              ///< its words, if it failed
+  std::string message = {};                              ///< what it said if it failed
 };
 
 namespace detail {
@@ -179,9 +179,9 @@ namespace detail {
 
 }  // namespace detail
 
-/// Solves `PackingModel` by a solver, from the best assignment of a short branch and bound: WLB-LLM's Eq. 1
-/// and 2. The assignment keeps the sizes to the token, whatever the solver's tolerances, and is never worse
-/// than the one that it started from.
+/// Solves `PackingModel` (WLB-LLM's Eq. 1 and 2), starting from the best assignment of a short branch and
+/// bound. The assignment keeps the sizes exactly, whatever the solver's tolerances, and is never worse than
+/// the one that it started from.
 /// @param solve any MilpSolver: `solve_glpk`, `solve_cbc`, `solve_highs`, or your own.
 /// @return `optimal` makespans are proven up to the solver's tolerances, about 1e-6 of the makespan.
 /// @throws InvalidInput like `PackingModel`, and for impossible options of the solver.

@@ -24,8 +24,8 @@ namespace slimpack {
 
 /// How documents are dealt to the sequences of a window.
 enum class FixedLengthMethod : std::uint8_t {
-  original,  ///< as they came (Plain-4D)
-  greedy,    ///< by falling length to the lightest sequence with room (Fixed-4D)
+  original,  ///< in their order (Plain-4D)
+  greedy,    ///< by decreasing length to the lightest sequence with room (Fixed-4D)
   search,    ///< `capped_search`, with a proven gap (in place of the paper's solver for Eq. 1)
 };
 
@@ -33,7 +33,7 @@ struct FixedLengthOptions {
   std::size_t micro_batches = 1;  ///< of an iteration: pipeline stages times data-parallel replicas
   Tokens context = 0;             ///< what a sequence may hold
   FixedLengthMethod method = FixedLengthMethod::search;
-  double gap = 0.005;                          ///< at which the search ends
+  double gap = 0.005;                          ///< proven gap at which the search ends
   std::uint64_t max_exchange_steps = 1000000;  ///< of the search
 };
 
@@ -42,15 +42,15 @@ struct FixedLengthWindow {
   std::vector<PackedIteration> iterations = {};
   SolveStatus status = SolveStatus::unknown;
   double largest = 0.0;  ///< workload of the heaviest micro-batch of the window
-  double bound = 0.0;    ///< no packing of the window has a lighter heaviest one
+  double bound = 0.0;    ///< the heaviest micro-batch of any packing of the window has at least this workload
   double mean_token_delay =
-      0.0;  ///< iterations that tokens come later than in their order; earlier ones are 0
-  double mean_token_shift = 0.0;  ///< iterations that tokens come later or earlier
+      0.0;  ///< iterations by which tokens are trained later than in their order; earlier ones count as 0
+  double mean_token_shift = 0.0;  ///< iterations by which tokens are trained later or earlier
 };
 
 namespace detail {
 
-/// The documents of a window, each with the iteration that it would be trained in by its order.
+/// The documents of a window, each with the iteration in which it would be trained by its order.
 struct WindowPieces {
   std::vector<WaitingDocument> documents;
   std::vector<double> work;
@@ -79,8 +79,8 @@ inline std::vector<std::uint32_t> deal_pieces(std::span<const double> work, std:
   return original;
 }
 
-/// The place of each sequence among those of the window, iteration after iteration: by falling workload, so
-/// that the sum of the iterations' largest is least.
+/// The place of each sequence among those of the window, by iteration: in order of decreasing workload, so
+/// that the sum of the iterations' largest workloads is least.
 inline std::vector<std::uint32_t> places_by_workload(std::span<const double> workload) {
   std::vector<std::uint32_t> order(workload.size()), place(workload.size());
   std::iota(order.begin(), order.end(), 0U);
@@ -89,7 +89,7 @@ inline std::vector<std::uint32_t> places_by_workload(std::span<const double> wor
   return place;
 }
 
-/// Means over all tokens of how much later, and how far from their order, they are trained.
+/// Means over all tokens of how much later they are trained, and how far from their order.
 inline void measure_shift(FixedLengthWindow& window) {
   double tokens = 0.0, late = 0.0, shifted = 0.0;
   for (const PackedIteration& iteration : window.iterations) {
@@ -105,7 +105,7 @@ inline void measure_shift(FixedLengthWindow& window) {
   window.mean_token_shift = tokens > 0.0 ? shifted / tokens : 0.0;
 }
 
-/// Orders the bins from number `first` on by falling workload.
+/// Orders the bins from number `first` on by decreasing workload.
 inline void order_bins(std::span<const double> work, std::size_t bins, std::size_t first,
                        std::vector<std::uint32_t>& bin) {
   std::vector<double> load(bins - first, 0.0);
@@ -118,8 +118,8 @@ inline void order_bins(std::span<const double> work, std::size_t bins, std::size
   }
 }
 
-/// The heaviest micro-batches make the first iteration; without them the others are searched again, since the
-/// window's heaviest one says nothing about them, and so on.
+/// The heaviest micro-batches form the first iteration. The search then continues with the others alone,
+/// because the window's heaviest one says nothing about them, and so on.
 inline void search_rest(const WindowPieces& pieces, std::size_t bins, const FixedLengthOptions& options,
                         std::vector<std::uint32_t>& bin) {
   for (std::size_t first = options.micro_batches; first < bins; first += options.micro_batches) {
@@ -142,7 +142,7 @@ inline void search_rest(const WindowPieces& pieces, std::size_t bins, const Fixe
   }
 }
 
-/// Deals a window's pieces to its iterations.
+/// Assigns a window's pieces to its iterations.
 inline FixedLengthWindow pack_pieces(const WindowPieces& pieces, std::size_t sequences, std::int64_t first,
                                      const FixedLengthOptions& options) {
   const std::size_t n = options.micro_batches, count = (sequences + n - 1) / n;
@@ -165,23 +165,24 @@ inline FixedLengthWindow pack_pieces(const WindowPieces& pieces, std::size_t seq
 
 }  // namespace detail
 
-/// Packs the documents of a window of global batches into as many sequences again (WLB-LLM, section 3.2). The
-/// window's sequences are dealt to its iterations by falling workload, the heaviest to the first iteration,
-/// unless the order is the original one. If the greedy way finds no room for a document, even by exchanging
-/// others, the window stays in its original order.
+/// Repacks the documents of a window of global batches into the same number of sequences (WLB-LLM, section
+/// 3.2). The window's sequences are assigned to its iterations by decreasing workload, the heaviest to the
+/// first iteration, unless the order is the original one. If the greedy algorithm finds no room for a
+/// document, even by exchanging others, the window stays in its original order.
 /// @param documents of the data. @param sequences their slices in the original order, as `fill_sequences`
-/// makes them. @param begin,end the window's sequences, a multiple of micro_batches but at the end of the
-/// data, where the last iteration is filled up with empty micro-batches. @param first_iteration of the window.
+/// makes them. @param begin,end the window's sequences, a multiple of micro_batches except at the end of the
+/// data, where the last iteration is completed with empty micro-batches. @param first_iteration of the
+/// window.
 /// @param workload of a document by its tokens.
-/// @throws InvalidInput if the window is empty or not there, or a sequence holds more than the context.
-/// Complexity: greedy O(n log n + n sequences); search as `capped_search`.
+/// @throws InvalidInput if the window is empty or outside of the sequences, or a sequence exceeds the
+/// context. Complexity: greedy O(n log n + n sequences); search as `capped_search`.
 template <DocumentWorkload Workload>
 [[nodiscard]] FixedLengthWindow pack_fixed_length(std::span<const Document> documents, const Packs& sequences,
                                                   std::size_t begin, std::size_t end,
                                                   std::int64_t first_iteration,
                                                   const FixedLengthOptions& options, Workload workload) {
   require(options.micro_batches >= 1, "micro_batches is 0; expected at least 1");
-  require(begin < end && end <= sequences.size(), "the window is of sequences ", begin, " to ", end,
+  require(begin < end && end <= sequences.size(), "the window has sequences ", begin, " to ", end,
           "; expected at least one of the ", sequences.size());
   detail::WindowPieces pieces;
   for (std::size_t s = begin; s < end; ++s) {

@@ -35,16 +35,15 @@ struct MemoryProfile {
   Time peak_time{};                             ///< when it is reached first
 };
 
-/// Memory over time from events (SlimPack, section 4.3.3). Events of one resource at equal times take
-/// effect in the order in which they are given: whoever lists a resource's tasks in the order in which it
-/// runs them, each with its events from start to end, gets a task's memory back before the next task at the
-/// same moment takes its own. Every event is a step, so a peak counts even if it lasts no time.
-/// @param initial amount that each resource holds from time 0. @param events sorted by time or not; the sum
-/// of deltas is formed in their order by time.
+/// Memory over time from events (SlimPack, section 4.3.3). Events of one resource at equal times take effect
+/// in the order in which they are given. So if a resource's tasks are listed in the order in which it runs
+/// them, each with its events from start to end, a task gives its memory back before the next task takes its
+/// own at the same moment. Every event is a step, so a peak counts even if it lasts no time.
+/// @param initial amount that each resource holds from time 0. @param events in any order; deltas are added
+/// up in order of time.
 /// @returns a profile for each resource.
-/// @throws InvalidInput naming an event whose resource doesn't exist.
-/// Complexity: O(resources + events) if each resource's events come sorted by time, otherwise a sort of its
-/// events.
+/// @throws InvalidInput naming an event whose resource doesn't exist. Complexity: O(resources + events) if
+/// each resource's events come sorted by time; otherwise plus a sort of its events.
 template <class Time, class Amount>
 [[nodiscard]] std::vector<MemoryProfile<Time, Amount>> memory_profiles(
     std::span<const Amount> initial, std::span<const MemoryEvent<Time, Amount>> events) {
