@@ -30,7 +30,7 @@ struct Arrivals {
 
 namespace detail {
 
-/// A pack's task, between stages that stand beside each other.
+/// A pack's task, between neighbouring stages.
 struct HandOver {
   std::size_t index = 0;  ///< in the order of the stage that receives the rows in question
   Tokens tokens = 0;
@@ -97,7 +97,7 @@ template <class Tasks>
 
 /// Lays down where rows that come from a neighbour are put, so that no receive waits for anything that the
 /// rows' sending does not wait for anyway: a place is used again only for rows whose sender, before it makes
-/// them, has had something from this stage that was made behind the place's last reader. So sends are
+/// them, has had something from this stage that was made after the place's last reader. So sends are
 /// complete once their rows are made and the receiver has come by, as the loop demands (exec/loop.hpp),
 /// though a way keeps its order. In 1F1B the places are as many as packs in flight on the sender.
 /// @param program of the stage that receives. @param sender tasks of the neighbour, in its order. @param pass
@@ -110,7 +110,7 @@ template <class Tasks>
 }
 
 /// The same for the sender: where it keeps rows until they have gone. A place is used again only for rows of
-/// tasks that, by the plan, come after something that the receiver has made behind the place's last rows: so
+/// tasks that, by the plan, come after something that the receiver has made after the place's last rows: so
 /// these have gone, and the sender waits for nothing that it has not waited for already.
 /// @param program of the stage that sends. @param receiver tasks of the neighbour, in its order. @param pass of
 /// the rows.

@@ -17,13 +17,13 @@
 namespace slimpack::kernels {
 
 /// How a host's transport gets at the rows of a back end, wherever they lie. What is queued is done in the order of the
-/// calls, and behind all that the stage was asked for before.
+/// calls, and after all that the stage was asked for before.
 ///
 /// - `buffer(n)`: host memory of n numbers that the back end copies from and to at full speed. A value that has `data()` and
 ///   `size()`; an empty one has no memory.
 /// - `fetch(rows, to)`: queues a copy of rows that a task has returned to host memory.
 /// - `behind`: tasks, given to the back end and not done, whose rows the host keeps before it waits for the first of them.
-/// - `mark()`: the point behind all that has been queued. `reached(mark)`: whether it is done, for good. `wait(mark)`: until
+/// - `mark()`: the point after all that has been queued. `reached(mark)`: whether it is done, for good. `wait(mark)`: until
 ///   it is. `wait_all()`: until the back end has nothing left to do.
 template <class P, class Number>
 concept RowPort = requires(P& port, std::size_t n, std::span<const Number> rows, std::span<Number> to,
@@ -45,18 +45,18 @@ concept RowPort = requires(P& port, std::size_t n, std::span<const Number> rows,
 /// - `Number`: what rows consist of, as they travel between ranks. `Weight`: what weights and gradients do.
 /// - `Memory`: the MemoryModel that tells planners, and the executor, what a stage will hold; made of the model, the layers
 ///   of each stage, the bytes of a `Weight`, options, and the optimiser's moments kept for each parameter.
-/// - `forward`, `backward`, `weight`, `release` may return before their work is done; the next ones are done behind them.
+/// - `forward`, `backward`, `weight`, `release` may return before their work is done; the next ones are done after them.
 ///   The rows that `forward` and `backward` are given lie in the **host's** memory and stay as they are until the work is
-///   done, which `port().mark()` behind the call tells. If the port is a `DevicePort`, too, they may as well lie
-///   in the **device's** memory: they are brought to the task behind the point of `port().bring_behind`, and
+///   done, which `port().mark()` after the call tells. If the port is a `DevicePort` as well, they may lie
+///   in the **device's** memory: they are brought to the task after the point of `port().bring_behind`, and
 ///   stay as they are until the task is done. Those that they return lie where the
-///   back end works, and are there until the next call, behind which what was queued before still finds them: a
+///   back end works, and are there until the next call; what was queued before it still finds them: a
 ///   transport of the host gets them by `port().fetch`, links between devices by `port().send`.
 /// - What ring shifts and all-to-alls move lies in the host's memory. What replicas exchange lies where
 ///   `Replicas` says.
 /// - `read_times(tasks)`, if there is one, sets when the step's tasks ran by the device's clock; without, the host's counts.
 /// - `graph_tasks()`, if there is one, says how many of the step's tasks were given to a device as graphs.
-/// - `loss()` and `update()` come behind the step's last task and wait for what they need. `loss()` throws InvalidInput if it
+/// - `loss()` and `update()` come after the step's last task and wait for what they need. `loss()` throws InvalidInput if it
 ///   is no number.
 template <class S>
 concept StageBackEnd = std::constructible_from<S, const StagePart&, const StageOptions&> &&

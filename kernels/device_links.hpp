@@ -65,15 +65,15 @@ struct NoLinks {};
 /// Called where the host waits for a device: returns once `reached()` is true, or throws.
 using DeviceWaiter = std::function<void(const std::function<bool()>& reached)>;
 
-/// How links get at the rows of a back end, beside `RowPort`'s ways to the host. Each way has a queue of its
+/// How links get at the rows of a back end, in addition to `RowPort`'s ways to the host. Each way has a queue of its
 /// own.
 ///
 /// - `memory(bytes, what)`: the device's memory; `bytes()` says where. Throws InvalidInput if there is too
 ///   little.
-/// - `send(way, give)`: calls `give(stream)`, whose work comes behind the last task, and before its rows are
+/// - `send(way, give)`: calls `give(stream)`, whose work comes after the last task, and before its rows are
 ///   written again.
-/// - `receive(way, arrived, take)`: calls `take(stream)`; `arrived` becomes the point behind its work.
-/// - `bring_behind(arrived)`: what the next task is given is brought to it behind that point.
+/// - `receive(way, arrived, take)`: calls `take(stream)`; `arrived` becomes the point after its work.
+/// - `bring_behind(arrived)`: what the next task is given is brought to it after that point.
 /// - `stream()`: of the tasks themselves.
 /// - `set_waiter(waiter)`: the back end waits for the device by calling it; an empty one: as before.
 ///   `wait_all()`: for all queues.

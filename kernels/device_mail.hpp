@@ -19,7 +19,7 @@ namespace slimpack::kernels {
 
 /// What `Mail` is, for rows that go from device to device: the host queues transfers, and waits for none of
 /// them. Receives are queued as early as their memory allows, in the sender's order. Where the back end waits
-/// for its device, as it does behind a step's last task, links are watched and other ranks' failures heard
+/// for its device, as it does after a step's last task, links are watched and other ranks' failures heard
 /// of, so that every wait ends.
 /// @tparam Number of rows. @tparam Weight of gradients and weights. @tparam Port a DevicePort of the back
 /// end.
@@ -27,7 +27,7 @@ template <class Number, class Weight, DevicePort Port,
           DeviceLinks<typename Port::Stream, Number, Weight> Links>
 class DeviceMail {
  public:
-  /// @param rank this one's; neighbours are those beside it. @param port has to outlive it.
+  /// @param rank this one's; its neighbours are the ranks before and after it. @param port has to outlive it.
   DeviceMail(HostSide host, const TransportOptions& waits, std::size_t rank, Port& port, Links links)
       : host_(std::move(host)), waits_(waits), rank_(rank), port_(port), links_(std::move(links)) {
     port_.set_waiter([this](const std::function<bool()>& reached) { wait(reached); });
@@ -117,7 +117,7 @@ class DeviceMail {
   struct Inbox {
     Way way = Way::from_before;
     std::vector<Arrival> arrivals;
-    std::deque<Place> places;  // those of earlier steps' events, too
+    std::deque<Place> places;  // with the events of earlier steps
     std::size_t next = 0;      ///< arrival whose receive has not been queued
   };
 

@@ -35,15 +35,19 @@ struct MailOf<Stage, T, NoLinks> {
 
 }  // namespace detail
 
-/// One rank of a training run: rank `pipeline * stages + stage` of the plans it is given. Runs the rank's stage
-/// through each step's plan, exchanges gradients with the stage's other replicas, and updates the weights.
+/// One rank of a training run, numbered as `PlanRanks` does. Runs the rank's stage through each step's plan, exchanges
+/// gradients, layer by layer, with the ranks of other pipelines that hold the layer, wherever in their pipelines, and
+/// updates the weights.
 ///
-/// All ranks construct it, and call `step`, with the same arguments. Weights are the same on all replicas of a stage
-/// before and after each step, bit by bit.
+/// All ranks construct it, and call `step`, with the same arguments. Weights of a layer are the same on all ranks that
+/// hold it before and after each step, bit by bit.
+///
+/// Merged packs are dealt to their members by position, whatever sharding the plan names. Ranks of a plan are whole
+/// stages: give plans with context parallelism as `context_ranks_as_members` makes them.
 ///
 /// With `Links`, rows go from device to device, and so do gradients and weights of replicas, and what members
 /// of merged packs exchange. The transport of the host then serves to agree on plans, and to hear of ranks that
-/// fail. During a step's tasks the host waits for nothing; behind them, for the device, until another rank has
+/// fail. Pipelines then have to be equal. During a step's tasks the host waits for nothing; after them, for the device, until another rank has
 /// failed or `ExecutorOptions::waits` have passed.
 /// @tparam Stage a back end. @tparam T way to the other ranks; has to outlive the executor. @tparam Links way
 /// between their devices (`DeviceLinks`), of a LinkedBackEnd.
@@ -57,31 +61,34 @@ class RankExecutor {
 
   /// @param plan of the first step, or any with its pipelines, stages and layers.
   /// @param links of this rank, made for the plan's stages and replicas.
-  /// @throws InvalidInput if the plan is for another number of ranks, or the model does not fit its layers.
+  /// @throws InvalidInput if the plan is for another number of ranks, has context parallelism, or the model does not
+  /// fit its layers; with links, if pipelines are not equal.
   RankExecutor(T& transport, const Transformer& model, const Plan& plan, const ExecutorOptions& options = {},
                Links links = {})
       : transport_(transport),
         model_(model),
         options_(options),
-        stages_(stages_per_pipeline(plan)),
-        place_(checked_place(transport, plan)),
+        ranks_(plan),
+        place_(checked_place(transport, plan, ranks_)),
+        layers_(layers_of(plan)),
         stage_(stage_part(model, plan, place_.pipeline, place_.stage), named(options.stage, place_)),
         all_(transport),
-        replicas_(transport, replicas(plan.pipelines.size())),
-        members_(transport, place_.stage, stages_),
+        groups_(transport, ranks_, place_),
         mail_(make_mail(std::move(links))) {
+    for (const WeightUnit& unit : WeightLayout(stage_.part()).units())
+      holders_.push_back(&groups_.holders(plan, unit));
     stage_.initialise(options.init);
     stage_.set_replicas(together());
     stage_.set_ring_shift([this](const StageTask& task, std::span<const Number> out, std::span<Number> in) {
       mail_.flush();
-      members_(task).ring_shift(out, in);
+      groups_.members(task).ring_shift(out, in);
     });
     stage_.set_all_to_all([this](const StageTask& task, std::span<const Number> out,
                                  std::span<const std::size_t> out_sizes, std::span<Number> in,
                                  std::span<const std::size_t> in_sizes) {
       mail_.flush();
-      members_(task).template all_to_all<Number>(consecutive_parts(out, out_sizes),
-                                                 consecutive_parts(in, in_sizes));
+      groups_.members(task).template all_to_all<Number>(consecutive_parts(out, out_sizes),
+                                                        consecutive_parts(in, in_sizes));
     });
     if constexpr (linked) {
       using Stream = typename Stage::Port::Stream;
@@ -147,18 +154,25 @@ class RankExecutor {
     return options;
   }
 
-  [[nodiscard]] static RankPlace checked_place(const T& transport, const Plan& plan) {
-    require(transport.size() == rank_count(plan), "there are ", transport.size(), " ranks; expected the ",
-            rank_count(plan), " that the plan is for");
-    return place_of(transport.rank(), stages_per_pipeline(plan));
+  [[nodiscard]] static RankPlace checked_place(const T& transport, const Plan& plan, const PlanRanks& ranks) {
+    require(transport.size() == ranks.size(), "there are ", transport.size(), " ranks; expected the ",
+            ranks.size(), " that the plan is for");
+    for (const PipelinePlan& pipeline : plan.pipelines) {
+      require(
+          pipeline.cp == 1, "pipeline ", pipeline.id, " has cp ", pipeline.cp,
+          "; expected 1, for a rank runs a whole stage: context_ranks_as_members(plan, block) has a pipeline "
+          "for each context-parallel rank");
+      require(
+          !linked || pipeline.layers == plan.pipelines[0].layers, "pipeline ", pipeline.id,
+          " holds other layers on its stages than pipeline 0; expected the same with links between devices");
+    }
+    return ranks.place_of(transport.rank());
   }
 
-  /// Ranks that hold the same stage.
-  [[nodiscard]] std::vector<std::size_t> replicas(std::size_t pipelines) const {
-    std::vector<std::size_t> ranks;
-    for (std::size_t p = 0; p < pipelines; ++p)
-      ranks.push_back(rank_of({static_cast<PipelineId>(p), place_.stage}, stages_));
-    return ranks;
+  [[nodiscard]] static std::vector<std::vector<std::int32_t>> layers_of(const Plan& plan) {
+    std::vector<std::vector<std::int32_t>> layers;
+    for (const PipelinePlan& pipeline : plan.pipelines) layers.push_back(pipeline.layers);
+    return layers;
   }
 
   /// Checks the plan and agrees on it with all ranks. One that can't run it shows no plan, so that the others learn of
@@ -192,13 +206,17 @@ class RankExecutor {
   }
 
   void check_layout(const Plan& plan) const {
-    require(plan.pipelines.size() == replicas_.size() && stages_per_pipeline(plan) == stages_,
-            "the plan is for ", plan.pipelines.size(), " pipelines of ", stages_per_pipeline(plan),
-            " stages; expected ", replicas_.size(), " of ", stages_, ", with which the run began");
+    require(plan.pipelines.size() == layers_.size(), "the plan is for ", plan.pipelines.size(),
+            " pipelines; expected the ", layers_.size(), " with which the run began");
+    for (std::size_t p = 0; p < layers_.size(); ++p) {
+      require(plan.pipelines[p].layers == layers_[p], "pipeline ", p, " has ", plan.pipelines[p].stages(),
+              " stages that hold other layers than those with which the run began; expected its ",
+              layers_[p].size(), " stages and their layers");
+    }
   }
 
   [[nodiscard]] double predicted_bytes(const Plan& plan, const StageProgram& program) const {
-    const double replicas = options_.shard_optimiser ? static_cast<double>(replicas_.size()) : 1.0;
+    const double replicas = options_.shard_optimiser ? static_cast<double>(layers_.size()) : 1.0;
     const typename Stage::Memory memory(model_, plan.pipelines[place_.pipeline].layers,
                                         sizeof(typename Stage::Weight), options_.stage, 2.0 / replicas);
     return predicted_high_water(program, memory, options_.stage.limit_bytes);
@@ -217,28 +235,28 @@ class RankExecutor {
     return hash.value();
   }
 
-  /// What this stage's replicas do together.
+  /// What this rank does together with those that hold the same weights.
   [[nodiscard]] Replicas<typename Stage::Weight> together() {
     using Weight = typename Stage::Weight;
     if constexpr (linked) {
       Links& links = mail_.links();
       auto& port = stage_.port();
       return {
-          .size = replicas_.size(),
-          .position = replicas_.position(),
+          .size = layers_.size(),
+          .position = place_.pipeline,
           .on_device = true,
           .sharded = options_.shard_optimiser,
-          .reduce_scatter = [&](std::span<Weight> numbers) { links.reduce_scatter(numbers, port.stream()); },
-          .all_reduce = [&](std::span<Weight> numbers) { links.all_reduce(numbers, port.stream()); },
-          .all_gather = [&](std::span<Weight> numbers) { links.all_gather(numbers, port.stream()); }};
+          .reduce_scatter = [&](std::size_t, std::span<Weight> n) { links.reduce_scatter(n, port.stream()); },
+          .all_reduce = [&](std::size_t, std::span<Weight> n) { links.all_reduce(n, port.stream()); },
+          .all_gather = [&](std::size_t, std::span<Weight> n) { links.all_gather(n, port.stream()); }};
     }
-    return {.size = replicas_.size(),
-            .position = replicas_.position(),
+    return {.size = layers_.size(),
+            .position = place_.pipeline,
             .on_device = false,
             .sharded = options_.shard_optimiser,
-            .reduce_scatter = [this](std::span<Weight> numbers) { replicas_.reduce_scatter(numbers); },
-            .all_reduce = [this](std::span<Weight> numbers) { replicas_.all_reduce(numbers); },
-            .all_gather = [this](std::span<Weight> numbers) { replicas_.all_gather(numbers); }};
+            .reduce_scatter = [this](std::size_t u, std::span<Weight> n) { holders_[u]->reduce_scatter(n); },
+            .all_reduce = [this](std::size_t u, std::span<Weight> n) { holders_[u]->all_reduce(n); },
+            .all_gather = [this](std::size_t u, std::span<Weight> n) { holders_[u]->all_gather(n); }};
   }
 
   /// Loss and duration of all ranks.
@@ -257,11 +275,13 @@ class RankExecutor {
   T& transport_;
   Transformer model_;
   ExecutorOptions options_;
-  std::size_t stages_;
+  PlanRanks ranks_;
   RankPlace place_;
+  std::vector<std::vector<std::int32_t>> layers_;  ///< [pipeline][stage]
   Stage stage_;
-  Group<T> all_, replicas_;
-  MemberGroups<T> members_;
+  Group<T> all_;
+  RankGroups<T> groups_;
+  std::vector<Group<T>*> holders_;  ///< of each unit of the stage's weights
   MailType mail_;
   std::int64_t steps_ = 0;
 };

@@ -7,35 +7,49 @@
 #include <vector>
 
 #include "kernels/device_links.hpp"
+#include "kernels/model/weights.hpp"
 #include "kernels/transport/collectives.hpp"
 #include "slimpack/exec/program.hpp"
 
 namespace slimpack::kernels {
 
-/// Groups of the ranks that run merged packs together, each made when it is first asked for.
+/// Groups of ranks that this rank belongs to, each made when it is first asked for.
 template <Transport T>
-class MemberGroups {
+class RankGroups {
  public:
-  /// @param stage of this rank. @param stages of each pipeline.
-  MemberGroups(T& transport, std::size_t stage, std::size_t stages)
-      : transport_(transport), stage_(stage), stages_(stages) {}
+  /// @param transport, ranks have to outlive it. @param place of this rank.
+  RankGroups(T& transport, const PlanRanks& ranks, RankPlace place)
+      : transport_(transport), ranks_(ranks), place_(place) {}
 
   /// The task's members, on this rank's stage.
-  Group<T>& operator()(const StageTask& task) {
+  Group<T>& members(const StageTask& task) {
     std::vector<std::size_t> ranks;
-    for (const PipelineId member : task.members) ranks.push_back(rank_of({member, stage_}, stages_));
+    for (const PipelineId member : task.members) ranks.push_back(ranks_.rank_of({member, place_.stage}));
+    return of(ranks);
+  }
+
+  /// The ranks that hold a unit of weights, one of each pipeline, in the pipelines' order.
+  Group<T>& holders(const Plan& plan, const WeightUnit& unit) {
+    std::vector<std::size_t> ranks;
+    for (const PipelinePlan& pipeline : plan.pipelines)
+      ranks.push_back(ranks_.rank_of({pipeline.id, stage_of_unit(pipeline.layers, unit.place)}));
+    return of(ranks);
+  }
+
+ private:
+  Group<T>& of(const std::vector<std::size_t>& ranks) {
     auto& group = groups_[ranks];
     if (!group) group = std::make_unique<Group<T>>(transport_, ranks);
     return *group;
   }
 
- private:
   T& transport_;
-  std::size_t stage_, stages_;
+  const PlanRanks& ranks_;
+  RankPlace place_;
   std::map<std::vector<std::size_t>, std::unique_ptr<Group<T>>> groups_;  // by ranks
 };
 
-/// Parts of these sizes that lie one behind another.
+/// Consecutive parts of these sizes.
 template <class T>
 [[nodiscard]] std::vector<std::span<T>> consecutive_parts(std::span<T> numbers,
                                                           std::span<const std::size_t> sizes) {

@@ -65,7 +65,7 @@ struct BackEndTimes {
 template <StageBackEnd S>
 [[nodiscard]] double probe_bytes(const Transformer& model, std::span<const std::int32_t> layers,
                                  const StageOptions& options, std::span<const Probe> probes) {
-  constexpr double gaps = 1.06;  // of an arena, beside what is in it
+  constexpr double gaps = 1.06;  // of an arena, over what is in it
   const typename S::Memory memory(probe_model(model, layers), layers, sizeof(typename S::Weight), options,
                                   0.0);
   double sum = 0.0;
@@ -135,7 +135,7 @@ class ProbeStages {
       s.release(task);
     }
     if constexpr (requires { s.read_times(std::span(records_)); }) {
-      static_cast<void>(s.loss());  // behind which the device is done
+      static_cast<void>(s.loss());  // after which the device is done
       s.read_times(std::span(records_));
     }
     for (std::size_t i = 0; i < tasks.size(); ++i) times.add(probe.number(), stage, i, records_[i].seconds);
@@ -200,7 +200,7 @@ inline void require_probe_bytes(double bytes, double limit, Tokens tokens) {
 
 }  // namespace detail
 
-/// Measures a back end's tasks on this machine: slices of several lengths behind prefixes of several lengths, packs of
+/// Measures a back end's tasks on this machine: slices of several lengths after prefixes of several lengths, packs of
 /// short samples, forward, backward and with layers recomputed; on a first, a middle, a longer middle and a last
 /// stage. After a warm-up, rounds go over all of them in changing order; medians count.
 /// @param model its shape; the number of layers does not matter. @param prepare called with each stage once it is made

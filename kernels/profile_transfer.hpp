@@ -85,7 +85,7 @@ std::vector<TransferTime> measure_transfers(T& transport, std::span<const std::s
 [[nodiscard]] Link fit_link(std::span<const TransferTime> times);
 
 /// The link between two ranks that are threads of this process, from messages of a token's hidden state to those of a
-/// large pack. @tparam Rows as of `measure_transfers`. @param row_bytes of a token's.
+/// large pack. @tparam Rows as for `measure_transfers`. @param row_bytes of a token's.
 /// @throws as these and `fit_link`.
 template <class Rows = HostRows>
 [[nodiscard]] Link measure_link(std::size_t row_bytes) {

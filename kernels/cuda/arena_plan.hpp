@@ -17,8 +17,8 @@
 #include "kernels/model/layout.hpp"
 #include "kernels/model/stage_options.hpp"
 #include "kernels/model/weights.hpp"
-#include "slimpack/exec/ownership.hpp"
 #include "slimpack/exec/program.hpp"
+#include "slimpack/sharding/by_position.hpp"
 
 namespace slimpack::kernels::cuda {
 
@@ -43,19 +43,20 @@ namespace slimpack::kernels::cuda {
 [[nodiscard]] inline std::size_t task_data_bytes(const StageTask& task, std::size_t pieces,
                                                  std::size_t pages);
 
-/// Where everything that a step stores stands in a stage's arena. The program says what comes when and what
-/// goes when, so all of it is found before the first task runs: nothing is allocated during a step, and
-/// nothing can then be missing.
+/// The place in a stage's arena of everything that a step stores. The program says what is stored when, so
+/// all places are found before the first task runs: nothing is allocated during a step, and memory can't run
+/// out then.
 ///
-/// The arena is cut into units. A sample's keys and values are as many units as it has tokens, one behind
-/// another, since attention's kernels want its rows so: a row is a unit, of all layers. Their gradients are rows
-/// of two units, in pieces of `gradient_piece_rows`. A fragment's activations are units anywhere, as pages.
+/// The arena is divided into units. A sample's keys and values are as many consecutive units as it has
+/// tokens, because attention's kernels need consecutive rows: a row is a unit, of all layers. Their gradients
+/// are rows of two units, in pieces of `gradient_piece_rows`. A fragment's activations are units anywhere, as
+/// pages.
 ///
-/// A task's workspace is in the first units, as many as it takes. Keys come next: each sample's are put behind the
-/// largest workspace, where they fit lowest, in the order in which they come. What all these leave free, and for how
-/// long, is known then; gradients and pages go where units are idle the shortest time beyond theirs, those of larger
-/// workspaces and of keys that are still to come among them, and behind all where nothing is. So an arena is little
-/// larger than what is in use at a time.
+/// A task's workspace is in the first units, as many as it needs. Keys are placed next, in the order in which
+/// they come, each sample's at the lowest place after the largest workspace where they fit. Then it is known
+/// which units these leave free, and for how long. Gradients and pages get the units that stay idle for the
+/// shortest time beyond theirs, including those of larger workspaces and of keys that have not come yet, or
+/// units after all others if none are idle. So an arena is little larger than what is in use at a time.
 class ArenaPlan {
  public:
   /// The pages of a fragment.
@@ -74,8 +75,8 @@ class ArenaPlan {
   ArenaPlan(const StagePart& part, const StageOptions& options) : part_(part), options_(options) {}
 
   /// @param program has to outlive the step.
-  /// @throws InvalidInput if a row's number would exceed 2^31 - 1. O(n log n) in slices, tasks and pieces, and in
-  /// what is idle beside what another piece would fit into.
+  /// @throws InvalidInput if a row's number would exceed 2^31 - 1. O(n log n) in slices, tasks and pieces,
+  /// and in what is idle next to a place that another piece would fit into.
   void begin_step(const StageProgram& program);
 
   [[nodiscard]] std::size_t units() const { return units_; }
@@ -86,7 +87,7 @@ class ArenaPlan {
   /// What the host tells of all tasks of a step, at most.
   [[nodiscard]] std::size_t step_data_bytes() const { return step_data_bytes_; }
   /// Bytes of the arena: units, and two tasks' rows with what the host tells of them.
-  /// @param list_bytes told of a task beside `data_bytes()`
+  /// @param list_bytes of a task's lists, in addition to `data_bytes()`
   [[nodiscard]] std::size_t bytes(std::size_t list_bytes = 0) const {
     return arena_bytes<Bf16>(units_ * unit_numbers(part_)) +
            2 * (arena_bytes<Bf16>(most_tokens_ * part_.hidden()) +
@@ -102,8 +103,8 @@ class ArenaPlan {
     const std::size_t piece = samples_[sample].gradient_piece + row / piece_rows;
     return static_cast<std::size_t>(gradient_pieces_[piece]) + row % piece_rows;
   }
-  /// Calls f(row of the gradients, rows) for rows of a sample from `first` on: for those together that lie one behind
-  /// another. O(pieces).
+  /// Calls f(row of the gradients, rows) for rows of a sample from `first` on, once for each run of consecutive
+  /// rows. O(pieces).
   template <class F>
   void for_each_gradient_run(SampleId sample, std::size_t first, std::size_t rows, F&& f) const {
     std::size_t begin = 0, count = 0;

@@ -73,7 +73,7 @@ class ArenaPlan::Uses {
 
 /// How members have a sample in common.
 inline void ArenaPlan::share(SampleRows& sample, const StageTask& task) const {
-  const bool by_heads = options_.merged == MergedAttention::heads;
+  const bool by_heads = task.merged() && merged_attention(task, options_.merged) == MergedAttention::heads;
   sample.members = by_heads ? task.members.size() : 1;
   sample.ring = by_heads ? 1 : task.members.size();
   sample.ring_place = by_heads ? 0 : task.member;
@@ -105,7 +105,7 @@ inline void ArenaPlan::place_keys(const StageTask& task, std::size_t time, Uses&
   }
 }
 
-/// Factors stand where a run fits, too; gradients are only counted.
+/// Factors also get a place where a run fits; gradients are only counted.
 inline void ArenaPlan::place_factors(const StageTask& task, std::size_t time, Uses& uses) {
   for (const Slice& slice : task.slices) {
     SampleRows& sample = samples_[slice.sample];
@@ -143,7 +143,7 @@ inline void ArenaPlan::free_behind(const StageTask& task, std::size_t time, Uses
   }
 }
 
-/// What lies in one piece, first come, first served. Finds when all else goes, too.
+/// Places what needs one piece, first come, first served. Also finds when everything else leaves.
 /// @returns when units of runs are idle
 inline std::vector<IdleUnits> ArenaPlan::place_runs() {
   samples_.assign(plan_->tokens.size(), {});

@@ -42,18 +42,18 @@ struct KeyItem {
   std::int32_t gradients = 0;       ///< row of its gradients; the others' follow
 };
 
-/// Tokens of a block: of the kernels that run on every GPU, and of those for Hopper, whose warps work in groups.
-/// Which of them run, is settled here, where a pack's work is cut.
+/// Tokens of a block: of the kernels that run on every GPU, and of those for Hopper, whose warps work in
+/// groups. Which of them run, is settled here, where a pack's work is cut.
 inline constexpr std::int32_t attention_rows = 64, group_attention_rows = 128;
 
-/// Keys of a piece of the gradients of a sample's keys. A piece's rows lie one behind another, pieces anywhere: no
-/// block adds to two of them.
+/// Keys of a piece of the gradients of a sample's keys. A piece's rows are consecutive, pieces are anywhere:
+/// no block adds to two of them.
 inline constexpr std::int32_t gradient_piece_rows = 128;
 static_assert(gradient_piece_rows % attention_rows == 0 && gradient_piece_rows % group_attention_rows == 0);
 
 /// Row of the gradients of a key, where a pack has them.
-/// @param key token of the slice's sample @param pieces row in which each piece begins; empty if gradients stand in the
-/// rows of their keys
+/// @param key token of the slice's sample @param pieces row in which each piece begins; empty if gradients
+/// stand in the rows of their keys
 [[nodiscard]] inline std::int32_t gradient_row(const AttentionSlice& slice, std::int32_t key,
                                                std::span<const std::int32_t> pieces) {
   if (pieces.empty()) return slice.key_begin + key;
@@ -134,8 +134,8 @@ inline void require_apart(std::span<const AttentionSlice> slices) {
 }  // namespace detail
 
 /// The slices of a pack, from the plan's index arrays.
-/// @param cache_begins row of the cache where each slice's sample begins; empty if keys were gathered, slice by
-/// slice, as `kv_prefix_offsets` says
+/// @param cache_begins row of the cache where each slice's sample begins; empty if keys were gathered, slice
+/// by slice, as `kv_prefix_offsets` says
 /// @throws InvalidInput if there are not as many as slices. O(slices).
 [[nodiscard]] inline std::vector<AttentionSlice> attention_slices(
     const PackIndices& pack, std::span<const std::int32_t> cache_begins = {}) {
@@ -152,15 +152,14 @@ inline void require_apart(std::span<const AttentionSlice> slices) {
   return out;
 }
 
-/// Cuts the attention of a pack into blocks' work. A sample may have several slices in the pack: they name the
-/// same `key_begin`.
+/// Cuts the attention of a pack into blocks' work. A sample may have several slices in the pack: they name
+/// the same `key_begin`.
 /// @param queries rows of the pack @param keys rows of the cache
 /// @param rows tokens of a block, 64 or 128: `best_attention_rows` (attention.hpp) says what suits the GPU
-/// @param pieces rows in which pieces of keys' gradients begin, as slices name them; empty if gradients stand in the
-/// rows of their keys
-/// @throws InvalidInput naming the first slice that is empty or reaches beyond the rows or the pieces, or a row that
-/// two slices' queries or two samples' keys share.
-/// O(n log n) for n = slices and blocks.
+/// @param pieces rows in which pieces of keys' gradients begin, as slices name them; empty if gradients stand
+/// in the rows of their keys
+/// @throws InvalidInput naming the first slice that is empty or reaches beyond the rows or the pieces, or a
+/// row that two slices' queries or two samples' keys share. O(n log n) for n = slices and blocks.
 [[nodiscard]] inline AttentionWork attention_work(std::span<const AttentionSlice> slices, std::size_t queries,
                                                   std::size_t keys, std::int32_t rows = attention_rows,
                                                   std::span<const std::int32_t> pieces = {}) {

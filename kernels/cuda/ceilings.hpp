@@ -6,7 +6,7 @@
 
 namespace slimpack::kernels::cuda {
 
-/// Median seconds of work in a stream, by the GPU's clock, behind a fifth as many runs that warm up.
+/// Median seconds of work in a stream, by the GPU's clock, after a fifth as many warm-up runs.
 /// @param run puts the work into the stream. The host waits.
 [[nodiscard]] double median_seconds(const OwnedStream& stream, const std::function<void()>& run,
                                     int repeats = 15);

@@ -39,7 +39,7 @@ inline void check(cudaError_t error, std::string_view what, const char* file = _
                                   advice(error)));
 }
 
-/// After each launch: the launch itself, and what failed before and nobody asked for.
+/// After each launch: checks the launch itself, and earlier errors that were not asked for.
 inline void check_launch(std::string_view kernel, const char* file = __builtin_FILE(),
                          int line = __builtin_LINE()) {
   check(cudaGetLastError(), kernel, file, line);

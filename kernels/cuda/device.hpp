@@ -24,7 +24,7 @@ struct Device {
   int major = 0, minor = 0;  ///< compute capability
   int multiprocessors = 0;
   std::size_t memory = 0;               ///< bytes
-  std::size_t free_memory = 0;          ///< bytes that nobody has taken yet
+  std::size_t free_memory = 0;          ///< bytes that are not allocated
   std::size_t block_shared_memory = 0;  ///< most bytes of shared memory that a block may ask for
   std::size_t l2_cache = 0;             ///< bytes
   std::array<std::byte, 16> uuid{};     ///< no other GPU has it

@@ -45,7 +45,7 @@ class DeviceGroupWarp : public DeviceWarp {
     asm volatile("fence.mbarrier_init.release.cluster;\n" ::: "memory");
     asm volatile("fence.proxy.async.shared::cta;\n" ::: "memory");
   }
-  /// The phase ends only after that many bytes more were copied. It is for whoever arrives later.
+  /// The phase ends only after that many more bytes were copied. It is meant for those that arrive later.
   __device__ void expect_bytes(Mbarrier& barrier, std::uint32_t bytes) const {
     if (lane() == 0) {
       asm volatile("mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%0], %1;\n" ::"r"(shared_place(&barrier)),
@@ -73,7 +73,7 @@ class DeviceGroupWarp : public DeviceWarp {
         : "memory");
   }
 
-  /// Starts to copy a map's box to a tile; the barrier gets the bytes. Rows behind the matrix become zeros.
+  /// Starts to copy a map's box to a tile; the barrier gets the bytes. Rows after the matrix become zeros.
   __device__ void copy_box(const TensorMap& map, int column, std::int32_t row, int /*rows*/, Bf16* to,
                            Mbarrier& barrier) const {
     if (lane() == 0) {
@@ -104,9 +104,9 @@ class DeviceGroupWarp : public DeviceWarp {
   }
   /// Ends a group of products.
   __device__ void commit_products() const { asm volatile("wgmma.commit_group.sync.aligned;\n" ::: "memory"); }
-  /// What these sums of probabilities depend on is computed before any later wait. The assembler moves waits up:
-  /// what should run beside a product would come after it. It does not move them over a store, and this one, for
-  /// sums below `never`, which is a negative number that it can't know, does not happen.
+  /// What these sums of probabilities depend on is computed before any later wait. The assembler moves waits
+  /// up: what should run during a product would come after it. It does not move them over a store, and this
+  /// one, for sums below `never`, which is a negative number that it can't know, does not happen.
   __device__ void compute_now(const Lanes<TwoRows, 1>& sums, float never) const {
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
@@ -124,7 +124,8 @@ class DeviceGroupWarp : public DeviceWarp {
     (settle(registers), ...);
   }
 
-  /// sums [64 x columns] = or += a [64 x 16] b [16 x columns]; descriptors of tiles whose depth lies in lines.
+  /// sums [64 x columns] = or += a [64 x 16] b [16 x columns]; descriptors of tiles whose depth lies in
+  /// lines.
   template <int columns>
   __device__ void multiply_tiles(Lanes<Sums<columns>, 1>& sums, std::uint64_t a, std::uint64_t b,
                                  bool add) const;
@@ -139,7 +140,7 @@ class DeviceGroupWarp : public DeviceWarp {
   // By a shuffle the compiler knows that the lanes agree: groups of warps take branches as one.
   int warp_ = __shfl_sync(0xffffffffU, static_cast<int>(threadIdx.x) / warp_lanes, 0);
 
-  // The compiler does not know that products run on behind the instruction that starts them: these keep it
+  // The compiler does not know that products continue after the instruction that starts them: these keep it
   // from moving what reads or writes their registers.
   template <int columns>
   __device__ static void settle(Lanes<Sums<columns>, 1>& sums) {

@@ -48,10 +48,11 @@ class DeviceSizes {
   /// By heads, the whole pack's queries, keys, values and outputs of this member's heads, in backward with
   /// gradients, and the messages of those that are exchanged at once. In a ring, sums over what comes round,
   /// and three windows of keys and values, in backward with three of their gradients.
-  [[nodiscard]] double exchange(const StagePart& part, Pass pass, Tokens tokens, std::size_t members) const {
+  [[nodiscard]] double exchange(const StagePart& part, Pass pass, Tokens tokens, std::size_t members,
+                                MergedAttention way) const {
     if (pass == Pass::weight || members < 2) return 0.0;
     const auto all = static_cast<std::size_t>(tokens);
-    const MergedTask merged{members, all, options_.merged, options_.ring_tokens};
+    const MergedTask merged{members, all, way, options_.ring_tokens};
     const std::size_t chunk = options_.head_chunk_tokens, own = all / members;
     return static_cast<double>(stage_workspace_bytes(part, chunk, pass, own, merged)) -
            static_cast<double>(stage_workspace_bytes(part, chunk, pass, own));

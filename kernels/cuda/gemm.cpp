@@ -25,7 +25,7 @@ void check_lt(cublasStatus_t status, std::string_view what, const char* file = _
                                   cublasLtGetStatusName(status), ") in ", what, ", ", file, ":", line));
 }
 
-/// Calls a destroying function of the library, whose answer nobody can use.
+/// Calls a destroying function of the library, whose result can't be used.
 template <auto destroy>
 struct Destroy {
   template <class T>
@@ -87,7 +87,7 @@ struct Plan {
 
 struct Gemm::State {
   explicit State(std::span<std::byte> given) : workspace(given) {
-    require_reachable(probe_devices(), 0);  // or cuBLASLt would say no more than a number
+    require_reachable(probe_devices(), 0);  // otherwise cuBLASLt would only return a number
     cublasLtHandle_t created = nullptr;
     check_lt(cublasLtCreate(&created), "starting cuBLASLt");
     handle.reset(created);

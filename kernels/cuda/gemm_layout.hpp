@@ -11,7 +11,7 @@ namespace slimpack::kernels::cuda {
 /// The products of kernels/math/gemm.hpp.
 enum class Product { multiply, multiply_transposed, transposed_multiply };
 
-/// A factor or the result as cuBLASLt sees it: by columns. Rows one behind another are columns of the
+/// A factor or the result as cuBLASLt sees it: by columns. Consecutive rows are columns of the
 /// transposed matrix, so c = a b becomes c^T = b^T a^T, and nothing has to be moved.
 struct ColumnMajor {
   std::size_t rows = 0, cols = 0, leading = 0;

@@ -15,7 +15,7 @@
 // Units that nothing uses for a while. Times are places in the order of a stage's tasks.
 namespace slimpack::kernels::cuda {
 
-/// A time behind a step's last task.
+/// A time after a step's last task.
 inline constexpr std::size_t forever = std::numeric_limits<std::size_t>::max();
 
 /// Units that are idle from a time on, until before another.
@@ -24,8 +24,8 @@ struct IdleUnits {
   std::size_t from = 0, until = forever;
 };
 
-/// Notes when units are in use, and so when they are idle: what runs leave free for pages. Units are idle until they are
-/// used first.
+/// Notes when units are in use, and so when they are idle: what runs leave free for pages. Units are idle
+/// until they are used first.
 class UnitUses {
  public:
   /// Uses idle units from a time on. @param time none lies before one that was given earlier.
@@ -73,8 +73,9 @@ class UnitUses {
   std::vector<IdleUnits> was_idle_;
 };
 
-/// Deals out units that are idle long enough, and behind them as many more as are missing. Who takes units says until
-/// when, so that those are taken which are idle the shortest time beyond it: longer ones are left for who needs them.
+/// Assigns units that are idle long enough, and after them as many more as are missing. Who takes units says
+/// until when, so that those are taken which are idle the shortest time beyond it: longer ones are left for
+/// who needs them.
 class IdleSpace {
  public:
   /// @param units of which some are in use at times @param idle when they are not @param times of the step
@@ -83,7 +84,8 @@ class IdleSpace {
     for (const IdleUnits& part : idle) come(part);
   }
 
-  /// Goes on to a time, not before the one it is at: to the first one to begin with. O(n log n) for what becomes free.
+  /// Goes on to a time, not before the one it is at: to the first one to begin with. O(n log n) for what
+  /// becomes free.
   void go_to(std::size_t time) {
     for (; next_ <= time && next_ < first_.size(); ++next_) {
       for (std::size_t i = first_[next_]; i != none; i = coming_[i].next) {
@@ -118,8 +120,9 @@ class IdleSpace {
     hold(units_ - count, units_, until, forever, out);
   }
 
-  /// Takes one or more of some pieces of equal size, one behind another, until before a time: where `wanted` is, if one
-  /// is idle there. @param units of a piece, an even number if there are several @param pieces at least 1
+  /// Takes one or more of some pieces of equal size, consecutively, until before a time: where `wanted` is,
+  /// if one is idle there. @param units of a piece, an even number if there are several @param pieces at
+  /// least 1
   /// @returns of those that were taken, beginning at an even number. O(parts).
   [[nodiscard]] UnitRun take_pieces(std::size_t units, std::size_t pieces, std::size_t until,
                                     std::optional<std::size_t> wanted = std::nullopt) {
@@ -234,7 +237,7 @@ class IdleSpace {
     return best;
   }
 
-  /// Units behind all others, with those before them that are idle. @returns where a piece fits.
+  /// Units after all others, with those before them that are idle. @returns where a piece fits.
   std::size_t grow(std::size_t count, std::size_t until) {
     std::size_t begin = units_;
     for (auto part = free_.end(); part != free_.begin();) {

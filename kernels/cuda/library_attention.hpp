@@ -31,8 +31,9 @@ struct PackProblem {
   std::vector<AttentionSlice> slices;
   std::size_t tokens = 0, cache = 0;  ///< rows of queries and of keys
   AttentionStrides strides;
-  bool gradients = false;  ///< backward will be run, too
-  /// Rows in which pieces of keys' gradients begin, as `attention_work` takes them; there while the library is asked.
+  bool gradients = false;  ///< the backward pass will run as well
+  /// Rows in which pieces of keys' gradients begin, as `attention_work` takes them; there while the library
+  /// is asked.
   std::span<const std::int32_t> gradient_pieces = {};
 };
 
@@ -48,8 +49,9 @@ struct PackMatrices {
   std::span<std::byte> workspace;
 };
 
-/// A library's attention of one pack, made before its tasks, with the meaning of `attention` and `attention_backward`.
-/// Calls give work to the stream, take no memory and wait for nothing; they serve all layers.
+/// A library's attention of one pack, made before its tasks, with the meaning of `attention` and
+/// `attention_backward`. Calls give work to the stream, take no memory and wait for nothing; they serve all
+/// layers.
 template <class Stream>
 struct PlannedAttention {
   std::string refusal;  ///< why the library does not take the pack; empty if it does
@@ -70,7 +72,8 @@ struct AttentionUse {
 };
 
 /// The same library, each answer of which is counted.
-/// @param workspace bytes that stages hold for it: packs that need more run ours. @param use is added to; the stages' thread's.
+/// @param workspace bytes that stages hold for it: packs that need more run ours. @param use is added to; the
+/// stages' thread's.
 template <class Stream>
 [[nodiscard]] AttentionLibrary<Stream> counted(AttentionLibrary<Stream> library, std::size_t workspace,
                                                std::shared_ptr<AttentionUse> use) {

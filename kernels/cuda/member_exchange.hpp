@@ -51,7 +51,7 @@ class MemberExchange {
   }
 
   /// Through the host, which waits once, for what is sent.
-  /// @param from the messages' numbers, one behind another. @param to where what comes goes, likewise
+  /// @param from the messages' numbers, consecutively. @param to where to put what arrives, likewise
   void through_host(const StageTask& task, std::span<const MemberMessage> messages, const Bf16* from,
                     Bf16* to, Queue queue) {
     require(static_cast<bool>(through_host_), to_string(task),

@@ -6,10 +6,10 @@
 
 // What lets one source be a GPU's kernel under nvcc and plain C++ elsewhere.
 //
-// A kernel is a struct of its arguments whose call operator takes a *warp*: the 32 lanes that run in step. It says
-// `warp.lanes(f)` for what each lane does, and keeps what a lane holds in `Lanes<T>`. On a GPU f runs once,
-// for the thread's own lane, and `Lanes` is that thread's registers; on the host f runs for all lanes in
-// turn. So tiling, masks and index arithmetic are the same text in both. Only what `DeviceWarp`
+// A kernel is a struct of its arguments whose call operator takes a *warp*: the 32 lanes that run in step. It
+// says `warp.lanes(f)` for what each lane does, and keeps what a lane holds in `Lanes<T>`. On a GPU f runs
+// once, for the thread's own lane, and `Lanes` is that thread's registers; on the host f runs for all lanes
+// in turn. So tiling, masks and index arithmetic are the same text in both. Only what `DeviceWarp`
 // (device_warp_private.hpp) defines differs: shuffles, copies to shared memory, matrix products, barriers.
 #ifdef __CUDACC__
 #define SLIMPACK_HOST_DEVICE __host__ __device__
@@ -111,7 +111,7 @@ struct Lanes {
 template <class Warp, class T>
 using LanesOf = Lanes<T, Warp::held>;
 
-/// `n` numbers that stand one behind another: with 8 bf16 or 4 float, 16 bytes, which a GPU moves at once.
+/// `n` consecutive numbers: with 8 bf16 or 4 float, 16 bytes, which a GPU moves at once.
 template <int n>
 struct Pack {
   float at[n];

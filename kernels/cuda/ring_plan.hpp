@@ -7,21 +7,21 @@
 
 #include "kernels/cuda/attention_work.hpp"
 #include "kernels/cuda/task_data.hpp"
-#include "slimpack/exec/ownership.hpp"
 #include "slimpack/exec/program.hpp"
+#include "slimpack/sharding/by_position.hpp"
 
-// What goes round between the members of a merged pack that share attention by tokens (Liu et al., Ring
-// Attention). Each member holds the keys and values of its own tokens. They go round in windows: of each
-// window, a member has its own tokens' first, and in round r those of the member r places before it.
+// What members of a merged pack that share attention by tokens pass around (Liu et al., Ring Attention). Each
+// member holds the keys and values of its own tokens. They are passed around in windows: of each window, a
+// member has its own tokens' first, and in round r those of the member r places before it.
 namespace slimpack::kernels::cuda {
 
-/// Tokens of a sample, of all members, whose keys go round together.
+/// Tokens of a sample, of all members, whose keys are passed around together.
 struct RingPiece {
   std::size_t slice = 0;  ///< of the task, whose queries see them
   Slice tokens;
 };
 
-/// What goes round at a time: members' rows are those of the pieces, one behind another.
+/// What is passed around at a time: members' rows are those of the pieces, consecutively.
 struct RingWindow {
   std::vector<RingPiece> pieces;
 };

@@ -28,9 +28,8 @@ class HostNumbers {
   std::size_t size_ = 0;
 };
 
-/// Where the rows of tasks come and go: tasks use two places in turn. So while one runs, what the next one needs arrives, and
-/// what the one before has made leaves. A RowPort and a DevicePort
-/// of the stage.
+/// Where the rows of tasks come and go: tasks use two places in turn. So while one runs, what the next one
+/// needs arrives, and what the one before has made leaves. A RowPort and a DevicePort of the stage.
 template <StageDevice D>
 class RowSlots {
  public:
@@ -66,7 +65,8 @@ class RowSlots {
   /// The place of the last task.
   [[nodiscard]] const Slot& current() const { return slots_[current_]; }
 
-  /// The place of the next task, for which everything may be brought once the task before the last is done with it.
+  /// The place of the next task, for which everything may be brought once the task before the last is done
+  /// with it.
   Slot& next() {
     current_ = 1 - current_;
     Slot& slot = slots_[current_];
@@ -138,7 +138,7 @@ class RowSlots {
   std::array<Slot, 2> slots_;
   std::size_t current_ = 0;
   typename D::Event arrived_;
-  std::vector<Mark> marks_;  ///< those that nobody else has are free
+  std::vector<Mark> marks_;  ///< those without another owner are free
 };
 
 }  // namespace slimpack::kernels::cuda

@@ -6,7 +6,7 @@ namespace slimpack::kernels::cuda {
 
 namespace detail {
 
-// A destructor has nobody to tell of an error; the next call meets it again.
+// A destructor can't report an error; the next call meets it again.
 void FreeDeviceMemory::operator()(std::byte* p) const { static_cast<void>(cudaFree(p)); }
 void FreeHostMemory::operator()(std::byte* p) const { static_cast<void>(cudaFreeHost(p)); }
 void DestroyStream::operator()(CUstream_st* p) const { static_cast<void>(cudaStreamDestroy(p)); }

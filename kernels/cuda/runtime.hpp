@@ -53,7 +53,7 @@ class DeviceMemory {
   std::size_t size_ = 0;
 };
 
-/// Memory of the host that stays where it is, so that the GPU copies from and to it beside all else.
+/// Memory of the host that stays in place, so that the GPU can copy from and to it while other work runs.
 class HostMemory {
  public:
   HostMemory() = default;
@@ -89,7 +89,7 @@ class Event {
  public:
   Event();
 
-  /// Becomes the point behind all work that the stream has been given.
+  /// Becomes the point after all work that the stream has been given.
   void record(Stream stream) const;
 
   /// Makes a stream's later work wait for this point; the host goes on.
@@ -112,8 +112,8 @@ class Event {
 class Graph {
  public:
   Graph() = default;
-  /// Captures what `work` gives to the stream, instead of doing it, and brings it to the GPU. Meanwhile this thread
-  /// may ask the GPU for nothing else: no memory, no waits, no points of other streams.
+  /// Captures what `work` gives to the stream, instead of doing it, and brings it to the GPU. Meanwhile this
+  /// thread may ask the GPU for nothing else: no memory, no waits, no points of other streams.
   /// @throws std::runtime_error if it does, or the GPU refuses; what `work` throws.
   Graph(Stream stream, const std::function<void()>& work);
 

@@ -44,18 +44,19 @@ namespace slimpack::kernels::cuda {
 /// are taken when the stage is made, moments with `set_replicas`. `memory()` counts all three.
 ///
 /// Members of a merged pack share attention by heads, or by tokens in a ring, as `MergedAttention` says. What
-/// they exchange goes from device to device, once `set_device_exchange` was called; otherwise it passes through
-/// the host, which waits for it: by heads twice a layer in each pass, and twice more where backward recomputes;
-/// in a ring, while attention to what came before goes on.
+/// they exchange goes from device to device, once `set_device_exchange` was called; otherwise it passes
+/// through the host, which waits for it: by heads twice a layer in each pass, and twice more where backward
+/// recomputes; in a ring, while attention to what came before goes on.
 ///
-/// Where a step repeats the one before, its tasks' work is captured before the first of them, and given to the device
-/// as a graph for each task, in this step and in later ones that are the same: the same tasks of the same slices in
-/// the same memory. What the host brings, ids and labels among it, may differ. Merged tasks, within which the host
-/// may wait, are no graphs. Graphs take memory of the device that `memory()` does not count.
+/// Where a step repeats the one before, its tasks' work is captured before the first of them, and given to
+/// the device as a graph for each task, in this step and in later ones that are the same: the same tasks of
+/// the same slices in the same memory. What the host brings, ids and labels among it, may differ. Merged
+/// tasks, within which the host may wait, are no graphs. Graphs take memory of the device that `memory()`
+/// does not count.
 ///
-/// Where options choose a library's attention, `set_attention` gives it. It is asked for each pack of a step before the
-/// step's first task; packs that it refuses, merged ones, and those that need more workspace than the options grant, run
-/// ours. Tasks that run the library's are no graphs.
+/// Where options choose a library's attention, `set_attention` gives it. It is asked for each pack of a step
+/// before the step's first task; packs that it refuses, merged ones, and those that need more workspace than
+/// the options grant, run ours. Tasks that run the library's are no graphs.
 ///
 /// Not supported: heads of other sizes than 64 and 128, widths that are no multiples of 8.
 /// @tparam D what it runs on.
@@ -112,7 +113,7 @@ class DeviceStage {
   /// limit or the device's memory, or a library's attention is chosen and none was given.
   void begin_step(const StageProgram& program, const Ragged<std::int32_t>& ids);
 
-  /// As CpuStage's. @param in in host memory of `port().buffer`, of rows one behind another.
+  /// As CpuStage's. @param in in host memory of `port().buffer`, as consecutive rows.
   MatrixView<const Bf16> forward(const StageTask& task, const MatrixView<const Bf16>& in);
   MatrixView<const Bf16> backward(const StageTask& task, const MatrixView<const Bf16>& dout);
   void weight(const StageTask& task);
@@ -230,10 +231,10 @@ class DeviceStage {
     return layout_.ends(static_cast<const Bf16*>(copies_.data()));
   }
   [[nodiscard]] bool by_heads(const StageTask& task) const {
-    return task.merged() && options_.merged == MergedAttention::heads;
+    return task.merged() && merged_attention(task, options_.merged) == MergedAttention::heads;
   }
   [[nodiscard]] bool in_ring(const StageTask& task) const {
-    return task.merged() && options_.merged == MergedAttention::ring;
+    return task.merged() && merged_attention(task, options_.merged) == MergedAttention::ring;
   }
   /// Members among whom heads are shared.
   [[nodiscard]] std::size_t head_shares(const StageTask& task) const {
@@ -252,20 +253,21 @@ class DeviceStage {
   [[nodiscard]] AttentionInput attention_input(std::size_t layer, const StageTask& task,
                                                const MatrixView<const Bf16>& q) const;
 
-  /// Numbers of each replica's part that go through the host at a time.
-  [[nodiscard]] std::size_t share_numbers() const;
+  /// Numbers of each replica's part of n that go through the host at a time.
+  [[nodiscard]] std::size_t share_numbers(std::size_t n) const;
   /// Host memory for numbers that the host waits for, until the next call. What steps need of it is taken when the
   /// stage is made, and with `set_replicas`.
   template <class T>
   [[nodiscard]] std::span<T> through(std::size_t n);
   void copy_now(void* to, const void* from, std::size_t bytes);
   void round_weights();
-  void exchange_gradients();
-  void gather_weights();
-  /// Calls f(chunk of the host's memory, first number of each replica's part, numbers of each) until all
+  /// Of one unit of weights.
+  void exchange_gradients(std::size_t unit);
+  void gather_weights(std::size_t unit);
+  /// Calls f(chunk of the host's memory, first number of each replica's part of n, numbers of each) until all
   /// parts were met.
   template <class F>
-  void for_each_share(F&& f);
+  void for_each_share(std::size_t n, F&& f);
   template <class T>
   void move_shares(std::span<float> host, std::span<T> device, std::size_t first, std::size_t size,
                    bool to_host, bool own_only);
@@ -283,6 +285,7 @@ class DeviceStage {
   std::span<Bf16> copies_;
   std::span<double> loss_;
   Replicas<float> replicas_;
+  std::vector<WeightUnit> units_held_;
   ArenaPlan plan_;
   RowSlots<D> slots_;
   Staging<D> staging_;
@@ -311,7 +314,7 @@ class DeviceStage {
   std::vector<std::vector<std::size_t>> member_rows_;  ///< merged: rows that each member holds
   std::vector<MemberMessage> messages_;                ///< of the exchange that goes on
   std::vector<RingWindow> windows_;                    ///< in a ring
-  std::vector<RingRound> rounds_;                      ///< in a ring: of all windows, one behind another
+  std::vector<RingRound> rounds_;                      ///< in a ring: of all windows, consecutively
   StageWorkspace work_;
   MatrixView<Bf16> rows_;      ///< x forward, dx backward
   Bf16* set_aside_ = nullptr;  ///< where the next factors go

@@ -14,7 +14,8 @@
 
 namespace slimpack::kernels::cuda {
 
-/// @param q, keys_values of the task's tokens. Merged: the workspace has the queries of own heads then, too.
+/// @param q, keys_values of the task's tokens. If merged, the workspace then also has the queries of own
+/// heads.
 template <StageDevice D>
 void DeviceStage<D>::store_keys(std::size_t layer, const StageTask& task, const MatrixView<Bf16>& q,
                                 const MatrixView<Bf16>& keys_values) {
@@ -118,7 +119,7 @@ void DeviceStage<D>::to_tokens(const StageTask& task, const SharedMatrix<T>&... 
   (take(matrices), ...);
 }
 
-/// Finds where the messages of some matrices begin, one behind another.
+/// Finds where the messages of some matrices begin, in one buffer.
 /// @param row_numbers bf16 numbers of a token that a member gets, of each matrix
 template <StageDevice D>
 void DeviceStage<D>::begin_exchange(const StageTask& task, std::initializer_list<std::size_t> row_numbers,

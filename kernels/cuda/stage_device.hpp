@@ -16,8 +16,8 @@
 
 namespace slimpack::kernels::cuda {
 
-/// Work of a stage that goes on in order, each beside the others: tasks, what arrives at them, what leaves to the host, the
-/// ways between devices, and what goes round between members of merged packs.
+/// Work of a stage that runs in order, each kind concurrently with the others: tasks, what arrives at them,
+/// what leaves to the host, the links between devices, and what members of merged packs pass around.
 enum class Queue : std::uint8_t {
   compute,
   arrive,
@@ -35,23 +35,26 @@ inline constexpr std::size_t queue_count = 8;
   return static_cast<Queue>(static_cast<std::size_t>(Queue::from_before) + static_cast<std::size_t>(way));
 }
 
-/// What a `DeviceStage` runs on. `CudaDevice` is a GPU; tests have one that does the same on the host, at any time that an
-/// order of the queues allows.
+/// What a `DeviceStage` runs on. `CudaDevice` is a GPU; tests have one that does the same on the host, at any
+/// time that an order of the queues allows.
 ///
 /// - `product_workspace`: bytes that matrix products need; `set_product_workspace` gives them.
-/// - `memory(bytes, what)`: the device's memory, aligned to `arena_alignment`; `bytes()` says where. Throws InvalidInput saying
-///   how much is missing, and to whom. `host_memory(bytes)`: the host's, which copies run from and to beside all else.
+/// - `memory(bytes, what)`: the device's memory, aligned to `arena_alignment`; `bytes()` says where. Throws
+///   InvalidInput saying how much is missing, and to whom. `host_memory(bytes)`: the host's, to and from
+///   which copies run while other work does.
 /// - `attention_rows()`: tokens of attention's blocks, 64 or 128: which of its kernels run.
 /// - `tensor_map(matrix, rows)`: the matrix for the copy engine, with boxes of so many rows, as kernels with
 ///   blocks of 128 tokens take it.
 /// - `launch(kernel, grid)`, `multiply(...)` (as `Gemm::run`): into the queue `compute`.
 /// - `copy(queue, to, from, bytes)`, `fill(queue, bytes, value)`.
-/// - `record(event, queue)`: the event becomes the point behind all that the queue has been given. `wait(queue, event)`: what
-///   it is given from now on waits for the point that the event is now; for none, if it was never recorded.
-/// - `reached(event)`, `wait(event)`, `wait_all()`: of the host. `seconds(from, to)` between two points that were reached.
-/// - `capture(work)`: what `work()` gives to the queue `compute` is not done, but becomes a graph. Meanwhile nothing else may
-///   be asked for: other queues, events, waits, memory, or what has not been used before. `replay(graph)`: all of its work
-///   again, with the same arguments, into the queue `compute`.
+/// - `record(event, queue)`: the event becomes the point after everything that the queue has been given.
+///   `wait(queue, event)`: what it is given from now on waits for the point that the event is now; for none,
+///   if it was never recorded.
+/// - `reached(event)`, `wait(event)`, `wait_all()`: of the host. `seconds(from, to)` between two points that
+///   were reached.
+/// - `capture(work)`: what `work()` gives to the queue `compute` is not done, but becomes a graph. Meanwhile
+///   nothing else may be asked for: other queues, events, waits, memory, or what has not been used before.
+///   `replay(graph)`: all of its work again, with the same arguments, into the queue `compute`.
 /// - `set_waiter(waiter)`: `wait` and `wait_all` wait by it from now on; by themselves if it is empty.
 /// - `stream(queue)`: for links between devices, a value.
 template <class D>

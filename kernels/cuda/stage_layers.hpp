@@ -135,7 +135,7 @@ void DeviceStage<D>::weight_gradient(const StageTask& task, const MatrixView<con
   pending_[task.pack].push_back({kept, set_aside(b), gradient});
 }
 
-/// A copy of rows that lie one behind another, for the weight task.
+/// A copy of consecutive rows, for the weight task.
 template <StageDevice D>
 MatrixView<const Bf16> DeviceStage<D>::set_aside(const MatrixView<const Bf16>& rows) {
   const MatrixView<const Bf16> copy(set_aside_, rows.rows, rows.cols);

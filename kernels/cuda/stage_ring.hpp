@@ -3,9 +3,10 @@
 // A `DeviceStage`'s attention of merged packs whose members share it by tokens (Liu et al., Ring Attention):
 // included where one is instantiated.
 //
-// Keys and values go round in windows. While attention to what has come runs, it goes on to the next member,
-// and the next one's comes. In backward, a member sends the gradients that it finds for a window to the owner at
-// once; owners add them in the order of the rounds, so that sums have the same bits each time.
+// Keys and values are passed around in windows. While attention to a window runs, the window goes on to the
+// next member, and the next one's comes. In backward, a member sends the gradients that it finds for a window
+// to the owner at once; owners add them in the order of the rounds, so that sums have the same bits each
+// time.
 #include <algorithm>
 #include <cstddef>
 #include <span>
@@ -37,8 +38,8 @@ void DeviceStage<D>::ring_forward(std::size_t layer, const StageTask& task, cons
   set_rows_by(launch(), MatrixView<const float>(work_.ring_sum), work_.attention);
 }
 
-/// The gradients of queries in the workspace's dqkv, and the stored ones of keys and values, which are those of
-/// own keys and own queries, become those of all members'.
+/// The gradients of queries in the workspace's dqkv, and the stored ones of keys and values, which are those
+/// of own keys and own queries, become those of all members'.
 template <StageDevice D>
 void DeviceStage<D>::ring_backward(std::size_t layer, const StageTask& task) {
   const HeadShape heads = part_.heads();
@@ -57,15 +58,15 @@ void DeviceStage<D>::ring_backward(std::size_t layer, const StageTask& task) {
                                made.middle_cols(heads.kv_width(), heads.kv_width()));
         add_parts_by(launch(), heads, items, MatrixView<const Bf16>(work_.ring_part), work_.ring_sum);
         device_.record(made_[round % 2], Queue::compute);
-        // Beside this round's attention.
+        // During this round's attention.
         if (round > 0) bring_home(layer, task, round - 1);
       });
   if (!rounds_.empty()) bring_home(layer, task, rounds_.size() - 1);
   set_rows_by(launch(), MatrixView<const float>(work_.ring_sum), dq);
 }
 
-/// Calls f(round, keys, values) for what comes round. A window of own keys is gathered before the last round of
-/// the one before, beside which it leaves.
+/// Calls f(round, keys, values) for what comes round. A window of own keys is gathered before the last round
+/// of the one before, during which it leaves.
 template <StageDevice D>
 template <class F>
 void DeviceStage<D>::go_round(std::size_t layer, const StageTask& task, F&& f) {

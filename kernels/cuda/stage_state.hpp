@@ -1,6 +1,6 @@
 #pragma once
 
-// What a `DeviceStage` holds, and does before and behind a step: included where one is instantiated.
+// What a `DeviceStage` holds, and does before and after a step: included where one is instantiated.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -59,7 +59,7 @@ template <StageDevice D>
 DeviceStage<D>::~DeviceStage() {
   try {
     device_.wait_all();  // or memory would go that is still worked on
-  } catch (...) {        // a destructor has nobody to tell
+  } catch (...) {        // a destructor can't report it
   }
 }
 
@@ -126,12 +126,7 @@ void DeviceStage<D>::write_weights(std::span<const float> weights) {
 
 template <StageDevice D>
 void DeviceStage<D>::begin_step(const StageProgram& program, const Ragged<std::int32_t>& ids) {
-  for (const StageTask& task : program.tasks()) {
-    const std::size_t members = task.members.size();
-    require(!by_heads(task) || part_.heads().kv_heads % members == 0, to_string(task), " is merged of ",
-            members, " members that share heads; expected a divisor of the ", part_.heads().kv_heads,
-            " key/value heads");
-  }
+  require_shared_attention(part_, program, options_.merged);
   step_.begin(part_, program, ids);
   device_.wait_all();
   plan_.begin_step(program);
@@ -167,7 +162,7 @@ void DeviceStage<D>::take_arena() {
   }
 }
 
-/// All that tasks' work depends on, beside what does not change as long as the stage is there.
+/// Everything that tasks' work depends on, except for what stays the same as long as the stage exists.
 template <StageDevice D>
 void DeviceStage<D>::begin_graphs() {
   if (!options_.graphs) return graphs_.clear();
@@ -183,7 +178,8 @@ void DeviceStage<D>::begin_graphs() {
   if (graphs_.begin_step(std::move(words), program.tasks().size())) capture_tasks();
 }
 
-/// The work of all tasks but merged ones and those with a library's attention, in the places that they will have.
+/// The work of all tasks but merged ones and those with a library's attention, in the places that they will
+/// have.
 template <StageDevice D>
 void DeviceStage<D>::capture_tasks() {
   std::size_t number = 0;

@@ -1,6 +1,6 @@
 #pragma once
 
-// What a `DeviceStage` does with a task, beside its layers: included where one is instantiated.
+// What a `DeviceStage` does with a task, apart from its layers: included where one is instantiated.
 #include <algorithm>
 
 #include "kernels/cuda/device/cross_entropy.hpp"
@@ -41,8 +41,8 @@ void DeviceStage<D>::weight(const StageTask& task) {
   clock_.end_task();
 }
 
-/// Gives a task's work to the queue `compute`, and asks the device for nothing else, unless it is merged: so it can
-/// be captured. What it is depends on the program, the places and what `begin_graphs` names.
+/// Gives a task's work to the queue `compute`, and asks the device for nothing else, unless it is merged: so
+/// it can be captured. What it is depends on the program, the places and what `begin_graphs` names.
 template <StageDevice D>
 void DeviceStage<D>::compute(const StageTask& task) {
   switch (task.pass) {

@@ -83,7 +83,7 @@ AttentionItems DeviceStage<D>::tell_items(const StageTask& task, std::span<const
   return items;
 }
 
-/// A task's slices, whose queries are rows one behind another, with their keys' rows in the arena.
+/// A task's slices, whose queries are consecutive rows, with their keys' rows in the arena.
 template <StageDevice D>
 std::vector<AttentionSlice> DeviceStage<D>::attention_slices_of(const StageTask& task) const {
   std::vector<AttentionSlice> slices;

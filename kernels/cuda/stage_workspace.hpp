@@ -28,8 +28,9 @@ struct MergedTask {
 /// Of a task of a step. @param block tokens of a chunk of merged samples.
 [[nodiscard]] inline MergedTask merged_task(const StageTask& task, const StageOptions& options,
                                             Tokens block) {
-  const bool ring = task.merged() && options.merged == MergedAttention::ring;
-  return {task.members.size(), static_cast<std::size_t>(task.tokens), options.merged,
+  const MergedAttention merged = task.merged() ? merged_attention(task, options.merged) : options.merged;
+  const bool ring = task.merged() && merged == MergedAttention::ring;
+  return {task.members.size(), static_cast<std::size_t>(task.tokens), merged,
           ring ? most_ring_rows(task, options.ring_tokens, block) : 0};
 }
 
@@ -38,9 +39,9 @@ struct MergedTask {
   return options.attention == AttentionChoice::ours ? 0 : options.attention_workspace;
 }
 
-/// What a task of a stage computes with on a GPU, beside weights, stores, and the rows that come and go (x
-/// forward, dx backward). Rows are the task's tokens; all layers use the same matrices, and all tasks the
-/// same memory.
+/// What a task of a stage computes with on a GPU, in addition to weights, stores, and the rows that come and
+/// go (x forward, dx backward). Rows are the task's tokens; all layers use the same matrices, and all tasks
+/// the same memory.
 struct StageWorkspace {
   // Both passes.
   MatrixView<Bf16> normed;        ///< [hidden]
@@ -73,7 +74,7 @@ struct StageWorkspace {
   std::array<MatrixView<float>, 2> ring_made;  ///< backward: their gradients [2 kv_heads * head_dim]
   MatrixView<float> ring_came;                 ///< backward: other members' of own keys and values
 
-  /// Lays all out one behind another. @param chunk most tokens of which logits exist at a time. @param at
+  /// Lays everything out consecutively. @param chunk most tokens whose logits exist at a time. @param at
   /// where, beginning at a multiple of `arena_alignment`; nullptr to learn the size. @returns bytes in all.
   std::size_t lay_out(const StagePart& part, std::size_t chunk, Pass pass, std::size_t tokens,
                       const MergedTask& merged, std::byte* at);

@@ -11,8 +11,8 @@
 
 namespace slimpack::kernels::cuda {
 
-/// What a step's tasks do, but for the numbers that the host brings to their places: two steps of a stage with the
-/// same words, and with everything in the same places, give the device the same work.
+/// What a step's tasks do, but for the numbers that the host brings to their places: two steps of a stage
+/// with the same words, and with everything in the same places, give the device the same work.
 [[nodiscard]] inline std::vector<std::uint64_t> work_words(const StageProgram& program) {
   std::vector<std::uint64_t> words;
   const auto add = [&](auto... numbers) { (words.push_back(static_cast<std::uint64_t>(numbers)), ...); };
@@ -22,7 +22,7 @@ namespace slimpack::kernels::cuda {
   };
   for (const StageTask& task : program.tasks()) {
     add(task.pass, task.pack, task.tokens, task.owned_tokens, task.recompute_layers, task.member);
-    add(task.members.size());
+    add(task.members.size(), task.exchange);
     add_slices(task.slices);
     add_slices(task.owned);
     for (const Slice& slice : task.slices) add(program.plan().tokens[slice.sample]);
@@ -30,8 +30,8 @@ namespace slimpack::kernels::cuda {
   return words;
 }
 
-/// The work of a step's tasks as graphs of the device: captured once a step is like the one before, launched as
-/// long as steps are.
+/// The work of a step's tasks as graphs of the device: captured once a step is like the one before, launched
+/// as long as steps are.
 template <StageDevice D>
 class StepGraphs {
  public:
@@ -40,8 +40,8 @@ class StepGraphs {
 
   /// Call while the device has nothing to do. Graphs are gone if the step is another one than the last.
   /// @param words that say all that the tasks' work depends on. @param tasks of the step.
-  /// @returns whether the step's graphs are to be captured now: it is the last one again, all of whose tasks were
-  /// given to the device, so that whatever is chosen or loaded at first use has been.
+  /// @returns whether the step's graphs are to be captured now: it is the last one again, all of whose tasks
+  /// were given to the device, so that whatever is chosen or loaded at first use has been.
   [[nodiscard]] bool begin_step(std::vector<std::uint64_t> words, std::size_t tasks) {
     const bool is_same = words == words_, all_ran = given_ == tasks;
     if (!is_same) graphs_.clear();
@@ -50,7 +50,7 @@ class StepGraphs {
     return is_same && all_ran && graphs_.empty();
   }
 
-  /// Forgets the last step, too.
+  /// Also forgets the last step.
   void clear() {
     graphs_.clear();
     words_.clear();

@@ -14,7 +14,8 @@ namespace slimpack::kernels::cuda {
 /// Arrays of a number for each token that the host tells the GPU of a task, at most.
 inline constexpr std::size_t task_words = 7;
 
-/// What the GPU has to know of a task beside its rows: arrays in its memory. Rows are those of `task.owned`.
+/// What the GPU has to know about a task in addition to its rows: arrays in its memory. Rows are those of
+/// `task.owned`.
 struct TaskTables {
   std::span<const std::int32_t> positions;  ///< of each token in its sample
   std::span<const std::int32_t> rows;       ///< forward: of its key and value; backward: of their gradients
@@ -26,10 +27,10 @@ struct TaskTables {
   std::span<const std::byte> lists;        ///< of a library's attention, in the place of `attention`
   std::span<const KeptPiece> pieces;       ///< fragments of the task
   std::span<const std::int32_t> piece_of;  ///< each token's
-  std::span<const std::int32_t> pages;     ///< of the pieces, one behind another
+  std::span<const std::int32_t> pages;     ///< of the pieces, consecutively
 };
 
-/// Arrays one behind another in the host's memory, as they will lie in the GPU's: they go there in one copy.
+/// Consecutive arrays in the host's memory, laid out as in the GPU's: they go there in one copy.
 class TaskData {
  public:
   /// What n numbers take.

@@ -10,15 +10,15 @@
 
 namespace slimpack::kernels::cuda {
 
-/// Units one behind another.
+/// Consecutive units.
 struct UnitRun {
   std::size_t begin = 0, count = 0;
 
   friend bool operator==(const UnitRun&, const UnitRun&) = default;
 };
 
-/// Which units are taken by what lies in one piece: each run is taken from the lowest gap that it fits in. Bookkeeping
-/// alone; the units' memory may be a GPU's.
+/// Which units are taken by what lies in one piece: each run is taken from the lowest gap that it fits in.
+/// Bookkeeping alone; the units' memory may be a GPU's.
 class UnitSpace {
  public:
   /// Where units begin that lie in one piece. O(gaps).

@@ -8,8 +8,8 @@
 namespace slimpack::kernels {
 
 /// Memory begins at a multiple of this many bytes, the widest vector registers'. Loops over vectors start
-/// where memory is aligned, so the order of their sums would otherwise depend on where the system puts
-/// things.
+/// where memory is aligned, so the order of their sums would otherwise depend on the addresses that the
+/// system chooses.
 inline constexpr std::align_val_t alignment{64};
 
 template <class T>
@@ -35,7 +35,7 @@ struct AlignedDelete {
   void operator()(void* p) const { ::operator delete(p, alignment); }
 };
 
-/// Numbers that nobody has set yet.
+/// Numbers that are not initialised.
 template <class Real>
 using AlignedNumbers = std::unique_ptr<Real[], AlignedDelete>;
 

@@ -24,7 +24,7 @@ void require_ascending(std::span<const Positions> ranges, const char* what) {
   Tokens reached = 0;
   for (const Positions& range : ranges) {
     require(range.begin >= reached && range.end >= range.begin, "positions of ", what, " have [", range.begin,
-            ", ", range.end, ") behind ", reached, "; expected ranges that ascend");
+            ", ", range.end, ") after ", reached, "; expected ranges that ascend");
     reached = range.end;
   }
 }
@@ -64,12 +64,6 @@ void Attention<Real>::set_shape(const HeadShape& shape) {
   require(shape.heads % shape.kv_heads == 0, "kv_heads is ", shape.kv_heads,
           "; expected a divisor of heads = ", shape.heads);
   shape_ = shape;
-}
-
-/// Of a block: queries, outputs and their gradients, two matrices of scores, and two numbers for each row.
-template <class Real>
-std::size_t Attention<Real>::workspace_numbers(const HeadShape& shape, const AttentionBlocks& blocks) {
-  return block_tokens(shape, blocks) * shape.group() * (4 * shape.head_dim + 2 * blocks.keys + 2);
 }
 
 template <class Real>

@@ -64,18 +64,22 @@ class Attention {
   /// @throws InvalidInput if kv_heads does not divide heads, or a size is zero.
   explicit Attention(const HeadShape& shape, const AttentionBlocks& blocks = {});
 
-  /// Goes on with other numbers of heads, such as a share of them. @throws InvalidInput as the constructor.
+  /// Continues with other numbers of heads, such as a share of them. @throws InvalidInput as the constructor
+  /// does.
   void set_shape(const HeadShape& shape);
 
-  /// Most numbers that the workspace takes, whatever the lengths.
+  /// Most numbers that the workspace takes, whatever the lengths. Of a block: queries, outputs and their gradients, two
+  /// matrices of scores, and two numbers for each row.
   [[nodiscard]] static std::size_t workspace_numbers(const HeadShape& shape,
-                                                     const AttentionBlocks& blocks = {});
+                                                     const AttentionBlocks& blocks = {}) {
+    return block_tokens(shape, blocks) * shape.group() * (4 * shape.head_dim + 2 * blocks.keys + 2);
+  }
 
   /// Opens the softmax of all rows.
   static void begin(const AttentionState<Real>& state);
 
   /// Adds pieces to the state. The pieces of all calls together may come in any order; rows of pieces must
-  /// not overlap. Keys behind a query's position are left out.
+  /// not overlap. Keys after a query's position are left out.
   /// @throws InvalidInput if shapes don't fit or positions don't ascend.
   /// O(pairs of query and visible key * heads * head_dim), in matrix products.
   void accumulate(const QueryRows<Real>& queries, std::span<const KeyValuePiece<Real>> pieces,

@@ -10,7 +10,7 @@ namespace slimpack::kernels {
 /// Label of a token that predicts nothing.
 inline constexpr std::int32_t no_label = -1;
 
-/// Sum over the rows with a label of -log softmax(logits)[label]. Call it for a chunk of tokens at a time.
+/// Sum of -log softmax(logits)[label] over the rows with a label. Call it for a chunk of tokens at a time.
 /// @param logits [tokens x vocab] @param labels [tokens], each `no_label` or below vocab
 /// @throws InvalidInput naming the first label out of range. O(tokens * vocab).
 template <class Real>

@@ -1,7 +1,7 @@
 #pragma once
 
 // For the kernels' own sources only. They may be compiled for this machine's processor, a program that links
-// them for any: were both to use Eigen under its own name, the linker would mix functions that expect
+// them for any. If both used Eigen under its own name, the linker would mix functions that expect
 // differently aligned memory. So here it has another name.
 #define Eigen slimpack_kernels_eigen
 #include <Eigen/Core>

@@ -7,14 +7,14 @@
 
 namespace slimpack::kernels {
 
-/// Rows of numbers that somebody else owns: row r begins at `data + r * stride`. `T` is `Real` or `const
+/// Rows of numbers that the caller owns: row r begins at `data + r * stride`. `T` is `Real` or `const
 /// Real`.
 template <class T>
 struct MatrixView {
   T* data = nullptr;
   std::size_t rows = 0;
   std::size_t cols = 0;
-  std::size_t stride = 0;  ///< numbers from one row's begin to the next one's; at least `cols`
+  std::size_t stride = 0;  ///< numbers from the beginning of one row to that of the next; at least `cols`
 
   MatrixView() = default;
   MatrixView(T* data_, std::size_t rows_, std::size_t cols_, std::size_t stride_)
@@ -39,19 +39,19 @@ struct MatrixView {
   }
 };
 
-/// Rows of numbers, one behind another.
+/// Consecutive rows of numbers.
 template <class Real>
 class Matrix {
  public:
   Matrix() = default;
   Matrix(std::size_t rows, std::size_t cols) { resize(rows, cols); }
 
-  /// Keeps the memory where it suffices; the numbers are then whatever they were.
+  /// Keeps the memory if it suffices; the numbers are then unspecified.
   void resize(std::size_t rows, std::size_t cols) {
     rows_ = rows;
     cols_ = cols;
     if (data_.size() >= rows * cols) return;
-    AlignedVector<Real>().swap(data_);  // or both would be there while one is copied into the other
+    AlignedVector<Real>().swap(data_);  // otherwise both would exist while one is copied into the other
     data_.resize(rows * cols);
   }
 

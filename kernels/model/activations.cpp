@@ -37,7 +37,7 @@ void ActivationStore<Real>::load(const StageTask& task, Kept field, std::size_t 
   fragments_.for_each(task, [&](const Fragment& fragment, std::size_t row) {
     require(static_cast<bool>(fragment.memory), "activations of sample ", fragment.tokens.sample,
             " from token ", fragment.tokens.begin, " are not there at ", to_string(task),
-            "; expected the forward task first, and the release behind");
+            "; expected the forward task first, and the release after it");
     const auto tokens = static_cast<std::size_t>(fragment.tokens.size());
     const Real* from =
         fragment.memory.data.get() + layout_.offset(field, layer, fragment.recompute_layers) * tokens;

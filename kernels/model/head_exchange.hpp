@@ -11,7 +11,7 @@
 
 namespace slimpack::kernels {
 
-/// Sends a part of `send` to each member of a merged task and receives one from each, the parts one behind
+/// Sends a part of `send` to each member of a merged task and receives one from each, the parts one after
 /// another by member, this one's own included. All members call it equally often in the same order.
 template <class Real>
 using AllToAll = std::function<void(const StageTask& task, std::span<const Real> send,

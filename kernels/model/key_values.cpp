@@ -11,7 +11,7 @@ KeyValueStore<Real>::KeyValueStore(const StagePart& part, std::size_t page_token
 }
 
 template <class Real>
-void KeyValueStore<Real>::begin_step(const StageProgram& program, bool by_heads) {
+void KeyValueStore<Real>::begin_step(const StageProgram& program, MergedAttention merged) {
   clear();
   plan_ = &program.plan();
   block_ = program.block();
@@ -20,6 +20,7 @@ void KeyValueStore<Real>::begin_step(const StageProgram& program, bool by_heads)
   std::vector<std::vector<std::size_t>> cuts(samples_.size());
   for (const StageTask& task : program.tasks()) {
     if (task.pass == Pass::weight) continue;
+    const bool by_heads = task.merged() && merged_attention(task, merged) == MergedAttention::heads;
     for (const Slice& slice : task.slices) {
       if (cuts[slice.sample].empty()) describe(task, slice, by_heads);
       cuts[slice.sample].push_back(local(slice.sample, slice.begin));
@@ -35,8 +36,6 @@ void KeyValueStore<Real>::begin_step(const StageProgram& program, bool by_heads)
 template <class Real>
 void KeyValueStore<Real>::describe(const StageTask& task, const Slice& slice, bool by_heads) {
   const std::size_t members = task.members.size();
-  require(!by_heads || heads_.kv_heads % members == 0, to_string(task), " is merged of ", members,
-          " members that share heads; expected a divisor of the ", heads_.kv_heads, " key/value heads");
   Sample& sample = samples_[slice.sample];
   if (!by_heads) {
     sample.members = members;
@@ -65,9 +64,9 @@ void KeyValueStore<Real>::cut(SampleId id, std::vector<std::size_t>& at) {
 
 template <class Real>
 std::size_t KeyValueStore<Real>::page_of(const std::vector<Page>& pages, std::size_t row) {
-  const auto behind = std::upper_bound(pages.begin(), pages.end(), row,
-                                       [](std::size_t at, const Page& page) { return at < page.first; });
-  return static_cast<std::size_t>(behind - pages.begin()) - 1;
+  const auto next = std::upper_bound(pages.begin(), pages.end(), row,
+                                     [](std::size_t at, const Page& page) { return at < page.first; });
+  return static_cast<std::size_t>(next - pages.begin()) - 1;
 }
 
 /// Takes a page's memory.

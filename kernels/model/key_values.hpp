@@ -6,6 +6,7 @@
 #include "kernels/math/attention.hpp"
 #include "kernels/math/matrix.hpp"
 #include "kernels/model/pool.hpp"
+#include "kernels/model/stage_options.hpp"
 #include "kernels/model/weights.hpp"
 #include "slimpack/exec/program.hpp"
 
@@ -27,9 +28,10 @@ class KeyValueStore {
   ~KeyValueStore() { clear(); }
 
   /// Prepares a step; frees what is left of the one before. O(samples + n log n) in the stage's slices.
-  /// @param by_heads of merged samples, hold all tokens of this member's heads rather than its tokens of all
-  /// heads. @throws InvalidInput if members can't have equal shares of the heads.
-  void begin_step(const StageProgram& program, bool by_heads);
+  /// @param merged how members share the attention of packs for which the plan says nothing. Of samples that they
+  /// share by heads, all tokens of this member's heads are held, of others its tokens of all heads. The program
+  /// keeps `require_shared_attention`.
+  void begin_step(const StageProgram& program, MergedAttention merged);
 
   /// Takes memory for the keys and values of what this member holds of a range.
   /// @throws InvalidInput if that exceeds the limit.
@@ -43,8 +45,8 @@ class KeyValueStore {
   void write(std::size_t layer, const Slice& owned, const MatrixView<const Real>& k,
              const MatrixView<const Real>& v);
 
-  /// Appends the pages that hold tokens of the sample below `end`, and behind it what follows in the last
-  /// one: of those rows causal attention reads nothing.
+  /// Appends the pages that hold tokens of the sample below `end`, and what follows in the last of them: causal
+  /// attention reads nothing of those rows.
   void pieces(std::size_t layer, SampleId sample, Tokens end, std::vector<KeyValuePiece<Real>>& out) const;
 
   /// Appends the gradients of the same pages.

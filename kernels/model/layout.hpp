@@ -8,7 +8,7 @@
 
 namespace slimpack::kernels {
 
-/// What a stage keeps of a token from forward to backward, beside keys and values.
+/// What a stage keeps of a token from forward to backward, other than keys and values.
 enum class Kept : std::uint8_t {
   input,      ///< of a layer [hidden]; recomputed layers keep nothing else
   query,      ///< with rotary embedding [heads * head_dim]

@@ -17,7 +17,7 @@ namespace slimpack::kernels {
 /// What the stages of a pipeline hold, for planners and the simulator: a MemoryModel that knows what members of merged
 /// packs exchange. Back ends differ in what things take.
 /// @tparam Sizes bytes of things, of a stage or of a token: `limit()`, `held(part)`, `kept(part, recompute_layers)`,
-/// `keys_values(part)`, `kv_gradients(part)`, `workspace(part, pass, tokens)`, `exchange(part, pass, tokens, members)`.
+/// `keys_values(part)`, `kv_gradients(part)`, `workspace(part, pass, tokens)`, `exchange(part, pass, tokens, members, way)`.
 template <class Sizes>
 class BackEndMemory {
  public:
@@ -25,7 +25,7 @@ class BackEndMemory {
   /// optimiser that this rank keeps for each of its parameters: 2, or 2 / ranks where they are sharded.
   BackEndMemory(const Transformer& model, std::span<const std::int32_t> layers, double weight_bytes,
                 const StageOptions& options = {}, double moments = 2.0)
-      : sizes_(weight_bytes, options, moments) {
+      : sizes_(weight_bytes, options, moments), merged_(options.merged) {
     std::int32_t first = 0;
     for (std::size_t s = 0; s < layers.size(); ++s) {
       parts_.push_back({model, first, layers[s], s == 0, s + 1 == layers.size()});
@@ -47,12 +47,19 @@ class BackEndMemory {
   }
   [[nodiscard]] double exchange_bytes(std::size_t stage, Pass pass, Tokens tokens,
                                       std::size_t members) const {
-    return sizes_.exchange(parts_[stage], pass, tokens, members);
+    return exchange_bytes(stage, pass, tokens, members, KeyExchange::none);
+  }
+  /// By the exchange that a plan names; the back end refuses those that it does not have.
+  [[nodiscard]] double exchange_bytes(std::size_t stage, Pass pass, Tokens tokens, std::size_t members,
+                                      KeyExchange exchange) const {
+    const MergedAttention way = merged_attention(exchange, merged_).value_or(merged_);
+    return sizes_.exchange(parts_[stage], pass, tokens, members, way);
   }
 
  private:
   std::vector<StagePart> parts_;
   Sizes sizes_;
+  MergedAttention merged_;
 };
 
 /// Of a `CpuStage`. Bytes are exact but for cuts that pages of keys and values leave out, for members whose shares of a pack
@@ -90,14 +97,15 @@ class CpuSizes {
   /// In a ring, what comes and what goes of a window's keys and values, in backward with their gradients. By heads, the
   /// whole pack's queries and outputs of this member's heads, in backward with their gradients, and the messages of one
   /// of them.
-  [[nodiscard]] double exchange(const StagePart& part, Pass pass, Tokens tokens, std::size_t members) const {
+  [[nodiscard]] double exchange(const StagePart& part, Pass pass, Tokens tokens, std::size_t members,
+                                MergedAttention way) const {
     const HeadShape heads = part.heads();
     const auto query = static_cast<double>(heads.query_width()), key = static_cast<double>(heads.kv_width());
     const auto each = static_cast<double>(heads.heads);
     const double share = static_cast<double>(tokens) / static_cast<double>(members);
     if (pass == Pass::weight) return 0.0;
     const bool forward = pass == Pass::forward;
-    if (options_.merged == MergedAttention::ring)
+    if (way == MergedAttention::ring)
       return bytes_ * static_cast<double>(options_.ring_tokens) * (forward ? 4.0 : 8.0) * key;
     return bytes_ * share * (forward ? 4.0 * query + 2.0 * each : 6.0 * query + each);
   }

@@ -113,7 +113,7 @@ std::size_t PackAttention<Real>::largest_share(const Slice& window, const StageT
   return rows;
 }
 
-/// `rows` keys of the pages from row `from` on, and behind them as many values.
+/// `rows` keys of the pages from row `from` on, and after them as many values.
 template <class Real>
 void PackAttention<Real>::copy_own(std::size_t from, std::size_t rows, Real* to) const {
   for_each_own(pieces_, from, rows,
@@ -177,7 +177,7 @@ void PackAttention<Real>::ring_backward(const StageTask& task, const Slice& slic
   });
 }
 
-/// Adds the gradients of `rows` keys, and behind them of as many values, to those of the pages from row `to` on.
+/// Adds the gradients of `rows` keys, and after them of as many values, to those of the pages from row `to` on.
 template <class Real>
 void PackAttention<Real>::add_own(std::size_t to, std::size_t rows, const Real* from) const {
   for_each_own(gradients_, to, rows,

@@ -26,6 +26,7 @@ using RingShift =
 template <class Real>
 class PackAttention {
  public:
+  /// @param merged how members share the attention of packs for which the plan says nothing.
   /// @param ring_tokens of each member whose keys and values go round at a time. @param memory for what comes
   /// round; store and memory have to outlive it. @throws InvalidInput if ring_tokens is 0.
   PackAttention(const HeadShape& shape, MergedAttention merged, std::size_t ring_tokens,
@@ -77,7 +78,7 @@ class PackAttention {
   void set_ranges(const Slice& slice, const StageTask& task, std::size_t member,
                   std::vector<Positions>& out) const;
   [[nodiscard]] bool by_heads(const StageTask& task) const {
-    return task.merged() && merged_ == MergedAttention::heads;
+    return task.merged() && merged_attention(task, merged_) == MergedAttention::heads;
   }
   /// Makes attention one of all heads, or of this member's.
   void set_heads(const StageTask& task) {

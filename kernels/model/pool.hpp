@@ -38,7 +38,7 @@ class BufferPool {
   }
 
   /// The same, from a kept buffer of any size that is large enough, unless more would then be held than was ever in
-  /// use. For memory of changing size that is taken last: what is taken beside it may not find room in what is kept.
+  /// use. For memory of changing size that is taken last: what is taken while it is held may not find room in what is kept.
   template <class... Where>
   [[nodiscard]] Buffer<Real> take_any(std::size_t size, const Where&... where) {
     const std::size_t most = std::max(most_, in_use_ + size) - in_use_;

@@ -49,12 +49,13 @@ const StagePart& CpuStage<Real>::counted(const StagePart& part, HighWater& memor
 
 template <class Real>
 void CpuStage<Real>::begin_step(const StageProgram& program, const Ragged<std::int32_t>& ids) {
+  require_shared_attention(part_, program, options_.merged);
   step_.begin(part_, program, ids);
   loss_ = 0.0;
   pool_.give_back(workspace_);
   while (!pending_.empty()) free_pending(pending_.begin()->first);
   activations_.begin_step(program);
-  key_values_.begin_step(program, options_.merged == MergedAttention::heads);
+  key_values_.begin_step(program, options_.merged);
   attention_.begin_step(program.block());
   std::fill(weights_.gradients().begin(), weights_.gradients().end(), Real{0});
 }

@@ -32,10 +32,10 @@ namespace slimpack::kernels {
 ///
 ///     stage.begin_step(program, ids);
 ///     for each task in the program's order
-///       forward     out = stage.forward(task, in);      sends out to the stage behind
-///       backward    din = stage.backward(task, dout);   sends din to the stage before
+///       forward     out = stage.forward(task, in);      send out to the next stage
+///       backward    din = stage.backward(task, dout);   send din to the stage before
 ///       weight      stage.weight(task);
-///       behind it   stage.release(task);
+///       after it    stage.release(task);
 ///
 /// What a token leaves behind is addressed by sample and token, so that the two passes may cut samples
 /// differently. Rows are those of `task.owned`, in its order. Layers are recomputed one by one within
@@ -72,7 +72,7 @@ class CpuStage {
   /// Who else holds this stage, for `update`; takes memory for the optimiser's moments.
   /// @throws InvalidInput if that exceeds the limit.
   void set_replicas(Replicas<Real> replicas) {
-    optimiser_.begin(std::move(replicas), weights_.parameters().size(), memory_);
+    optimiser_.begin(std::move(replicas), weights_.units(), memory_);
   }
 
   /// What merged tasks need, by `StageOptions::merged`; called between members in lockstep.
@@ -86,11 +86,11 @@ class CpuStage {
   void begin_step(const StageProgram& program, const Ragged<std::int32_t>& ids);
 
   /// @param in [owned tokens x hidden] from the stage before; not looked at on the first stage.
-  /// @returns rows for the stage behind, valid until the next call; none on the last stage.
+  /// @returns rows for the next stage, valid until the next call; none on the last stage.
   /// @throws InvalidInput if shapes don't fit, the limit would be exceeded, or the loss is no number.
   MatrixView<const Real> forward(const StageTask& task, const MatrixView<const Real>& in);
 
-  /// @param dout [owned tokens x hidden] from the stage behind; not looked at on the last stage.
+  /// @param dout [owned tokens x hidden] from the next stage; not looked at on the last stage.
   /// @returns the gradient of the task's input, valid until the next call; none on the first stage.
   /// @throws InvalidInput if shapes don't fit or the limit would be exceeded.
   MatrixView<const Real> backward(const StageTask& task, const MatrixView<const Real>& dout);

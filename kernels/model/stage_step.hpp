@@ -23,6 +23,29 @@ inline void require_stage(const StagePart& part, const StageOptions& options) {
           "; expected an even number for the rotary embedding");
 }
 
+/// @param merged how members share the attention of packs for which the plan says nothing.
+/// @throws InvalidInput naming a task whose members can't have equal shares of the heads, or that shares a sample in
+/// another way than its other tasks do (both passes read the same keys and values), or in one that there is not.
+inline void require_shared_attention(const StagePart& part, const StageProgram& program,
+                                     MergedAttention merged) {
+  constexpr std::uint8_t unknown = 0, ring = 1, heads = 2;
+  std::vector<std::uint8_t> ways(program.plan().tokens.size(), unknown);
+  for (const StageTask& task : program.tasks()) {
+    if (!task.merged() || task.pass == Pass::weight) continue;
+    const auto way = merged_attention(task, merged) == MergedAttention::heads ? heads : ring;
+    require(way == ring || part.heads().kv_heads % task.members.size() == 0, to_string(task),
+            " is merged of ", task.members.size(), " members that share heads; expected a divisor of the ",
+            part.heads().kv_heads, " key/value heads");
+    for (const Slice& slice : task.slices) {
+      std::uint8_t& known = ways[slice.sample];
+      require(known == unknown || known == way, to_string(task), " exchanges keys of sample ", slice.sample,
+              " by ", way == ring ? "ring" : "all_to_all", ", and another of its packs does by ",
+              way == ring ? "all_to_all" : "ring", "; expected one way for all packs of a sample");
+      known = way;
+    }
+  }
+}
+
 /// What every back end has to know of the step that it runs: who comes when, the tokens' ids and labels. Rows are those of
 /// `task.owned`, in its order.
 class StageStep {
@@ -66,7 +89,7 @@ class StageStep {
     });
   }
 
-  /// Calls f(row, label) for each of a task's tokens: the next token of its sample, or `no_label` behind the last.
+  /// Calls f(row, label) for each of a task's tokens: the next token of its sample, or `no_label` after the last.
   template <class F>
   void for_each_label(const StageTask& task, F&& f) const {
     for_each_token(task, [&](SampleId sample, std::size_t position, std::size_t row) {

@@ -47,12 +47,6 @@ StagePart stage_part(const Transformer& model, const Plan& plan, PipelineId pipe
           .last = stage + 1 == layers.size()};
 }
 
-double weight_count(const StagePart& part) {
-  const double ends = embedding_parameters(part.model);
-  return part.layers * layer_parameters(part.model) + (part.first ? ends : 0.0) +
-         (part.last ? ends + part.model.hidden : 0.0);
-}
-
 WeightLayout::WeightLayout(const StagePart& part) : part_(part) {
   validate(part.model);
   require(part.first_layer >= 0 && part.layers >= 0 && part.layers <= part.model.layers - part.first_layer,
@@ -74,6 +68,32 @@ WeightLayout::WeightLayout(const StagePart& part) : part_(part) {
     add("final_norm", 1, hidden);
     add("head", hidden, vocab);
   }
+}
+
+std::size_t stage_of_unit(std::span<const std::int32_t> layers, std::int32_t place) {
+  if (place == 0) return 0;
+  std::int32_t before = 0;
+  for (std::size_t s = 0; s < layers.size(); ++s) {
+    before += layers[s];
+    if (place <= before) return s;
+  }
+  return layers.size() - 1;
+}
+
+std::vector<WeightUnit> WeightLayout::units() const {
+  const auto unit = [&](std::int32_t place, std::size_t first_tensor, std::size_t count) {
+    const WeightTensor& last = tensors_[first_tensor + count - 1];
+    return WeightUnit{place, {tensors_[first_tensor].offset, last.offset + last.size()}};
+  };
+  std::vector<WeightUnit> units;
+  const std::size_t ends = part_.layer_count() * tensors_per_layer;
+  if (part_.first) units.push_back(unit(0, ends, 1));
+  for (std::int32_t l = 0; l < part_.layers; ++l) {
+    const std::size_t first = static_cast<std::size_t>(l) * tensors_per_layer;
+    units.push_back(unit(part_.first_layer + l + 1, first, tensors_per_layer));
+  }
+  if (part_.last) units.push_back(unit(part_.model.layers + 1, ends + (part_.first ? 1 : 0), 2));
+  return units;
 }
 
 template <class Real>

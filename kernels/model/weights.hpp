@@ -10,6 +10,7 @@
 #include "kernels/math/aligned.hpp"
 #include "kernels/math/attention.hpp"
 #include "kernels/math/matrix.hpp"
+#include "kernels/transport/part.hpp"
 #include "slimpack/exec/program.hpp"
 #include "slimpack/model/transformer.hpp"
 
@@ -39,7 +40,11 @@ struct StagePart {
                                    std::size_t stage);
 
 /// Numbers of a stage's weights; its gradients are as many.
-[[nodiscard]] double weight_count(const StagePart& part);
+[[nodiscard]] inline double weight_count(const StagePart& part) {
+  const double ends = embedding_parameters(part.model);
+  return part.layers * layer_parameters(part.model) + (part.first ? ends : 0.0) +
+         (part.last ? ends + part.model.hidden : 0.0);
+}
 
 /// A weight's place in the flat buffers. Vectors have one row.
 struct WeightTensor {
@@ -49,6 +54,18 @@ struct WeightTensor {
 
   [[nodiscard]] std::size_t size() const { return rows * cols; }
 };
+
+/// Weights that are synchronised together: the embedding, a layer, or the final norm with the output head. Pipelines may
+/// hold a unit on different stages, but each holds all of it on one.
+struct WeightUnit {
+  std::int32_t place = 0;  ///< in the model: 0 the embedding, then its layers, then what follows them
+  Part numbers;            ///< where it stands in the flat buffers
+
+  friend bool operator==(const WeightUnit&, const WeightUnit&) = default;
+};
+
+/// The stage of a pipeline that holds a unit. @param layers held by each stage. @pre place is one of theirs.
+[[nodiscard]] std::size_t stage_of_unit(std::span<const std::int32_t> layers, std::int32_t place);
 
 /// Weights of a layer, or their gradients. Matrices are [inputs x outputs]: rows of tokens multiply from the
 /// left.
@@ -62,7 +79,7 @@ struct LayerWeights {
   MatrixView<T> down;           ///< [ffn x hidden]
 };
 
-/// What the first and the last stage hold beside layers; empty on others.
+/// What the first and the last stage hold besides layers; empty on others.
 template <class T>
 struct EndWeights {
   MatrixView<T> embedding;  ///< [vocab x hidden]
@@ -88,6 +105,9 @@ class WeightLayout {
     return tensors_.empty() ? 0 : tensors_.back().offset + tensors_.back().size();
   }
 
+  /// The units that the stage holds, in the order of the model. Together they are all its numbers.
+  [[nodiscard]] std::vector<WeightUnit> units() const;
+
   /// Numbers `first` and on of a tensor at the start of training. They depend on the seed and the tensor's name alone: the same
   /// model for any number of stages and, rounded, in float and double. Norms are 1, matrices uniform with mean 0.
   /// @throws InvalidInput if the deviation is not positive. O(size of out).
@@ -103,7 +123,7 @@ class WeightLayout {
             vector_of(buffer, tensor[3]), matrix_of(buffer, tensor[4]), matrix_of(buffer, tensor[5])};
   }
 
-  /// The same of what stands beside layers.
+  /// The same of what is not in a layer.
   template <class T>
   [[nodiscard]] EndWeights<T> ends(T* buffer) const {
     EndWeights<T> out;
@@ -154,6 +174,7 @@ class StageWeights {
   [[nodiscard]] std::span<Real> gradients() { return gradients_; }
   [[nodiscard]] std::span<const Real> gradients() const { return gradients_; }
   [[nodiscard]] std::span<const WeightTensor> tensors() const { return layout_.tensors(); }
+  [[nodiscard]] std::vector<WeightUnit> units() const { return layout_.units(); }
 
   /// @param layer of this stage, from 0.
   [[nodiscard]] LayerWeights<const Real> layer(std::size_t layer) const {

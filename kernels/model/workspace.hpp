@@ -9,8 +9,8 @@
 
 namespace slimpack::kernels {
 
-/// What a task of a stage computes with, beside weights and stores. Rows are the task's tokens, all layers use the
-/// same matrices, and each task lays them out anew in one piece of memory.
+/// What a task of a stage computes with, other than weights and stores. Rows are the task's tokens, all layers use the
+/// same matrices, and each task lays them out in the same piece of memory.
 template <class Real>
 struct Workspace {
   // Both passes. Backward has `attention` to `act` from the store, or computes them again.
@@ -27,7 +27,7 @@ struct Workspace {
   MatrixView<Real> q;       ///< [heads * head_dim]
   MatrixView<Real> dx, dnormed, dqkv, dattention, dact;
 
-  /// Lays the matrices out one behind another, each where vector registers like it.
+  /// Lays the matrices out one after another, each where vector registers like it.
   /// @param chunk most tokens of which logits exist at a time. @param at where; nullptr to learn the size.
   /// @returns numbers in all.
   std::size_t lay_out(const StagePart& part, std::size_t chunk, Pass pass, std::size_t tokens, Real* at);

@@ -75,7 +75,7 @@ struct Failure {
 };
 
 /// Where all ranks that share memory, threads or processes, show what they do, and that the run has failed.
-/// Nothing here waits for another rank, so a rank that stands still, anywhere, stops nobody.
+/// Nothing here waits for another rank, so a rank that stands still, anywhere, does not stop the others.
 class Board {
  public:
   /// Bytes of memory for a board.

@@ -19,9 +19,9 @@ namespace slimpack::kernels {
 template <class V>
 concept Movable = std::is_trivially_copyable_v<V> && !std::is_const_v<V>;
 
-/// Some ranks that work together, and the operations that all of them have to call, in the same order and with
-/// sizes that fit together; sizes that don't, end the run (TransportError). A rank may be in several groups.
-/// Keeps memory for reductions, so that a second call allocates nothing.
+/// Some ranks that work together, and the operations that all of them have to call, in the same order and
+/// with sizes that fit together; sizes that don't, end the run (TransportError). A rank may be in several
+/// groups. Keeps memory for reductions, so that a second call allocates nothing.
 ///
 /// Results depend on the values, the group's order, and nothing else: the order of each sum is fixed, and all
 /// members get the same bits.
@@ -55,14 +55,14 @@ class Group {
   /// What this rank gets of `n` values in `reduce_scatter`, and gives in `all_gather`.
   [[nodiscard]] Part own_part(std::size_t n) const { return part_of(n, size(), position_); }
 
-  /// Nobody leaves before all have come. ceil(log2 g) rounds of empty messages.
+  /// Returns only after all members have called it. ceil(log2 g) rounds of empty messages.
   void barrier() {
     for (std::size_t distance = 1; distance < size(); distance *= 2) {
       exchange<std::byte>(barrier_tag, position_ + distance, {}, position_ + size() - distance, {});
     }
   }
 
-  /// Each member has its `own_part(values.size())` filled; afterwards all have all. Ring: g - 1 rounds.
+  /// Each member provides its `own_part(values.size())`; afterwards all have all values. Ring: g - 1 rounds.
   template <Movable V>
   void all_gather(std::span<V> values) {
     for (std::size_t round = 0; round + 1 < size(); ++round) {
@@ -81,9 +81,9 @@ class Group {
     return result;
   }
 
-  /// Reduces over the members; each gets the result in its `own_part(values.size())`, and the rest of its values is
-  /// overwritten. Part i is `op(... op(op(v[i+1], v[i+2]), v[i+3]) ..., v[i])`, positions modulo the size. Ring:
-  /// g - 1 rounds, (g - 1) / g of the values each way.
+  /// Reduces over the members; each gets the result in its `own_part(values.size())`, and the rest of its
+  /// values is overwritten. Part i is `op(... op(op(v[i+1], v[i+2]), v[i+3]) ..., v[i])`, positions modulo
+  /// the size. Ring: g - 1 rounds, (g - 1) / g of the values each way.
   template <Movable V, class Op = std::plus<>>
   void reduce_scatter(std::span<V> values, Op op = {}) {
     for (std::size_t round = 0; round + 1 < size(); ++round) {
@@ -147,8 +147,9 @@ class Group {
     Request send, receive;
   };
 
-  /// Starts to send `out` to the next position and to receive `in` from the one before; sizes may differ. Compute
-  /// on `out` meanwhile, don't write to it. Several may be under way. In a group of one, copies.
+  /// Starts to send `out` to the next position and to receive `in` from the one before; sizes may differ.
+  /// Compute with `out` meanwhile, but don't write to it. Several may be in progress. In a group of one,
+  /// copies.
   /// @throws InvalidInput in a group of one if the sizes differ.
   template <Movable V>
   [[nodiscard]] Shift start_ring_shift(std::span<const V> out, std::span<V> in) {

@@ -18,7 +18,7 @@
 
 namespace slimpack::kernels {
 
-/// Messages that go to and come from other ranks, over a connection with each. They move while somebody calls
+/// Messages to and from other ranks, over a connection with each. They move only during calls of
 /// `progress`; those that come before their receive is posted are kept.
 class Connections {
  public:

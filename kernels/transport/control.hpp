@@ -10,10 +10,11 @@
 
 namespace slimpack::kernels {
 
-/// Keeps the boards of ranks that share no memory alike, over the star of a `Meeting`, in a thread of its own. Each
-/// rank tells rank 0 what it does, and rank 0 tells all, every sixteenth of the timeout (at most 0.25 s apart up to 64
-/// ranks, then 4 ms per rank: it sends 88 ranks² bytes each time). A rank whose connection closes, or of which nothing
-/// is heard for as long as the timeout, ends the run. Rank 0 decides which failure was the first, so all say the same.
+/// Synchronises the boards of ranks that share no memory, over the star of a `Meeting`, in a thread of its
+/// own. Each rank tells rank 0 what it does, and rank 0 tells all, every sixteenth of the timeout (at most
+/// 0.25 s apart up to 64 ranks, then 4 ms per rank: it sends 88 ranks² bytes each time). A rank whose
+/// connection closes, or of which nothing is heard for as long as the timeout, ends the run. Rank 0 decides
+/// which failure was the first, so all say the same.
 class Control {
  public:
   /// @param star by rank, as `Meeting::control`.

@@ -32,8 +32,9 @@ struct AsyncState {
   std::string error;  ///< empty if there is none
 };
 
-/// Waits for work that nobody else ends: asks it, and hears whether another rank has failed, until it is done. An error
-/// of it is often only the echo of another rank's end, so the host is given up to `grace` to name that one.
+/// Waits for work that does not signal its end: asks it, and hears whether another rank has failed, until it
+/// is done. Its error is often only the echo of another rank's end, so the host is given up to `grace`
+/// to name that one.
 /// @param what the work, for messages. @param ask returns an AsyncState; called often, so it has to be cheap.
 /// @param abandon called before an exception leaves, to stop the work: it must not wait for other ranks.
 /// @throws TransportError for an error of the work, when the timeout has passed, or if the run has failed.

@@ -19,14 +19,14 @@ struct Guest {
   Hello hello;
 };
 
-/// Lets guests in. Who says no hello, or in another protocol, keeps nobody waiting.
+/// Accepts guests. A guest that does not say hello, or speaks another protocol, keeps no one waiting.
 class Door {
  public:
   /// @param listener has to outlive the door.
   explicit Door(const Socket& listener) : listener_(listener) {}
 
-  /// The next guest with a hello, of whatever version. @param others sockets that end the wait when they become
-  /// readable. @returns nothing after the deadline, or when one of the others is readable.
+  /// The next guest with a hello, of whatever version. @param others sockets that end the wait when they
+  /// become readable. @returns nothing after the deadline, or when one of the others is readable.
   std::optional<Guest> next(Deadline deadline, std::span<const pollfd> others = {});
 
  private:

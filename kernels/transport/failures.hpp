@@ -26,7 +26,7 @@ std::string tag_text(Tag tag);
 /// `1.5 s`, in whole milliseconds.
 std::string seconds_text(std::chrono::nanoseconds time);
 
-/// A rank's fault: its `rank_text` and behind it what is wrong, which begins with a space.
+/// A rank's fault: its `rank_text`, followed by what is wrong, which begins with a space.
 Failure fault_of(const Board& board, std::size_t rank, std::string_view what);
 
 /// The end of a rank by what happened to it alone.

@@ -45,7 +45,7 @@ class Backoff {
   std::int64_t pauses_ = 0;
 };
 
-/// A communicator of our own, so that nobody else's messages are mistaken for ours.
+/// A communicator of our own, so that no other messages are mistaken for ours.
 class Communicator {
  public:
   Communicator() {

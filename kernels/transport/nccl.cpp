@@ -64,7 +64,7 @@ struct NcclGroup::State {
     abort();
   }
 
-  /// Stops what is under way. Waits for nobody.
+  /// Stops what is in progress, without waiting.
   void abort() {
     if (comm != nullptr) ncclCommAbort(std::exchange(comm, nullptr));
   }

@@ -35,19 +35,20 @@ inline constexpr DeviceNumber device_number = std::same_as<V, std::byte>    ? De
                                               : std::same_as<V, double>     ? DeviceNumber::fp64
                                                                             : DeviceNumber::int64;
 
-/// Ranks whose GPUs work together through NCCL: what `Group` is on the host. All spans are memory of this thread's current
-/// GPU. Each operation is queued on a stream and done when the stream is there; all members have to queue the same ones
-/// in the same order.
+/// Ranks whose GPUs work together through NCCL: what `Group` is on the host. All spans are memory of this
+/// thread's current GPU. Each operation is queued on a stream and done when the stream is there; all members
+/// have to queue the same ones in the same order.
 ///
-/// The host's transport, over MPI or TCP, brings the ranks together, and tells them of each other's end. Where a call has to
-/// wait, as `wait` does and the first operation may, it asks NCCL for asynchronous errors and the transport for failed
-/// ranks; when there is one, or the timeout passes, it ends the run of all, aborts this group and all split from the same,
-/// and throws TransportError. Destroying a group that was not closed aborts it: no rank hangs on the way out.
+/// The host's transport, over MPI or TCP, brings the ranks together, and tells them of each other's end.
+/// Where a call has to wait, as `wait` does and the first operation may, it asks NCCL for asynchronous errors
+/// and the transport for failed ranks; when there is one, or the timeout passes, it ends the run of all,
+/// aborts this group and all split from the same, and throws TransportError. Destroying a group that was not
+/// closed aborts it: no rank hangs on the way out.
 ///
-/// Hazards. NCCL runs what one group does in the order in which it was queued, whatever the streams, and a send until its
-/// receive is there: two ranks that each send first and receive then in one group wait for each other. Use `exchange`, or
-/// groups of their own (`StageLinks`). Groups have to be destroyed before the streams and the memory that they work on.
-/// Two ranks can't share a GPU. Used by one thread.
+/// Hazards. NCCL runs what one group does in the order in which it was queued, whatever the streams, and a
+/// send until its receive is there: two ranks that each send first and receive then in one group wait for
+/// each other. Use `exchange`, or groups of their own (`StageLinks`). Groups have to be destroyed before the
+/// streams and the memory that they work on. Two ranks can't share a GPU. Used by one thread.
 class NcclGroup {
  public:
   /// All ranks of the host's transport, which has to outlive the group. All have to call it.
@@ -60,9 +61,11 @@ class NcclGroup {
   NcclGroup& operator=(NcclGroup&&) = delete;
   ~NcclGroup();
 
-  /// Members of the same colour become a group, in the order of their positions here. All members have to call it.
-  /// @param color none for a member that joins no group; at least 0. @param most_blocks of the GPU that an operation of the
-  /// new group is asked to take; 0: as many as NCCL likes. @returns this rank's new group, if it has one.
+  /// Members of the same colour become a group, in the order of their positions here. All members have to
+  /// call it.
+  /// @param color none for a member that joins no group; at least 0. @param most_blocks of the GPU that an
+  /// operation of the new group is asked to take; 0: as many as NCCL likes. @returns this rank's new group,
+  /// if it has one.
   [[nodiscard]] std::optional<NcclGroup> split(std::optional<int> color, int most_blocks = 0);
 
   [[nodiscard]] std::size_t size() const;
@@ -75,8 +78,9 @@ class NcclGroup {
     all_reduce(values.data(), values.size(), device_number<V>, stream);
   }
 
-  /// Sums over the members; each gets the result in its `part_of(values.size(), size(), position())`, the rest is left as
-  /// it is or not. Fastest if the number of values is a multiple of the size: else it is a reduction for each part.
+  /// Sums over the members; each gets the result in its `part_of(values.size(), size(), position())`, the
+  /// rest is left as it is or not. Fastest if the number of values is a multiple of the size: else it is a
+  /// reduction for each part.
   template <DeviceValue V>
   void reduce_scatter(std::span<V> values, cuda::Stream stream) {
     reduce_scatter(values.data(), values.size(), device_number<V>, sizeof(V), stream);
@@ -128,16 +132,20 @@ class NcclGroup {
     exchange(sends, receives, stream);
   }
 
-  /// Waits until a stream has done all that was queued, and watches all groups split from the same. @throws TransportError as said above.
+  /// Waits until a stream has done all that was queued, and watches all groups split from the same. @throws
+  /// TransportError as said above.
   void wait(cuda::Stream stream);
 
-  /// Of this group and all split from the same: `done` if all that was queued is with the GPU, or the first error.
+  /// Of this group and all split from the same: `done` if all that was queued is with the GPU, or the first
+  /// error.
   [[nodiscard]] AsyncState state() const;
 
-  /// Ends what this group and all split from the same have queued, whatever other ranks do. Only destructors may be called then.
+  /// Ends what this group and all split from the same have queued, whatever other ranks do. Only destructors
+  /// may be called then.
   void abort();
 
-  /// The end of a run that went well; all members have to call it. Afterwards only the destructor may be called.
+  /// The end of a run that went well; all members have to call it. Afterwards only the destructor may be
+  /// called.
   void close();
 
  private:
@@ -171,15 +179,15 @@ class NcclGroup {
   std::unique_ptr<State> state_;
 };
 
-/// This rank's ways to the stages before and behind its own, each a group of two with the earlier stage at position 0.
-/// Ways to and fro are apart, so that what goes forward holds up nothing that goes back.
+/// This rank's links to the previous and the next stage, each a group of two with the earlier stage at
+/// position 0. The two directions have links of their own, so neither delays the other.
 struct StageLinks {
   std::optional<NcclGroup> from_before, to_next;  ///< forward
   std::optional<NcclGroup> from_next, to_before;  ///< backward
 };
 
-/// The pair of a stage in one of two rounds that pair all neighbours: stages 0-1, 2-3, … in the first round, 1-2, 3-4, …
-/// in the second. @returns the pair's number, or none for a stage that is left over.
+/// The pair of a stage in one of two rounds that pair all neighbours: stages 0-1, 2-3, … in the first round,
+/// 1-2, 3-4, … in the second. @returns the pair's number, or none for a stage that is left over.
 [[nodiscard]] constexpr std::optional<int> neighbours_of(std::size_t stage, std::size_t stages,
                                                          std::size_t round) {
   if (stage < round) return std::nullopt;
@@ -188,13 +196,14 @@ struct StageLinks {
   return static_cast<int>(pair);
 }
 
-/// Links the stages of a pipeline. All its ranks have to call it. Four splits, whatever the number of stages. A byte goes through
-/// each link, so that none waits for its other side when it is first used: NCCL connects then, and the host with it.
+/// Links the stages of a pipeline. All its ranks have to call it. Four splits, whatever the number of stages.
+/// A byte goes through each link, so that none waits for its other side when it is first used: NCCL connects
+/// then, and the host with it.
 /// @param pipeline a group of one rank per stage, in the order of stages.
 /// @throws TransportError if a rank fails, or this one's GPU does.
 [[nodiscard]] StageLinks link_stages(NcclGroup& pipeline);
 
-/// A group of the same members for what they exchange within a step beside computation: it takes few of the
+/// A group of the same members for what they exchange during a step's computation: it takes few of the
 /// GPU's blocks. A byte goes between any two, so that none waits for the other when it is first used. All
 /// members have to call it.
 /// @throws TransportError if a rank fails, or this one's GPU does.

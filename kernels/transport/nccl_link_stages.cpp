@@ -70,7 +70,7 @@ class FirstBytes {
 }  // namespace
 
 StageLinks link_stages(NcclGroup& pipeline) {
-  // Receives may wait long, beside tasks that want the GPU.
+  // Receives may wait for a long time, while tasks need the GPU.
   constexpr int most_blocks = 4;
   StageLinks links;
   FirstBytes byte(1);

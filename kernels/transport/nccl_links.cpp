@@ -34,7 +34,7 @@ void require_prepared_for_links() {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   require(error == std::errc{} && end == text.data() + text.size() && number >= least_connections,
           connections, " is '", text, "'; expected at least ", least_connections,
-          " with links between GPUs: tasks may wait behind receives");
+          " with links between GPUs: tasks may be queued after receives");
 }
 
 NcclLinks::NcclLinks(NcclGroup all, std::size_t rank, std::size_t stages, bool merged)

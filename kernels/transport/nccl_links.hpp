@@ -13,7 +13,7 @@ namespace slimpack::kernels {
 
 /// What a process has to set before it first uses a GPU, if its environment does not say something else: all
 /// kernels are loaded at once, and streams have queues of their own. Otherwise a task could wait for a kernel
-/// to be loaded, or for its place in a queue, behind a receive that waits for other tasks.
+/// to be loaded, or in a queue after a receive that waits for other tasks.
 void prepare_for_links();
 
 /// @throws InvalidInput if the environment says something else than `prepare_for_links`, naming the variable.

@@ -22,7 +22,7 @@ struct Reply {
   std::array<char, 1024> reason{};
 };
 
-/// A `Member` as it travels: one for each rank, behind the reply.
+/// A `Member` as it travels: one for each rank, after the reply.
 struct Entry {
   std::uint32_t port = 0, local_rank = 0;
   std::array<char, 64> host{}, address{};
@@ -34,7 +34,8 @@ struct Entry {
 /// Why ranks have not met. @param rank at fault.
 [[nodiscard]] TransportError meeting_error(std::size_t rank, const std::string& what);
 
-/// A socket that listens for the launch's ranks. @param port 0: any free one. @throws TransportError if it is taken.
+/// A socket that listens for the launch's ranks. @param port 0: any free one. @throws TransportError if it is
+/// taken.
 [[nodiscard]] Socket open_port(const Launch& launch, std::uint16_t port);
 
 }  // namespace slimpack::kernels

@@ -15,7 +15,7 @@ namespace slimpack::kernels {
 
 namespace {
 
-/// The threads of a run, and how they ended. Shared with them, so that it outlives one that is left behind.
+/// The threads of a run, and how they ended. Shared with them, so that it outlives an abandoned one.
 struct Run {
   std::function<void(InProcessTransport&)> body;
   std::vector<std::optional<InProcessTransport>> ranks;
@@ -43,7 +43,7 @@ void run_rank(Run& run, std::size_t rank) {
   }
   run.ranks[rank].reset();
   const std::lock_guard lock(run.mutex);
-  // Moved: who is left behind shares no exception with whom it is thrown at.
+  // Moved, so that an abandoned thread shares no exception with the caller.
   if (cause) run.cause = std::move(cause);
   if (!run.consequence) run.consequence = std::move(consequence);
   run.ended[rank] = true;

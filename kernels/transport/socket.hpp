@@ -32,16 +32,16 @@ class Socket {
   int descriptor_ = -1;
 };
 
-/// What became of reading or writing as much as goes without waiting.
+/// The result of reading or writing as much as possible without waiting.
 struct Moved {
   std::size_t bytes = 0;
   bool closed = false;  ///< by the other side, or broken: nothing more will come or go
 };
 
-/// Writes what goes without waiting: the first bytes, then the second.
+/// Writes as much as possible without waiting: the first bytes, then the second.
 Moved write_some(const Socket& socket, std::span<const std::byte> first,
                  std::span<const std::byte> second = {});
-/// Reads what is there.
+/// Reads what has arrived.
 Moved read_some(const Socket& socket, std::span<std::byte> bytes);
 
 /// Writes all. @returns whether all bytes went before the deadline and before the other side closed.
@@ -67,8 +67,8 @@ bool read_all(const Socket& socket, std::span<std::byte> bytes, Deadline deadlin
 /// Whether a name or address, as written, is `localhost` or 127.0.0.1: all ranks are on one machine.
 [[nodiscard]] bool is_loopback(std::string_view host);
 
-/// Connects, trying again until the deadline: the name may not be known yet, and the other side not there.
-/// @param error the last one, where no socket is returned.
+/// Connects, retrying until the deadline, because the name or the other side may not exist yet.
+/// @param error the last one, if no socket is returned.
 [[nodiscard]] Socket connect_to(const std::string& host, std::uint16_t port, Deadline deadline,
                                 std::string& error);
 

@@ -18,14 +18,16 @@ struct TcpOptions : TransportOptions {
   std::chrono::milliseconds start_timeout{300'000};
 };
 
-/// A rank that is a process which a launcher like torchrun or srun has started. Meets `Transport`. Used by one thread;
-/// another one, `Control`, tells ranks of each other's end.
+/// A rank that is a process which a launcher like torchrun or srun has started. Meets `Transport`. Used by
+/// one thread; another one, `Control`, tells ranks of each other's end.
 ///
-/// A connection between any two ranks. Messages move only while both sides are in a call; those that come before their
-/// receive is posted are kept. Ranks trust each other, and who can connect with their machines: there is no encryption.
+/// A connection between any two ranks. Messages move only while both sides are in a call; those that come
+/// before their receive is posted are kept. Ranks trust each other and whoever can connect to their machines:
+/// there is no encryption.
 class TcpTransport {
  public:
-  /// Called by all ranks; returns when all have met. @throws InvalidInput for a launch or a timeout that makes no sense.
+  /// Called by all ranks; returns when all have met. @throws InvalidInput for a launch or a timeout that
+  /// makes no sense.
   /// @throws TransportError as `meet`.
   explicit TcpTransport(const Launch& launch, const TcpOptions& options = {});
   TcpTransport(const TcpTransport&) = delete;
@@ -38,12 +40,13 @@ class TcpTransport {
   /// All ranks and their machines.
   [[nodiscard]] const std::vector<Member>& members() const;
 
-  /// As `Transport`. @throws InvalidInput if there is no such rank. @throws TransportError if the run has failed.
+  /// As `Transport`. @throws InvalidInput if there is no such rank. @throws TransportError if the run has
+  /// failed.
   Request isend(std::size_t to, Tag tag, std::span<const std::byte> bytes);
   /// @copydoc isend
   Request irecv(std::size_t from, Tag tag, std::span<std::byte> bytes);
-  /// As `Transport`. @throws InvalidInput for a request that is used up. @throws TransportError if the run has
-  /// failed, for a message of another size, and `wait` after the timeout.
+  /// As `Transport`. @throws InvalidInput for a request that is used up. @throws TransportError if the run
+  /// has failed, for a message of another size, and `wait` after the timeout.
   bool test(Request& request);
   /// @copydoc test
   void wait(Request& request);
@@ -54,8 +57,8 @@ class TcpTransport {
   /// As `abort`, without throwing. @returns whether the run had not failed before.
   bool fail(std::string_view reason);
 
-  /// The end of a run that went well: waits for all ranks to come here. Afterwards only the destructor may be called.
-  /// A rank that ends without it has failed, for the others.
+  /// The end of a run that went well: waits for all ranks to come here. Afterwards only the destructor may be
+  /// called. To the others, a rank that ends without it has failed.
   /// @throws TransportError as `wait`, and on all ranks if one has unfinished transfers.
   void close();
 
@@ -64,8 +67,8 @@ class TcpTransport {
   std::unique_ptr<State> state_;
 };
 
-/// The whole of a main function: meets the other ranks, runs the body on this rank; or says on standard error what went
-/// wrong. @returns the process's exit status: 0, or 2 after an error on any rank.
+/// The whole of a main function: meets the other ranks, runs the body on this rank; or says on standard error
+/// what went wrong. @returns the process's exit status: 0, or 2 after an error on any rank.
 int run_tcp(const std::function<void(TcpTransport&)>& body, const Launch& launch,
             const TcpOptions& options = {});
 

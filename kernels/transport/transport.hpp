@@ -14,14 +14,15 @@
 
 namespace slimpack::kernels {
 
-/// Number that tells the messages between two ranks apart, as `message_tag` of exec/program.hpp. Messages with
-/// the same sender, receiver and tag are received in the order in which they were sent.
+/// Number that tells the messages between two ranks apart, as `message_tag` of exec/program.hpp. Messages
+/// with the same sender, receiver and tag are received in the order in which they were sent.
 using Tag = std::uint64_t;
 
 /// Tags from here on belong to the collectives (collectives.hpp).
 inline constexpr Tag first_collective_tag = Tag{1} << 63;
 
-/// A transfer that was started and not yet waited for. A value; means something to the transport that made it.
+/// A transfer that was started and not yet waited for. A value; means something to the transport that made
+/// it.
 struct Request {
   std::uint32_t slot = 0;
   std::uint32_t generation = 0;  ///< 0: no transfer, complete at once
@@ -29,12 +30,12 @@ struct Request {
   friend bool operator==(const Request&, const Request&) = default;
 };
 
-/// How long a rank waits for another one.
+/// How long a rank waits for another.
 struct TransportOptions {
-  /// A transfer that is not complete when it was waited for as long as this ends the run. Has to be longer than
+  /// A transfer that is still incomplete after a wait of this length ends the run. Has to be longer than
   /// the longest time that a rank computes while others wait for it. At least 1 ms.
   std::chrono::milliseconds timeout{60'000};
-  /// How long a rank whose run has failed waits at most for the other ranks to know.
+  /// The longest time that a rank whose run has failed waits for the other ranks to know.
   std::chrono::milliseconds grace{1'000};
 };
 
@@ -42,7 +43,8 @@ struct TransportOptions {
 /// has thrown it, it throws the same at every call; all other ranks throw it as well, at their next wait.
 class TransportError : public std::runtime_error {
  public:
-  /// @param rank at fault. @param task that it was running, empty if not known. @param what the whole message.
+  /// @param rank at fault. @param task that it was running, empty if not known. @param what the whole
+  /// message.
   TransportError(std::size_t rank, std::string task, const std::string& what)
       : std::runtime_error(what), rank_(rank), task_(std::move(task)) {}
 
@@ -56,17 +58,17 @@ class TransportError : public std::runtime_error {
   std::string task_;
 };
 
-/// One rank's way to the others. Used by one thread.
+/// One rank's connection to the others. Used by one thread.
 ///
 /// - `rank()`, `size()`: this rank, and how many there are.
-/// - `isend(to, tag, bytes)`, `irecv(from, tag, bytes)`: start a transfer; neither blocks. The bytes stay where
-///   they are until the transfer is complete. A receive takes a message of exactly its size, any other one ends
-///   the run. Messages of no bytes are messages too.
+/// - `isend(to, tag, bytes)`, `irecv(from, tag, bytes)`: start a transfer; neither blocks. The bytes stay
+///   where they are until the transfer is complete. A receive takes a message of exactly its size, any other
+///   one ends the run. Empty messages are allowed.
 /// - `test(request)`: whether a transfer is complete. Once it is, the request is used up. Knows no timeout.
 /// - `wait(request)`: until it is. Throws a TransportError when `TransportOptions::timeout` has passed.
 /// - `set_task(text)`: what this rank does from now on, for the messages of errors on all ranks; the first 63
 ///   characters are kept. Throws if the run has failed, so a rank that computes learns of it between tasks.
-/// - `check()`: throws if the run has failed, for a rank that waits for something else, a GPU say.
+/// - `check()`: throws if the run has failed, for a rank that waits for something else, such as a GPU.
 /// - `abort(reason)`: ends the run of all ranks, and throws. Call it while the bytes of unfinished transfers
 ///   still exist.
 ///

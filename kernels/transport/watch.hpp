@@ -16,10 +16,10 @@ namespace slimpack::kernels {
 /// Checks options. @throws InvalidInput for a timeout below 1 ms or a negative grace.
 void require_valid(const TransportOptions& options);
 
-/// Accompanies one wait of a rank: shows on the board that it waits, and finds out who is at fault when it takes
-/// too long. That is often not the peer, which may itself be waiting for a third rank: the watch follows who waits
-/// for whom to the rank that waits for nobody, or that stands still in its wait. Ranks whose entries on the
-/// board stay empty (on other machines) count as waiting for nobody.
+/// Accompanies one wait of a rank: shows on the board that it waits, and finds out who is at fault when it
+/// takes too long. That is often not the peer, which may itself be waiting for a third rank: the watch
+/// follows who waits for whom to the rank that waits for no other, or that stands still in its wait. Ranks
+/// whose entries on the board stay empty (on other machines) count as waiting for no other.
 class Watch {
  public:
   using Clock = std::chrono::steady_clock;
@@ -29,8 +29,8 @@ class Watch {
   Watch(const Watch&) = delete;
   Watch& operator=(const Watch&) = delete;
 
-  /// To be called at least every `interval()` while waiting. @returns what is wrong, if something is: the peer's
-  /// process is gone, or the time is up.
+  /// To be called at least every `interval()` while waiting. @returns what is wrong, if something is: the
+  /// peer's process is gone, or the time is up.
   std::optional<Failure> look();
 
   /// How long one may sleep between two looks: a sixteenth of the timeout, at most 50 ms.

@@ -8,6 +8,7 @@
 
 #include "slimpack/exec/program.hpp"
 #include "tests/exec/plans.hpp"
+#include "tests/plan/sample_plan.hpp"
 
 using namespace slimpack;
 

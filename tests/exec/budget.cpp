@@ -6,6 +6,8 @@
 #include <vector>
 
 #include "tests/exec/plans.hpp"
+#include "tests/plan/event_loop.hpp"
+#include "tests/plan/sample_plan.hpp"
 
 using namespace slimpack;
 using slimpack::testing::for_each_plan;

@@ -171,11 +171,12 @@ class CheckingTrainer {
   [[nodiscard]] std::size_t rank() const { return program_.rank(); }
   static std::uint64_t tag(const StageTask& task) { return message_tag(task.pass, task.pack); }
 
-  static std::vector<std::pair<SampleId, Tokens>> rows(const StageTask& task) {
+  [[nodiscard]] std::vector<std::pair<SampleId, Tokens>> rows(const StageTask& task) const {
+    const Tokens named = program_.plan().forward.block, block = named > 0 ? named : 4;
     std::vector<std::pair<SampleId, Tokens>> result;
     for (const Slice& slice : task.slices) {
       for (Tokens t = slice.begin; t < slice.end; ++t) {
-        if (owner_of(t, task.members.size(), 4) == task.member) result.emplace_back(slice.sample, t);
+        if (owner_of(t, task.members.size(), block) == task.member) result.emplace_back(slice.sample, t);
       }
     }
     return result;
@@ -205,12 +206,13 @@ class CheckingTrainer {
 inline std::vector<std::string> run_ranks(
     const Plan& plan, Channel channel, const LoopOptions& options = {},
     const std::function<void(std::size_t, const StageTask&)>& before_task = {}) {
-  const std::size_t stages = stages_per_pipeline(plan), ranks = rank_count(plan);
+  const PlanRanks table(plan);
+  const std::size_t ranks = table.size();
   Mailboxes mail(channel, ranks);
   std::vector<std::string> errors(ranks);
   const auto run = [&](std::size_t rank) {
     try {
-      const RankPlace place = place_of(rank, stages);
+      const RankPlace place = table.place_of(rank);
       const StageProgram program(plan, place.pipeline, place.stage, {.block = 4});
       CheckingTrainer trainer(program, mail);
       if (before_task) trainer.before_task = [&](const StageTask& task) { before_task(rank, task); };

@@ -12,6 +12,8 @@
 #include "slimpack/plan/json.hpp"
 #endif
 #include "tests/exec/plans.hpp"
+#include "tests/plan/event_loop.hpp"
+#include "tests/plan/sample_plan.hpp"
 #include "tests/sanitized.hpp"
 
 using namespace slimpack;
@@ -78,6 +80,15 @@ std::vector<Change> changes_that_matter() {
          p.pipelines[0].order[1].push_back({Pass::weight, 0});
        }},
       {"a pipeline less", [](Plan& p) { p.pipelines.pop_back(); }},
+      {"devices",
+       [](Plan& p) {
+         p.pipelines[1].devices = {{1}, {2}, {0}};
+       }},
+      {"offloaded layers",
+       [](Plan& p) {
+         const std::vector<std::int32_t> row(3, 1);
+         p.backward.offload_layers.repeat_row(p.backward.packs.size(), row);
+       }},
       {"recomputed layers", [](Plan& p) { ++p.backward.recompute_layers[0][1]; }}};
   for (const bool forward : {true, false}) {
     const std::string pass = forward ? "forward: " : "backward: ";
@@ -91,6 +102,9 @@ std::vector<Change> changes_that_matter() {
     changes.push_back({pass + "bounds of packs", [of](Plan& p) { join_packs(of(p)); }});
     changes.push_back({pass + "members", [of](Plan& p) { of(p).pipelines[0][0] ^= 1u; }});
     changes.push_back({pass + "sharding", [of](Plan& p) { of(p).sharding[0] = Sharding::per_document; }});
+    changes.push_back({pass + "block", [of](Plan& p) { of(p).block += 64; }});
+    changes.push_back({pass + "exchange of keys",
+                       [of](Plan& p) { of(p).exchange.assign(of(p).packs.size(), KeyExchange::ring); }});
     changes.push_back({pass + "slices by themselves", [of](Plan& p) { of(p).per_document.add_row(1); }});
   }
   return changes;
@@ -101,7 +115,15 @@ std::vector<Change> changes_that_only_describe() {
           {"name of the model", [](Plan& p) { p.model.name = "another"; }},
           {"device", [](Plan& p) { p.device.peak_flops *= 2; }},
           {"seconds", [](Plan& p) { p.forward.seconds[0][0] *= 2; }},
-          {"transfer_seconds", [](Plan& p) { p.backward.transfer_seconds[0] += 1; }},
+          {"transfer_seconds",
+           [](Plan& p) {
+             for (double& seconds : p.backward.transfer_seconds[0]) seconds += 1;
+           }},
+          {"weight_seconds",
+           [](Plan& p) {
+             const std::vector<double> row(p.pipelines[0].stages(), 0.5);
+             p.backward.weight_seconds.repeat_row(p.backward.packs.size(), row);
+           }},
           {"flops", [](Plan& p) { p.forward.flops[0].linear += 1; }},
           {"step", [](Plan& p) { p.step = {}; }},
           {"notes", [](Plan& p) { p.notes.clear(); }}};
@@ -147,7 +169,7 @@ std::string executed_text(Plan plan) {
   for (PassPlan* pass : {&plan.forward, &plan.backward}) {
     for (std::size_t k = 0; k < pass->packs.size(); ++k) {
       for (double& seconds : pass->seconds[k]) seconds = 0.0;
-      pass->transfer_seconds[k] = 0.0;
+      for (double& seconds : pass->transfer_seconds[k]) seconds = 0.0;
       pass->flops[k] = {};
     }
   }

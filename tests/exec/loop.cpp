@@ -5,8 +5,11 @@
 #include <string>
 #include <vector>
 
+#include "slimpack/plan/validate.hpp"
 #include "tests/exec/cluster.hpp"
 #include "tests/exec/plans.hpp"
+#include "tests/plan/event_loop.hpp"
+#include "tests/plan/sample_plan.hpp"
 
 using namespace slimpack;
 using slimpack::testing::for_each_plan;
@@ -78,7 +81,7 @@ TEST_CASE("every stage's tasks are walked once, in order, with transfers around 
   for_each_plan(40, [&](const Plan& plan) {
     REQUIRE(violations(plan).empty());
     for (std::size_t rank = 0; rank < rank_count(plan); ++rank) {
-      const RankPlace place = place_of(rank, stages_per_pipeline(plan));
+      const RankPlace place = PlanRanks(plan).place_of(rank);
       const StageProgram program(plan, place.pipeline, place.stage);
       REQUIRE(program.rank() == rank);
       WeightRecorder recorder;
@@ -153,7 +156,7 @@ TEST_CASE("an exception ends the loop where it is thrown") {
 TEST_CASE("receives are posted ahead, in the order of use, never more than the window") {
   for_each_plan(15, [](const Plan& plan) {
     for (std::size_t rank = 0; rank < rank_count(plan); ++rank) {
-      const RankPlace place = place_of(rank, stages_per_pipeline(plan));
+      const RankPlace place = PlanRanks(plan).place_of(rank);
       const StageProgram program(plan, place.pipeline, place.stage);
       for (const std::size_t window : {1u, 2u, 3u, 100u}) {
         PostingRecorder recorder;

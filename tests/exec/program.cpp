@@ -5,6 +5,8 @@
 #include <vector>
 
 #include "tests/exec/plans.hpp"
+#include "tests/plan/event_loop.hpp"
+#include "tests/plan/sample_plan.hpp"
 
 using namespace slimpack;
 using slimpack::testing::for_each_plan;
@@ -82,6 +84,7 @@ TEST_CASE("a forward token knows how many layers its backward pack recomputes") 
     for_each_program(plan, {}, [&](const StageProgram& program) {
       auto layers = by_token(plan, -1);
       for (std::size_t k = 0; k < plan.backward.packs.size(); ++k) {
+        if (program.stage() >= plan.backward.recompute_layers[k].size()) continue;  // of a shorter pipeline
         for (const Slice& slice : plan.backward.packs[k]) {
           for (Tokens t = slice.begin; t < slice.end; ++t) {
             layers[slice.sample][static_cast<std::size_t>(t)] =
@@ -157,10 +160,14 @@ TEST_CASE("members of a merged pack hold each of its tokens once, the same in bo
   int merged = 0;
   for (const Tokens block : {1, 8}) {
     for_each_plan(15, [&](const Plan& plan) {
-      for (std::size_t s = 0; s < stages_per_pipeline(plan); ++s) {
+      std::size_t deepest = 0;
+      for (const PipelinePlan& pipeline : plan.pipelines) deepest = std::max(deepest, pipeline.stages());
+      for (std::size_t stage = 0; stage < deepest; ++stage) {
         auto owners = by_token(plan, -1);
         auto held = by_token(plan, std::pair<int, int>{0, 0});
         for (PipelineId p = 0; p < plan.pipelines.size(); ++p) {
+          // Of shorter pipelines, the last stage once more.
+          const std::size_t s = std::min(stage, plan.pipelines[p].stages() - 1);
           const StageProgram program(plan, p, s, {.block = block});
           for (const StageTask& task : program.tasks()) {
             merged += task.merged() ? 1 : 0;
@@ -202,15 +209,27 @@ TEST_CASE("a program keeps its tasks when it is moved") {
 }
 
 TEST_CASE("ranks and stages name each other") {
-  for (std::size_t rank = 0; rank < 12; ++rank) CHECK(rank_of(place_of(rank, 3), 3) == rank);
-  CHECK(place_of(7, 3) == RankPlace{2, 1});
+  Plan plan;
+  for (const std::size_t stages : {3u, 1u, 2u}) {
+    plan.pipelines.push_back(
+        {.id = static_cast<PipelineId>(plan.pipelines.size()), .layers = {}, .order = {}});
+    plan.pipelines.back().layers.resize(stages);
+  }
+  const PlanRanks ranks(plan);
+  REQUIRE(ranks.size() == 6);
+  CHECK(rank_count(plan) == 6);
+  for (std::size_t rank = 0; rank < 6; ++rank) CHECK(ranks.rank_of(ranks.place_of(rank)) == rank);
+  CHECK(ranks.place_of(2) == RankPlace{0, 2});
+  CHECK(ranks.place_of(3) == RankPlace{1, 0});
+  CHECK(ranks.place_of(5) == RankPlace{2, 1});
+  CHECK_THROWS_WITH(stages_per_pipeline(plan), Catch::Contains("expected equally many"));
   CHECK(message_tag(Pass::forward, 3) != message_tag(Pass::backward, 3));
   CHECK(message_tag(Pass::backward, 3) != message_tag(Pass::forward, 4));
 }
 
 TEST_CASE("plans that can't be executed are refused") {
   const Plan good = testing::plan_by_hand(5);
-  const std::size_t stages = stages_per_pipeline(good);
+  const std::size_t stages = good.pipelines[0].stages();
   CHECK_THROWS_WITH(StageProgram(good, 9, 0), Catch::Contains("pipeline is 9; expected below the plan's"));
   CHECK_THROWS_WITH(StageProgram(good, 0, stages), Catch::Contains("expected below the"));
   CHECK_THROWS_WITH(StageProgram(good, 0, 0, {.block = 0}), Catch::Contains("block is 0"));
@@ -218,7 +237,9 @@ TEST_CASE("plans that can't be executed are refused") {
 
   Plan uneven = good;
   uneven.pipelines[1].layers.push_back(1);
-  CHECK_THROWS_WITH(rank_count(uneven), Catch::Contains("expected equally many"));
+  CHECK(rank_count(uneven) == rank_count(good) + 1);
+  uneven.pipelines[1].layers.clear();
+  CHECK_THROWS_WITH(rank_count(uneven), "pipeline 1 has no stages; expected at least one");
   Plan renamed = good;
   renamed.pipelines[1].id = 7;
   CHECK_THROWS_WITH(rank_count(renamed), "pipelines[1] has id 7; expected its place");

@@ -24,14 +24,15 @@ namespace {
 /// members at once.
 class Devices {
  public:
-  explicit Devices(const Plan& plan) : stages_(plan.pipelines[0].stages()) {
+  explicit Devices(const Plan& plan) : table_(plan) {
     for (std::size_t p = 0; p < plan.pipelines.size(); ++p) {
-      for (std::size_t s = 0; s < stages_; ++s) {
+      const std::size_t stages = plan.pipelines[p].stages();
+      for (std::size_t s = 0; s < stages; ++s) {
         Rank& rank = ranks_.emplace_back();
         rank.program.emplace(plan, static_cast<PipelineId>(p), s);
         const auto& order = plan.pipelines[p].order;
         if (s > 0) rank.boxes[0] = {arrivals_of(*rank.program, order[s - 1], Pass::forward), 0};
-        if (s + 1 < stages_) rank.boxes[1] = {arrivals_of(*rank.program, order[s + 1], Pass::backward), 0};
+        if (s + 1 < stages) rank.boxes[1] = {arrivals_of(*rank.program, order[s + 1], Pass::backward), 0};
         for (std::size_t i = 0; i < rank.program->tasks().size(); ++i) {
           const StageTask& task = rank.program->tasks()[i];
           rank.at[{task.pass, task.pack}] = i;
@@ -56,8 +57,8 @@ class Devices {
     return stuck;
   }
 
-  /// Receives that wait for a task which the rows' sending, by the plan alone, does not come behind. Call it
-  /// behind `run`.
+  /// Receives that wait for a task which the rows' sending, by the plan alone, does not come after. Call it
+  /// after `run`.
   [[nodiscard]] std::size_t waits_of_their_own() const {
     std::size_t found = 0;
     for (std::size_t r = 0; r < ranks_.size(); ++r) {
@@ -87,7 +88,7 @@ class Devices {
     std::array<Box, 2> boxes;
     std::map<std::pair<Pass, PackId>, std::size_t> at;
     std::size_t done = 0;
-    std::vector<std::vector<std::size_t>> before;  ///< by task: tasks of each rank that it comes behind
+    std::vector<std::vector<std::size_t>> before;  ///< by task: tasks of each rank that it comes after
   };
 
   bool step() {
@@ -115,9 +116,7 @@ class Devices {
   /// Whether what the task sends has been received.
   [[nodiscard]] bool sent(std::size_t r, const StageTask& task) const {
     const bool forward = task.pass == Pass::forward;
-    const std::size_t stage = r % stages_;
-    if (task.pass == Pass::weight || task.owned_tokens == 0 || (forward ? stage + 1 == stages_ : stage == 0))
-      return true;
+    if (task.pass == Pass::weight || task.owned_tokens == 0 || (forward ? last(r) : first(r))) return true;
     return arrived(forward ? r + 1 : r - 1, forward ? 0 : 1, task.pack);
   }
   [[nodiscard]] bool arrived(std::size_t r, std::size_t b, PackId pack) const {
@@ -138,14 +137,13 @@ class Devices {
       if (rank.program->tasks()[i].pass == Pass::weight) continue;
       if (++before == 2 && !sent(r, rank.program->tasks()[i])) return false;
     }
-    const std::size_t stage = r % stages_;
     if (next.owned_tokens == 0 || next.pass == Pass::weight) return true;
-    if (next.pass == Pass::forward) return stage == 0 || arrived(r, 0, next.pack);
-    return stage + 1 == stages_ || arrived(r, 1, next.pack);
+    if (next.pass == Pass::forward) return first(r) || arrived(r, 0, next.pack);
+    return last(r) || arrived(r, 1, next.pack);
   }
 
-  /// Adds what a rank's task comes behind: what its rank has done, and what has made its rows.
-  void come_behind(std::size_t r, const StageTask& task, std::vector<std::size_t>& before) const {
+  /// Adds what a rank's task comes after: what its rank has done, and what has made its rows.
+  void come_after(std::size_t r, const StageTask& task, std::vector<std::size_t>& before) const {
     const auto add = [&](std::size_t rank, std::size_t index) {
       for (std::size_t i = 0; i < before.size(); ++i)
         before[i] = std::max(before[i], ranks_[rank].before[index][i]);
@@ -153,10 +151,8 @@ class Devices {
     };
     if (ranks_[r].done > 0) add(r, ranks_[r].done - 1);
     const bool forward = task.pass == Pass::forward;
-    const std::size_t stage = r % stages_;
     const StageTask& own = ranks_[r].program->tasks()[ranks_[r].done];
-    if (task.pass == Pass::weight || own.owned_tokens == 0 || (forward ? stage == 0 : stage + 1 == stages_))
-      return;
+    if (task.pass == Pass::weight || own.owned_tokens == 0 || (forward ? first(r) : last(r))) return;
     const std::size_t from = forward ? r - 1 : r + 1;
     add(from, ranks_[from].at.at({task.pass, task.pack}));
   }
@@ -166,19 +162,26 @@ class Devices {
     if (rank.done == rank.program->tasks().size()) return false;
     const StageTask& task = rank.program->tasks()[rank.done];
     for (const PipelineId member : task.members) {
-      if (!ready(member * stages_ + r % stages_, task)) return false;
+      if (!ready(beside(r, member), task)) return false;
     }
     std::vector<std::size_t> before(ranks_.size());
-    for (const PipelineId member : task.members) come_behind(member * stages_ + r % stages_, task, before);
+    for (const PipelineId member : task.members) come_after(beside(r, member), task, before);
     for (const PipelineId member : task.members) {
-      Rank& one = ranks_[member * stages_ + r % stages_];
+      Rank& one = ranks_[beside(r, member)];
       one.before.push_back(before);
       ++one.done;
     }
     return true;
   }
 
-  std::size_t stages_;
+  [[nodiscard]] bool first(std::size_t r) const { return ranks_[r].program->first(); }
+  [[nodiscard]] bool last(std::size_t r) const { return ranks_[r].program->last(); }
+  /// Rank of the same stage of another pipeline.
+  [[nodiscard]] std::size_t beside(std::size_t r, PipelineId pipeline) const {
+    return table_.rank_of({pipeline, table_.place_of(r).stage});
+  }
+
+  PlanRanks table_;
   std::deque<Rank> ranks_;
 };
 

@@ -19,7 +19,7 @@ using slimpack::testing::difference, slimpack::testing::in_double, slimpack::tes
 
 namespace {
 
-/// Rows of a sample's matrix, one behind another.
+/// Rows of a sample's matrix, one after another.
 template <class Real>
 Matrix<Real> rows_of(const Matrix<Real>& all, const std::vector<Positions>& ranges) {
   Matrix<Real> out(count(ranges), all.cols());
@@ -224,6 +224,6 @@ TEST_CASE("attention refuses what it can't work with") {
   CHECK_NOTHROW(run(good, good));
   CHECK_NOTHROW(run(late, good));
   CHECK_THROWS_WITH(run(good, late), Catch::StartsWith("query 0 has met no key"));
-  CHECK_THROWS_WITH(run(down, good), Catch::StartsWith("positions of queries have [0, 1) behind 4"));
+  CHECK_THROWS_WITH(run(down, good), Catch::StartsWith("positions of queries have [0, 1) after 4"));
   CHECK_THROWS_WITH(run(good, more), Catch::StartsWith("keys are [3 x 4]; expected [4 x 4]"));
 }

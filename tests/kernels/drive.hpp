@@ -25,7 +25,7 @@
 #include "slimpack/plan/indices.hpp"
 #include "tests/kernels/reference.hpp"
 
-// Runs all stages of a plan in one process, with messages in maps; and the reference beside it.
+// Runs all stages of a plan in one process, with messages in maps; and compares with the reference.
 namespace slimpack::testing {
 
 /// Messages between a merged task's members, each of which has a thread.

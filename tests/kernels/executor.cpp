@@ -1,5 +1,6 @@
 #include "kernels/executor.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <limits>
@@ -11,9 +12,12 @@
 #include <vector>
 
 #include "kernels/transport/in_process.hpp"
+#include "slimpack/exec/context_members.hpp"
+#include "slimpack/plan/validate.hpp"
 #include "tests/exec/plans.hpp"
 #include "tests/kernels/drive.hpp"
 #include "tests/kernels/executor_case.hpp"
+#include "tests/plan/sample_plan.hpp"
 #include "tests/sanitized.hpp"
 
 using namespace slimpack;
@@ -25,22 +29,44 @@ namespace {
 template <class Real>
 using Executor = RankExecutor<CpuStage<Real>, InProcessTransport>;
 
-/// Runs a case on threads and compares it with the reference.
+/// What a run ends with.
+struct Trained {
+  std::vector<double> losses;
+  slimpack::testing::Tensors weights;
+  std::map<std::size_t, slimpack::testing::Tensors> gradients;  ///< by rank
+};
+
+/// Runs a case on threads.
 template <class Real>
-void run_and_compare(const ExecutorCase& c, const InProcessOptions& transport = {}) {
+Trained trained(const ExecutorCase& c, const InProcessOptions& transport = {}) {
   std::mutex mutex;
-  std::map<std::string, std::vector<double>> gradients, weights;
-  std::vector<double> losses(rank_count(c.plan));
+  Trained result;
+  result.losses.resize(rank_count(c.plan));
   run_in_process(
       rank_count(c.plan),
       [&](InProcessTransport& t) {
         Executor<Real> executor(t, c.model, c.plan, c.options);
-        for (int step = 0; step < c.steps; ++step) losses[t.rank()] = executor.step(c.plan, c.ids).loss;
+        for (int step = 0; step < c.steps; ++step)
+          result.losses[t.rank()] = executor.step(c.plan, c.ids).loss;
         const std::scoped_lock lock(mutex);
-        slimpack::testing::collect(executor.stage().weights(), weights, gradients);
+        slimpack::testing::collect(executor.stage().weights(), result.weights, result.gradients[t.rank()]);
       },
       transport);
-  c.check<Real>(losses, weights, gradients);
+  return result;
+}
+
+/// Runs a case on threads and compares it with the reference.
+template <class Real>
+void run_and_compare(const ExecutorCase& c, const InProcessOptions& transport = {}) {
+  const Trained run = trained<Real>(c, transport);
+  slimpack::testing::Tensors gradients;
+  for (const auto& [rank, tensors] : run.gradients) {
+    for (const auto& [name, numbers] : tensors) {
+      auto& known = gradients.try_emplace(name, numbers).first->second;
+      if (!c.options.shard_optimiser) CHECK(known == numbers);  // the sum over all, of the same bits
+    }
+  }
+  c.check<Real>(run.losses, run.weights, gradients);
 }
 
 /// What each rank of a run ends with; empty if it ends well.
@@ -65,7 +91,7 @@ std::vector<std::string> errors_of(std::size_t ranks, Body&& body) {
 
 TEST_CASE("ranks train as the plain transformer does", "[threads]") {
   std::set<std::size_t> stages;
-  for (const PlanKind kind : slimpack::testing::plan_kinds) {
+  for (const PlanKind kind : slimpack::testing::all_plan_kinds) {
     // Under a sanitizer a few of each kind, with both kinds of optimiser for both kinds of numbers.
     for (unsigned i = 0; i < seeds(6, 3, 3); ++i) {
       const ExecutorCase c = slimpack::testing::executor_case(kind, i);
@@ -78,8 +104,140 @@ TEST_CASE("ranks train as the plain transformer does", "[threads]") {
   CHECK(stages.size() >= 5);
 }
 
+TEST_CASE("pipelines of two or three kinds train as the plain transformer does", "[threads]") {
+  std::set<std::size_t> kinds;
+  int merged = 0, empty = 0, uneven = 0;
+  for (unsigned i = 0; i < seeds(24, 4, 4); ++i) {
+    ExecutorCase c = slimpack::testing::executor_case(PlanKind::unequal, i);
+    INFO("plan of seed " << c.seed);
+    CHECK(violations(c.plan).empty());
+    std::set<std::vector<std::int32_t>> layers;
+    for (const PipelinePlan& pipeline : c.plan.pipelines) {
+      layers.insert(pipeline.layers);
+      empty += std::count(pipeline.layers.begin(), pipeline.layers.end(), 0) > 0;
+    }
+    kinds.insert(layers.size());
+    for (std::size_t k = 0; k < c.plan.forward.packs.size(); ++k)
+      merged += c.plan.forward.pipelines[k].size() > 1;
+    const Ragged<std::int32_t>& again = c.plan.backward.recompute_layers;
+    for (std::size_t k = 1; k < again.size(); ++k) uneven += !std::ranges::equal(again[k], again[k - 1]);
+    c.steps = i % 4 == 0 ? 3 : 1;
+    run_and_compare<double>(c);
+    if (i % 3 == 0) run_and_compare<float>(c);
+  }
+  CHECK(kinds.count(2) + kinds.count(3) >= 1);
+  CHECK(merged > 3);
+  CHECK(uneven > 3);
+  if (!slimpack::testing::sanitized) {
+    CHECK(kinds.size() >= 2);
+    CHECK(empty > 0);
+  }
+}
+
+TEST_CASE("samples run by different, overlapping groups train as the plain transformer does", "[threads]") {
+  std::set<std::size_t> groups;
+  for (unsigned i = 0; i < seeds(16, 4, 4); ++i) {
+    const ExecutorCase c = slimpack::testing::executor_case(PlanKind::overlapping, i);
+    INFO("plan of seed " << c.seed);
+    CHECK(violations(c.plan).empty());
+    std::set<std::vector<PipelineId>> seen;
+    for (std::size_t k = 0; k < c.plan.forward.packs.size(); ++k) {
+      const auto members = c.plan.forward.pipelines[k];
+      if (members.size() > 1) seen.insert({members.begin(), members.end()});
+    }
+    groups.insert(seen.size());
+    run_and_compare<double>(c);
+    if (i % 3 == 0) run_and_compare<float>(c);
+  }
+  CHECK(*groups.rbegin() >= 3);
+}
+
+TEST_CASE("the same run gives the same bits, whatever the pipelines", "[threads]") {
+  for (const PlanKind kind : {PlanKind::unequal, PlanKind::overlapping, PlanKind::dp_merge}) {
+    for (unsigned i = 0; i < 3; ++i) {
+      ExecutorCase c = slimpack::testing::executor_case(kind, i);
+      INFO(slimpack::testing::name(kind) << " plan of seed " << c.seed);
+      c.options.shard_optimiser = i != 1;
+      c.steps = 2;
+      const auto one = trained<float>(c), other = trained<float>(c);
+      CHECK(one.losses == other.losses);
+      CHECK((one.weights == other.weights));
+      CHECK((one.gradients == other.gradients));
+    }
+  }
+}
+
+TEST_CASE("context-parallel ranks run as members", "[threads]") {
+  std::size_t most = 0;
+  for (unsigned seed = 1; seed <= seeds(12, 3, 3); ++seed) {
+    INFO("seed " << seed);
+    const std::int32_t cp = 2 + static_cast<std::int32_t>(seed % 2);
+    slimpack::testing::SamplePlanOptions options{.seed = seed,
+                                                 .samples = 3 + seed % 3,
+                                                 .merged = seed % 3,
+                                                 .pipelines = 1 + seed % 2,
+                                                 .stages = 1 + seed % 3,
+                                                 .max_tokens = 25,
+                                                 .cp = cp,
+                                                 .mixed = seed % 4 == 1};
+    ExecutorCase c{
+        .plan = slimpack::testing::sample_plan(options), .model = {}, .ids = {}, .options = {}, .seed = seed};
+    if (seed % 3 == 0) slimpack::testing::take_shuffled_orders(c.plan, seed);
+    if (options.pipelines == 2 && options.merged == 0) c.plan.pipelines[1].cp = 1;  // alone with its samples
+    const Plan whole = c.plan;
+    c.plan = context_ranks_as_members(whole, 4);
+    CHECK(violations(c.plan).empty());
+    CHECK(c.plan.forward.block == 4);
+    for (std::size_t k = 0; k < whole.backward.packs.size(); ++k)
+      most = std::max(most, c.plan.backward.pipelines[k].size());
+    std::mt19937 random(seed);
+    c.model = slimpack::testing::small_model(random, c.plan);
+    c.ids = slimpack::testing::random_ids(random, c.plan, c.model.vocab);
+    c.options.stage = {
+        .ring_tokens = 1 + random() % 30, .page_tokens = 1 + random() % 40, .head_chunk_tokens = 7};
+    c.options.init.deviation = 0.4;
+    c.options.shard_optimiser = seed % 2 == 0;
+    run_and_compare<double>(c);
+    for (const std::string& error :
+         errors_of(rank_count(whole), [&](InProcessTransport& t) { Executor<double>(t, c.model, whole); }))
+      CHECK_THAT(error, Catch::Contains("has cp ") && Catch::Contains("context_ranks_as_members"));
+  }
+  CHECK(most >= 4);
+}
+
+TEST_CASE("a back end refuses exchanges of keys that it does not have, by name", "[threads]") {
+  ExecutorCase c = slimpack::testing::executor_case(PlanKind::overlapping, 0);
+  const auto refused = [&](KeyExchange exchange) {
+    for (PassPlan* pass : {&c.plan.forward, &c.plan.backward})
+      pass->exchange.assign(pass->packs.size(), exchange);
+    return errors_of(rank_count(c.plan), [&](InProcessTransport& t) {
+      Executor<double>(t, c.model, c.plan, c.options).step(c.plan, c.ids);
+    });
+  };
+  for (const KeyExchange exchange : {KeyExchange::all_gather, KeyExchange::queries}) {
+    bool named = false;
+    for (const std::string& error : refused(exchange)) {
+      CHECK_FALSE(error.empty());
+      named = named || error.find(concat("exchanges keys by '", exchange_name(exchange),
+                                         "'; expected ring or all_to_all")) != std::string::npos;
+    }
+    CHECK(named);
+  }
+  for (PassPlan* pass : {&c.plan.forward, &c.plan.backward}) pass->exchange.clear();
+  c.plan.forward.exchange.assign(c.plan.forward.packs.size(), KeyExchange::all_to_all);
+  c.plan.backward.exchange.assign(c.plan.backward.packs.size(), KeyExchange::ring);
+  c.model.heads = c.model.kv_heads = 12;
+  bool named = false;
+  for (const std::string& error : errors_of(rank_count(c.plan), [&](InProcessTransport& t) {
+         Executor<double>(t, c.model, c.plan, c.options).step(c.plan, c.ids);
+       })) {
+    named = named || error.find("expected one way for all packs of a sample") != std::string::npos;
+  }
+  CHECK(named);
+}
+
 TEST_CASE("weights agree with the plain transformer's after twenty steps on any number of ranks", "[slow]") {
-  for (const PlanKind kind : slimpack::testing::plan_kinds) {
+  for (const PlanKind kind : slimpack::testing::all_plan_kinds) {
     for (const bool shard : {false, true}) {
       ExecutorCase c = slimpack::testing::executor_case(kind, 3);
       INFO(slimpack::testing::name(kind) << " plan of seed " << c.seed << ", sharded " << shard);
@@ -100,7 +258,7 @@ TEST_CASE("a step reports its tasks, its memory, and what was predicted of it") 
   for (std::size_t rank = 0; rank < reports.size(); ++rank) {
     INFO("rank " << rank);
     const StepReport& report = reports[rank];
-    const RankPlace place = place_of(rank, stages_per_pipeline(c.plan));
+    const RankPlace place = PlanRanks(c.plan).place_of(rank);
     const auto& order = c.plan.pipelines[place.pipeline].order[place.stage];
     REQUIRE(report.tasks.size() == order.size());
     double end = 0.0;

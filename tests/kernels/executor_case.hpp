@@ -6,10 +6,13 @@
 #include <map>
 #include <numeric>
 #include <random>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "kernels/executor.hpp"
+#include "slimpack/exec/context_members.hpp"
 #include "tests/exec/plans.hpp"
 #include "tests/kernels/drive.hpp"
 #include "tests/kernels/reference.hpp"
@@ -46,7 +49,7 @@ struct ExecutorCase {
   void check(const std::vector<double>& losses, const Tensors& weights, const Tensors& gradients) const {
     const double tolerance = std::is_same_v<Real, double> ? 1e-10 : 1e-4;
     Reference reference(model);
-    for (std::size_t s = 0; s < plan.pipelines[0].stages(); ++s) {
+    for (std::size_t s = 0; s < plan.pipelines[0].stages(); ++s) {  // which hold all layers, as any others do
       kernels::StageWeights<double> stage(kernels::stage_part(model, plan, 0, s));
       stage.initialise(options.init);
       Tensors ignored;
@@ -94,9 +97,36 @@ struct ExecutorCase {
   }
 };
 
+/// Lets each sample's packs say how keys are exchanged, or say nothing. Packs have one sample's way; where they hold
+/// several of different ways, all have the first one's.
+inline void choose_exchanges(Plan& plan, std::mt19937& random) {
+  constexpr KeyExchange ways[] = {KeyExchange::none, KeyExchange::ring, KeyExchange::all_to_all};
+  // Samples that packs of any pass have in common get the same way.
+  std::vector<SampleId> first(plan.tokens.size());
+  std::iota(first.begin(), first.end(), SampleId{0});
+  const auto root = [&](SampleId id) {
+    while (first[id] != id) id = first[id];
+    return id;
+  };
+  for (const PassPlan* pass : {&plan.forward, &plan.backward}) {
+    for (std::size_t k = 0; k < pass->packs.size(); ++k) {
+      for (const Slice& slice : pass->packs[k]) first[root(slice.sample)] = root(pass->packs[k][0].sample);
+    }
+  }
+  std::vector<KeyExchange> chosen;
+  for (std::size_t i = 0; i < plan.tokens.size(); ++i) chosen.push_back(ways[random() % 3]);
+  for (PassPlan* pass : {&plan.forward, &plan.backward}) {
+    for (std::size_t k = 0; k < pass->packs.size(); ++k) {
+      const std::span<const Slice> pack = std::as_const(pass->packs)[k];
+      pass->exchange.push_back(pack.empty() ? KeyExchange::none : chosen[root(pack[0].sample)]);
+    }
+  }
+}
+
 /// Lets merged packs share attention by heads, and gives the model heads that all groups of members divide.
 inline void share_by_heads(ExecutorCase& c, std::mt19937& random) {
   c.options.stage.merged = kernels::MergedAttention::heads;
+  if (random() % 2 == 0) choose_exchanges(c.plan, random);
   std::size_t divided = 1;
   for (std::size_t k = 0; k < c.plan.forward.packs.size(); ++k)
     divided = std::lcm(divided, c.plan.forward.pipelines[k].size());
@@ -110,7 +140,8 @@ inline void share_by_heads(ExecutorCase& c, std::mt19937& random) {
   unsigned found = 0;
   for (unsigned seed = 1;; ++seed) {
     REQUIRE(seed < 5000);
-    const auto plan = random_plan(kind, seed);
+    auto plan = random_plan(kind, seed);
+    if (plan && plan->pipelines[0].cp > 1) plan = context_ranks_as_members(*plan, 1 + Tokens(seed % 5));
     const std::size_t wanted = plan ? rank_count(*plan) : 0;
     if (wanted < 2 || wanted > 12 || (ranks != 0 && wanted != ranks)) continue;
     double work = 0.0;
@@ -127,6 +158,7 @@ inline void share_by_heads(ExecutorCase& c, std::mt19937& random) {
     c.options.shard_optimiser = i % 3 == 0;
     if (i % 2 == 1) share_by_heads(c, random);
     c.options.block = 1 + Tokens(seed % 5);
+    if (seed % 2 == 0) c.plan.forward.block = c.plan.backward.block = 0;  // the option decides
     c.options.loop.window = 1 + seed % 3;
     return c;
   }

@@ -30,6 +30,7 @@ struct MemoryCase {
   Job job;
   bool merge = false;
   MergedAttention exchange = MergedAttention::ring;
+  bool named = false;  ///< by the plan, against the stages' option
 };
 
 Transformer model_of(std::int32_t layers, std::int32_t hidden, std::int32_t heads, std::int32_t kv_heads) {
@@ -72,18 +73,24 @@ std::vector<MeasuredRank> run(const MemoryCase& c, const Plan& plan, const Stage
 template <class Real>
 void check(const MemoryCase& c) {
   INFO(c.name << (sizeof(Real) == 4 ? ", float" : ", double"));
-  const StageOptions options{.merged = c.exchange};
+  StageOptions options{.merged = c.exchange};
   const auto layers = split_layers(c.job.model.layers, c.job.layout.pp);
-  const CpuMemory memory(c.job.model, layers, sizeof(Real), options, 2.0 / c.job.layout.dp);
-  const Plan plan =
-      plan_slimpack(c.lengths, c.job, CalibratedCost(c.job), memory, {.tile = 16, .merge = c.merge});
+  CpuMemory memory(c.job.model, layers, sizeof(Real), options, 2.0 / c.job.layout.dp);
+  Plan plan = plan_slimpack(c.lengths, c.job, CalibratedCost(c.job), memory, {.tile = 16, .merge = c.merge});
   std::size_t merged = 0;
   for (std::size_t k = 0; k < plan.forward.packs.size(); ++k) merged += plan.forward.pipelines[k].size() > 1;
   REQUIRE((merged > 0) == c.merge);
+  if (c.named) {
+    const bool ring = c.exchange == MergedAttention::ring;
+    for (PassPlan* pass : {&plan.forward, &plan.backward})
+      pass->exchange.assign(pass->packs.size(), ring ? KeyExchange::ring : KeyExchange::all_to_all);
+    options.merged = ring ? MergedAttention::heads : MergedAttention::ring;
+    memory = CpuMemory(c.job.model, layers, sizeof(Real), options, 2.0 / c.job.layout.dp);
+  }
   const auto curves = memory_over_time(plan, time_plan(plan), memory);
   const auto ranks = run<Real>(c, plan, options);
   for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
-    const RankPlace place = place_of(rank, layers.size());
+    const RankPlace place = PlanRanks(plan).place_of(rank);
     const double simulated = curves.peak_bytes[place.pipeline][place.stage];
     INFO("pipeline " << place.pipeline << ", stage " << place.stage << ": static "
                      << memory.static_bytes(place.stage) << ", measured " << ranks[rank].peak
@@ -107,6 +114,10 @@ TEST_CASE("what a stage holds is what the simulator says, and what it says of it
       {"a long sample, two pipelines", short_samples(4, 30, 1500), job_of(grouped, 2, 1)},
       {"merged, thin, in a ring", short_samples(5, 8, 2000), job_of(thin, 2, 1), true},
       {"merged, thin, by heads", short_samples(5, 8, 2000), job_of(thin, 2, 1), true, MergedAttention::heads},
+      {"merged, thin, in a ring, as the plan says", short_samples(5, 8, 2000), job_of(thin, 2, 1), true,
+       MergedAttention::ring, true},
+      {"merged, thin, by heads, as the plan says", short_samples(5, 8, 2000), job_of(thin, 2, 1), true,
+       MergedAttention::heads, true},
       {"merged, grouped, in a ring", short_samples(6, 6, 2500), job_of(grouped, 2, 1), true},
       {"merged, grouped, by heads", short_samples(6, 6, 2500), job_of(grouped, 2, 1), true,
        MergedAttention::heads},

@@ -94,7 +94,7 @@ TEST_CASE("medians of probes recover the rates that the times were made of") {
   CHECK(found.forward.last.per_token == Approx(1e-6).epsilon(1e-4));
 }
 
-TEST_CASE("a back end's own clock is read, behind its step, and its rates are found") {
+TEST_CASE("a back end's own clock is read after its step, and its rates are found") {
   using Stage = slimpack::testing::ClockedStage<CpuStage<float>>;
   Stage::truth() = slimpack::testing::clocked_truth();
   const BackEndTimes times = measure_back_end<Stage>(tiny(), {.seconds = 0.3, .tokens = 64});

@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -117,4 +118,30 @@ TEST_CASE("parts that are not of the model are refused") {
   CHECK_THROWS_AS(StageWeights<float>({.model = Transformer{}}), InvalidInput);
   StageWeights<float> weights({.model = model, .layers = 1});
   CHECK_THROWS_AS(weights.initialise({.deviation = 0.0}), InvalidInput);
+}
+
+TEST_CASE("units of weights are the same wherever they are held, and make up a stage") {
+  std::map<std::int32_t, std::size_t> sizes;
+  for (const std::vector<std::int32_t>& layers :
+       std::vector<std::vector<std::int32_t>>{{6}, {2, 4}, {0, 4, 2}, {1, 1, 2, 1, 1}}) {
+    std::set<std::int32_t> places;
+    std::int32_t before = 0;
+    for (std::size_t s = 0; s < layers.size(); ++s) {
+      const StagePart part{model, before, layers[s], s == 0, s + 1 == layers.size()};
+      const WeightLayout layout(part);
+      before += layers[s];
+      std::size_t numbers = 0;
+      std::int32_t last = -1;
+      for (const WeightUnit& unit : layout.units()) {
+        CHECK(unit.place > last);
+        last = unit.place;
+        CHECK(places.insert(unit.place).second);
+        CHECK(stage_of_unit(layers, unit.place) == s);
+        CHECK(sizes.try_emplace(unit.place, unit.numbers.size()).first->second == unit.numbers.size());
+        numbers += unit.numbers.size();
+      }
+      CHECK(numbers == layout.size());
+    }
+    CHECK(places.size() == 8);
+  }
 }

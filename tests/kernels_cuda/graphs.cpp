@@ -91,7 +91,7 @@ Training train(StageCase c, const std::vector<StepBatch>& steps, bool graphs,
 
 /// Tasks of a rank that are not merged.
 std::size_t own_tasks(const Plan& plan, std::size_t rank) {
-  const RankPlace place = place_of(rank, stages_per_pipeline(plan));
+  const RankPlace place = PlanRanks(plan).place_of(rank);
   const StageProgram program(plan, place.pipeline, place.stage);
   return static_cast<std::size_t>(std::count_if(program.tasks().begin(), program.tasks().end(),
                                                 [](const StageTask& task) { return !task.merged(); }));
@@ -206,7 +206,7 @@ TEST_CASE("CUDA: plans whose stores have the same places are told apart by their
         packs.pipelines.add_row(1, 0);
         packs.seconds.add_row(1, 1e-3);
         packs.flops.push_back({});
-        packs.transfer_seconds.push_back(0.0);
+        packs.transfer_seconds.close();
         packs.sharding.push_back(Sharding::none);
         if (pass == Pass::backward) packs.recompute_layers.add_row(1, 0);
         order.push_back({pass, sample});

@@ -68,7 +68,7 @@ TEST_CASE("CUDA: a profile of the device's clock is found, written, read, and pl
   const std::vector<Tokens> lengths{300, 40, 500, 20, 90};
   const std::vector<std::int32_t> layers{2, 2};
   const Job job{small(), device_preset("h100"), {.dp = 1, .pp = 2}};
-  const MeasuredCost cost(found, small(), layers, {.exchange = ContextExchange::ulysses});
+  const MeasuredCost cost(found, small(), layers, {.exchange = KeyExchange::all_to_all});
   const Stage::Memory memory(small(), layers, sizeof(Stage::Weight), {.limit_bytes = 1e9});
   const Plan plan = plan_slimpack(lengths, job, cost, memory, {.tile = 16});
   CHECK_NOTHROW(validate(plan));

@@ -123,7 +123,7 @@ TEST_CASE("CUDA: a stage runs what the planners make, and holds what they reckon
       const Outcome outcome = compare(c, pp == 2 && dp == 2 ? group_attention_rows : attention_rows);
       const auto curves = memory_over_time(c.plan, time_plan(c.plan), memory);
       for (std::size_t rank = 0; rank < outcome.reports.size(); ++rank) {
-        const RankPlace place = place_of(rank, layers.size());
+        const RankPlace place = PlanRanks(c.plan).place_of(rank);
         const double simulated = curves.peak_bytes[place.pipeline][place.stage];
         const double held = memory.static_bytes(place.stage);
         const StepReport& report = outcome.reports[rank];

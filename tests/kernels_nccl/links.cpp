@@ -15,7 +15,7 @@ static_assert(DeviceLinks<NcclLinks, kernels::cuda::Stream, kernels::cuda::Bf16,
 static_assert(LinkedBackEnd<kernels::cuda::CudaStage>);
 static_assert(RankExecutor<kernels::cuda::CudaStage, InProcessTransport, NcclLinks>::linked);
 
-TEST_CASE("links between GPUs refuse an environment in which tasks could wait behind receives") {
+TEST_CASE("links between GPUs refuse an environment in which tasks could be queued after receives") {
   const auto error_of = [] {
     try {
       require_prepared_for_links();

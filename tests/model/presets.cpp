@@ -22,7 +22,7 @@ TEST_CASE("presets are valid and as large as their names say") {
   CHECK(parameters(transformer_preset("llama-150b")) == Approx(150e9).epsilon(0.05));
   CHECK_THROWS_WITH(transformer_preset("llama-9b"),
                     Catch::Contains("unknown model 'llama-9b'") && Catch::Contains("llama-13b"));
-  CHECK_THROWS_WITH(device_preset("h1"), Catch::Contains("h100, h200, a800, a100"));
+  CHECK_THROWS_WITH(device_preset("h1"), Catch::Contains("h100, h200, h800, a800, a100"));
 }
 
 TEST_CASE("layers are split evenly, more of them in front") {

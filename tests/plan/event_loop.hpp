@@ -34,9 +34,9 @@ struct NaiveRules {
     std::vector<Requirement> result;
     const bool forward = t.pass == Pass::forward;
     const std::size_t last = stages(t) - 1;
-    const double lag = plan.of(t.pass).transfer_seconds[t.pack];
-    if (forward && stage > 0) result.push_back({t, stage - 1, lag});
-    if (!forward && stage < last) result.push_back({t, stage + 1, lag});
+    const auto lags = plan.of(t.pass).transfer_seconds[t.pack];
+    if (forward && stage > 0) result.push_back({t, stage - 1, lags[stage - 1]});
+    if (!forward && stage < last) result.push_back({t, stage + 1, lags[stage]});
     for (const Slice& own : plan.of(t.pass).packs[t.pack]) {
       for (PackId k = 0; k < plan.of(t.pass).packs.size(); ++k) {
         for (const Slice& other : plan.of(t.pass).packs[k]) {
@@ -152,17 +152,20 @@ class EventLoop {
         if (next_[p][s] == plan_.pipelines[p].order[s].size()) continue;
         const Task t = plan_.pipelines[p].order[s][next_[p][s]];
         if (!can_start(t, p, s)) continue;
-        const double end = now_ + (t.pass == Pass::weight ? 0.0 : plan_.of(t.pass).seconds[t.pack][s]);
+        const double end =
+            now_ + (t.pass != Pass::weight                     ? plan_.of(t.pass).seconds[t.pack][s]
+                    : plan_.backward.weight_seconds.size() > 0 ? plan_.backward.weight_seconds[t.pack][s]
+                                                               : 0.0);
         for (const PipelineId q : members(t, p)) {
           start[q][s].push_back(now_);
           finish[q][s].push_back(end);
           free_[q][s] = end;
           ++next_[q][s];
         }
+        moments_.push_back(end);
         if (t.pass != Pass::weight) {
           ended_[{to_string(t), s}] = end;
-          moments_.push_back(end);
-          moments_.push_back(end + plan_.of(t.pass).transfer_seconds[t.pack]);
+          for (const double lag : plan_.of(t.pass).transfer_seconds[t.pack]) moments_.push_back(end + lag);
         }
         seconds = std::max(seconds, end);
         return true;
@@ -205,7 +208,7 @@ inline Plan equal_plan(std::size_t stages, std::size_t micro_batches, double for
       pass->pipelines.add_row(1, 0);
       pass->flops.emplace_back();
       pass->seconds.add_row(stages, pass == &plan.forward ? forward : backward);
-      pass->transfer_seconds.push_back(0.0);
+      pass->transfer_seconds.add_row(stages - 1, 0.0);
       pass->sharding.push_back(Sharding::none);
     }
     plan.backward.recompute_layers.add_row(stages, 0);

@@ -34,7 +34,8 @@ bool same_pass(const PassPlan& a, const PassPlan& b) {
   return a.packs == b.packs && a.pipelines == b.pipelines && a.seconds == b.seconds &&
          std::equal(a.flops.begin(), a.flops.end(), b.flops.begin(), b.flops.end(), same_flops) &&
          a.transfer_seconds == b.transfer_seconds && a.sharding == b.sharding && same_marks &&
-         a.recompute_layers == b.recompute_layers;
+         a.recompute_layers == b.recompute_layers && a.block == b.block && a.exchange == b.exchange &&
+         a.offload_layers == b.offload_layers && a.weight_seconds == b.weight_seconds;
 }
 
 bool same_device(const Device& a, const Device& b) {
@@ -51,7 +52,8 @@ bool same_device(const Device& a, const Device& b) {
 }
 
 bool same_pipeline(const PipelinePlan& a, const PipelinePlan& b) {
-  return a.id == b.id && a.tp == b.tp && a.cp == b.cp && a.layers == b.layers && a.order == b.order;
+  return a.id == b.id && a.tp == b.tp && a.cp == b.cp && a.layers == b.layers && a.order == b.order &&
+         a.devices == b.devices;
 }
 
 bool same_step(const StepPlan& a, const StepPlan& b) {
@@ -76,8 +78,14 @@ void check_same(const Plan& a, const Plan& b) {
 }
 
 Plan rich_plan(std::uint64_t seed = 4) {
-  return sample_plan(
-      {.seed = seed, .samples = 9, .deferred = 2, .merged = 3, .cp = 2, .split_weights = true});
+  return sample_plan({.seed = seed,
+                      .samples = 9,
+                      .deferred = 2,
+                      .merged = 3,
+                      .cp = 2,
+                      .split_weights = true,
+                      .details = true,
+                      .block = 8});
 }
 
 /// What `read_json` says about a text; empty if it accepts it.
@@ -102,6 +110,8 @@ TEST_CASE("a plan survives writing and reading", "[json]") {
     options.cp = 1 + static_cast<std::int32_t>(seed % 2);
     options.mixed = seed % 4 == 1;
     options.split_weights = seed % 4 == 0;
+    options.details = seed % 8 < 4;
+    options.block = seed % 3 == 0 ? 0 : 8;
     const Plan plan = sample_plan(options);
     const std::string text = to_json(plan);
     const Plan back = read_json(text);
@@ -175,7 +185,7 @@ TEST_CASE("ids and lengths at the ends of their ranges", "[json]") {
 TEST_CASE("the file has the plan format's fields", "[json]") {
   const json file = json::parse(to_json(rich_plan()));
   CHECK(file["format"] == "slimpack-plan");
-  CHECK(file["version"] == 1);
+  CHECK(file["version"] == 2);
   for (const char* key : {"planner", "model", "device", "tokens", "deferred", "pipelines", "forward",
                           "backward", "step", "notes"}) {
     CHECK(file.contains(key));
@@ -267,6 +277,98 @@ TEST_CASE("files that know one fraction of dense products mean it for both passe
   check_same(read_json(file.dump()), expected);
 }
 
+TEST_CASE("files have version 1 unless a field has a form that version 1 did not have", "[json]") {
+  const auto version = [](const Plan& plan) { return json::parse(to_json(plan))["version"].get<int>(); };
+  Plan plan = sample_plan();
+  for (PassPlan* pass : {&plan.forward, &plan.backward}) {
+    for (std::size_t k = 0; k < pass->packs.size(); ++k)
+      std::ranges::fill(pass->transfer_seconds[k], 0.25 * static_cast<double>(k));
+  }
+  CHECK(version(plan) == 1);
+  CHECK(json::parse(to_json(plan))["forward"][1]["transfer_seconds"] == 0.25);
+  check_same(read_json(to_json(plan)), plan);
+  plan.pipelines[0].devices = {{0}, {1}, {2}};
+  plan.forward.exchange.assign(plan.forward.packs.size(), KeyExchange::ring);
+  plan.backward.offload_layers.repeat_row(plan.backward.packs.size(), std::vector<std::int32_t>{1, 0, 2});
+  CHECK(version(plan) == 1);
+  check_same(read_json(to_json(plan)), plan);
+
+  Plan listed = plan;
+  listed.backward.transfer_seconds[0][1] += 1.0;
+  CHECK(version(listed) == 2);
+  CHECK(json::parse(to_json(listed))["backward"][0]["transfer_seconds"] == json{0.0, 1.0});
+  Plan dealt = plan;
+  dealt.forward.sharding[0] = Sharding::by_position;
+  CHECK(version(dealt) == 2);
+  Plan split = plan;
+  split.backward.weight_seconds.repeat_row(plan.backward.packs.size(), std::vector<double>(3, 0.5));
+  CHECK(version(split) == 2);
+  for (const Plan& other : {listed, dealt, split}) check_same(read_json(to_json(other)), other);
+  json file = json::parse(to_json(listed));
+  file["version"] = 1;
+  CHECK_THAT(refusal(file.dump()),
+             Catch::Contains("plan.backward[0].transfer_seconds is an array; expected a number"));
+  file = json::parse(to_json(dealt));
+  file["version"] = 1;
+  CHECK_THAT(refusal(file.dump()), Catch::Contains("(version 2 also has \"by_position\")"));
+}
+
+TEST_CASE("pipelines of one stage have no transfers, whatever their files say", "[json]") {
+  const Plan plan = sample_plan({.stages = 1});
+  json file = json::parse(to_json(plan));
+  CHECK(file["version"] == 1);
+  CHECK(file["forward"][0]["transfer_seconds"] == 0.0);
+  file["forward"][0]["transfer_seconds"] = 3.5;
+  check_same(read_json(file.dump()), plan);
+}
+
+TEST_CASE("merged packs of version 1 that say per_document are dealt by position", "[json]") {
+  const Plan plan = sample_plan({.seed = 9, .samples = 6, .merged = 2, .block = 8});
+  json file = json::parse(to_json(plan));
+  file["version"] = 1;
+  Plan expected = plan;
+  for (const char* name : {"forward", "backward"}) {
+    PassPlan& pass = name == std::string("forward") ? expected.forward : expected.backward;
+    pass.block = 0;
+    for (std::size_t k = 0; k < file[name].size(); ++k) {
+      auto& pack = file[name][k];
+      std::ranges::fill(pass.transfer_seconds[k], 0.5);
+      pack["transfer_seconds"] = 0.5;
+      pack.erase("block");
+      if (pack.contains("sharding")) pack["sharding"] = "per_document";
+    }
+  }
+  check_same(read_json(file.dump()), expected);
+  CHECK(std::ranges::count(expected.forward.sharding, Sharding::by_position) > 0);
+  file["version"] = 2;
+  CHECK(std::ranges::count(read_json(file.dump()).forward.sharding, Sharding::by_position) == 0);
+}
+
+TEST_CASE("all packs that are dealt by position have one block", "[json]") {
+  json file = json::parse(to_json(sample_plan({.seed = 9, .samples = 6, .merged = 2, .block = 8})));
+  REQUIRE(file["forward"][1]["sharding"] == "by_position");
+  file["forward"][1]["block"] = 16;
+  CHECK(refusal(file.dump()) == "plan.forward[1].block is 16; expected 8, as in the packs before it");
+}
+
+TEST_CASE("phases and virtual stages are refused, not misread", "[json]") {
+  json file = json::parse(to_json(rich_plan()));
+  file["pipelines"][1]["phase"] = 0;
+  CHECK(refusal(file.dump()).empty());
+  file["pipelines"][1]["phase"] = 1;
+  CHECK(refusal(file.dump()) ==
+        "plan.pipelines[1].phase is 1; expected 0 or nothing, for plans of several phases can't be read yet");
+  file["pipelines"][1].erase("phase");
+  file["step"]["switch_seconds"] = {0.5};
+  CHECK(refusal(file.dump()) ==
+        "plan.step.switch_seconds is there; expected nothing, for plans of several phases can't be read yet");
+  file["step"].erase("switch_seconds");
+  file["pipelines"][0]["stage_of"] = {0, 1, 0};
+  CHECK(refusal(file.dump()) ==
+        "plan.pipelines[0].stage_of is there; expected nothing, for plans with virtual stages can't be read "
+        "yet");
+}
+
 TEST_CASE("whatever is wrong is named by its path", "[json]") {
   struct Case {
     const char* pointer;  ///< what is replaced
@@ -276,7 +378,7 @@ TEST_CASE("whatever is wrong is named by its path", "[json]") {
   const Case cases[] = {
       {"/format", "\"other\"", "plan.format is \"other\"; expected \"slimpack-plan\""},
       {"/format", "7", "plan.format is 7; expected a string"},
-      {"/version", "2", "plan.version is 2; expected 1"},
+      {"/version", "3", "plan.version is 3; expected 1 or 2"},
       {"/version", "1.0", "plan.version is 1.0; expected an integer"},
       {"/planner", "null", "plan.planner is null; expected a string"},
       {"/model", "[]", "plan.model is an array; expected an object"},
@@ -320,6 +422,15 @@ TEST_CASE("whatever is wrong is named by its path", "[json]") {
       {"/backward/1/sharding", "\"both\"",
        "plan.backward[1].sharding is \"both\"; expected \"per_sequence\""},
       {"/backward/1/recompute_layers/0", "-1", "plan.backward[1].recompute_layers[0] is -1; expected"},
+      {"/pipelines/1/devices", "[3]", "plan.pipelines[1].devices[0] is 3; expected an array"},
+      {"/pipelines/1/devices", "[[-3]]", "plan.pipelines[1].devices[0][0] is -3; expected an integer"},
+      {"/forward/1/block", "0", "plan.forward[1].block is 0; expected an integer from 1"},
+      {"/forward/1/exchange", "\"pigeon\"", "plan.forward[1].exchange is \"pigeon\"; expected \"ring\""},
+      {"/forward/1/weight_seconds", "[1,1,1]",
+       "plan.forward[1].weight_seconds is there; expected it in backward packs only"},
+      {"/forward/1/transfer_seconds", "[\"x\"]",
+       "plan.forward[1].transfer_seconds[0] is \"x\"; expected a number"},
+      {"/backward/1/offload_layers", "[-1]", "plan.backward[1].offload_layers[0] is -1; expected"},
       {"/step/peak_bytes", "[1]", "plan.step.peak_bytes[0] is 1; expected an array"},
       {"/notes", "[1]", "plan.notes[0] is 1; expected a string"},
   };
@@ -350,10 +461,11 @@ TEST_CASE("a missing field is named", "[json]") {
   };
   check_each("", "plan", {"notes"});
   check_each("/model", "plan.model", {});
-  check_each("/pipelines/1", "plan.pipelines[1]", {});
-  check_each("/forward/2", "plan.forward[2]", {"sharding"});
+  check_each("/pipelines/1", "plan.pipelines[1]", {"devices"});
+  check_each("/forward/2", "plan.forward[2]", {"sharding", "block", "exchange"});
   check_each("/forward/2/flops", "plan.forward[2].flops", {});
-  check_each("/backward/2", "plan.backward[2]", {"sharding", "recompute_layers"});
+  check_each("/backward/2", "plan.backward[2]",
+             {"sharding", "block", "exchange", "recompute_layers", "offload_layers", "weight_seconds"});
   check_each("/step", "plan.step", {});
 }
 

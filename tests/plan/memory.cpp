@@ -156,7 +156,7 @@ TEST_CASE("tokens of one forward pack are held by the recomputation of their own
     plan.backward.packs.close();
     plan.backward.pipelines.add_row(1, 0);
     plan.backward.seconds.add_row(1, 1.0);
-    plan.backward.transfer_seconds.push_back(0.0);
+    plan.backward.transfer_seconds.close();
     plan.backward.recompute_layers.add_row(1, slice.begin == 0 ? 2 : 1);
   }
   plan.pipelines[0].order = {{{Pass::forward, 0}, {Pass::backward, 0}, {Pass::backward, 1}}};

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <map>
+#include <numeric>
 #include <random>
 #include <span>
 #include <vector>
@@ -22,9 +24,16 @@ struct SamplePlanOptions {
   std::size_t pipelines = 2;
   std::size_t stages = 3;
   Tokens max_tokens = 90;
-  std::int32_t cp = 1;         ///< above 1, packs have a sharding
-  bool mixed = false;          ///< packs of several slices are mixed
+  std::int32_t cp = 1;         ///< above 1, all packs have a sharding
+  bool mixed = false;          ///< packs of several slices are mixed; the passes then cut samples alike
   bool split_weights = false;  ///< with a `W` task for each backward pack
+  bool details = false;        ///< with all that a plan may say and need not
+  Tokens block = 0;            ///< of packs that are sharded by position
+  /// [pipeline][stage] layers, instead of as many pipelines of as many stages of two layers each.
+  std::vector<std::vector<std::int32_t>> layers = {};
+  /// Pipelines that run the merged samples, taken in turn, instead of the first `members`. Each stage then runs all
+  /// its forward packs before all its backward packs.
+  std::vector<std::vector<PipelineId>> groups = {};
 };
 
 /// The plan format's formula, as it is written there.
@@ -58,7 +67,9 @@ class NaiveTimes {
 
   [[nodiscard]] double finish(std::size_t p, std::size_t s, std::size_t i) const {
     const Task t = plan_.pipelines[p].order[s][i];
-    return start[p][s][i] + (t.pass == Pass::weight ? 0.0 : plan_.of(t.pass).seconds[t.pack][s]);
+    const PassPlan& pass = plan_.of(t.pass);
+    if (t.pass != Pass::weight) return start[p][s][i] + pass.seconds[t.pack][s];
+    return start[p][s][i] + (pass.weight_seconds.size() == 0 ? 0.0 : pass.weight_seconds[t.pack][s]);
   }
 
  private:
@@ -76,7 +87,7 @@ class NaiveTimes {
     if (t.pass == Pass::weight) return u == Task{Pass::backward, t.pack} && r == s ? end : 0.0;
     if (u.pass == Pass::weight) return 0.0;
     const bool before = t.pass == Pass::forward ? r + 1 == s : s + 1 == r;
-    if (t == u && before) return end + plan_.of(t.pass).transfer_seconds[t.pack];
+    if (t == u && before) return end + plan_.of(t.pass).transfer_seconds[t.pack][std::min(r, s)];
     if (t == u || r != s) return 0.0;
     if (t.pass == u.pass) return shares_sample(u, t, t.pass == Pass::forward) ? end : 0.0;
     return t.pass == Pass::backward && last && shares_sample(u, t, true) ? end : 0.0;
@@ -120,15 +131,21 @@ class NaiveTimes {
   const Plan& plan_;
 };
 
-/// Makes plans: samples stand in one line on each pipeline, cut anew for each pass; every stage takes packs
-/// in that line's order, and runs ahead of the stage behind it by one forward pack, as 1F1B does.
+/// Makes plans: samples stand in one line on each pipeline, cut again for each pass; every stage takes packs
+/// in that line's order, and runs ahead of the next one by one forward pack, as 1F1B does.
 class SamplePlanMaker {
  public:
-  explicit SamplePlanMaker(const SamplePlanOptions& options) : o_(options), random_(options.seed) {}
+  explicit SamplePlanMaker(const SamplePlanOptions& options) : o_(options), random_(options.seed) {
+    if (o_.layers.empty()) o_.layers.assign(o_.pipelines, std::vector<std::int32_t>(o_.stages, 2));
+    o_.pipelines = o_.layers.size();
+    if (!options.groups.empty()) return;
+    o_.groups.emplace_back();
+    for (PipelineId p = 0; p < std::min(o_.members, o_.pipelines); ++p) o_.groups[0].push_back(p);
+  }
 
   [[nodiscard]] Plan make() {
     plan_.planner = "by hand";
-    plan_.model = {"tiny", static_cast<std::int32_t>(2 * o_.stages), 16, 4, 2, 8, 24, 100};
+    plan_.model = {"tiny", std::reduce(o_.layers[0].begin(), o_.layers[0].end()), 16, 4, 2, 8, 24, 100};
     plan_.device = {.name = "toy",
                     .peak_flops = 1e12,
                     .gemm_efficiency = 0.7,
@@ -149,6 +166,7 @@ class SamplePlanMaker {
     }
     place_samples();
     for (const Pass pass : {Pass::forward, Pass::backward}) add_packs(pass);
+    for (PassPlan* pass : {&plan_.forward, &plan_.backward}) leave_out_empty(*pass);
     for (std::size_t p = 0; p < o_.pipelines; ++p) add_pipeline(p);
     add_step();
     return std::move(plan_);
@@ -159,12 +177,20 @@ class SamplePlanMaker {
   /// A multiple of 1/1024: sums of such numbers are exact.
   double fraction() { return static_cast<double>(1 + below(1024)) / 1024.0; }
 
+  /// Optional lists in which no pack says anything.
+  static void leave_out_empty(PassPlan& pass) {
+    const auto silent = [](KeyExchange exchange) { return exchange == KeyExchange::none; };
+    if (std::all_of(pass.exchange.begin(), pass.exchange.end(), silent)) pass.exchange.clear();
+    if (pass.offload_layers.values().empty()) pass.offload_layers = {};
+  }
+
   void place_samples() {
     lines_.resize(o_.pipelines);
+    merged_lines_.resize(o_.groups.size());
     const std::size_t merged = o_.pipelines > 1 ? std::min(o_.merged, o_.samples) : 0;
     for (std::size_t i = 0; i < o_.samples; ++i) {
       if (i < merged) {
-        merged_line_.push_back(static_cast<SampleId>(i));
+        merged_lines_[i % o_.groups.size()].push_back(static_cast<SampleId>(i));
       } else {
         lines_[i % o_.pipelines].push_back(static_cast<SampleId>(i));
       }
@@ -174,9 +200,7 @@ class SamplePlanMaker {
   void add_packs(Pass pass) {
     auto& held = held_[pass == Pass::forward ? 0 : 1];
     held.resize(o_.pipelines);
-    std::vector<PipelineId> members;
-    for (PipelineId p = 0; p < std::min(o_.members, o_.pipelines); ++p) members.push_back(p);
-    cut(pass, merged_line_, members);
+    for (std::size_t g = 0; g < o_.groups.size(); ++g) cut(pass, merged_lines_[g], o_.groups[g]);
     for (PipelineId p = 0; p < o_.pipelines; ++p) cut(pass, lines_[p], {&p, 1});
   }
 
@@ -184,15 +208,17 @@ class SamplePlanMaker {
   void cut(Pass pass, std::span<const SampleId> line, std::span<const PipelineId> members) {
     std::vector<Slice> open;
     for (const SampleId id : line) {
-      std::vector<Slice> slices;
-      for (Tokens at = 0; at < plan_.tokens[id];) {
+      std::vector<Slice>& slices = cuts_[id];
+      if (pass == Pass::forward || !o_.mixed) slices.clear();
+      for (Tokens at = slices.empty() ? 0 : plan_.tokens[id]; at < plan_.tokens[id];) {
         const auto rest = static_cast<std::uint64_t>(plan_.tokens[id] - at);
         const Tokens end = at + 1 + static_cast<Tokens>(below(rest));
         slices.push_back({id, at, end});
         at = end;
       }
-      if (pass == Pass::backward) std::reverse(slices.begin(), slices.end());
-      for (const Slice& slice : slices) {
+      std::vector<Slice> run = slices;
+      if (pass == Pass::backward) std::reverse(run.begin(), run.end());
+      for (const Slice& slice : run) {
         // Two slices of one sample in one pack would only be one slice.
         const bool again = !open.empty() && open.back().sample == id;
         if (again || (!open.empty() && below(3) == 0)) close_pack(pass, open, members);
@@ -218,15 +244,37 @@ class SamplePlanMaker {
     }
     packs.pipelines.close();
     packs.flops.push_back(flops);
-    for (double& seconds : packs.seconds.add_row(o_.stages)) seconds = fraction();
-    packs.transfer_seconds.push_back(below(4) == 0 ? 0.0 : fraction() / 8);
-    packs.sharding.push_back(o_.cp == 1      ? Sharding::none
-                             : below(2) == 0 ? Sharding::per_sequence
-                                             : Sharding::per_document);
+    const std::vector<std::int32_t>& held = o_.layers[members.front()];
+    const std::size_t stages = held.size();
+    for (double& seconds : packs.seconds.add_row(stages)) seconds = fraction();
+    const double transfer = below(4) == 0 ? 0.0 : fraction() / 8;
+    for (double& seconds : packs.transfer_seconds.add_row(stages - 1, transfer))
+      seconds += static_cast<double>(transfers_() % 3) / 16;
+    add_sharding(packs, members.size() > 1 || o_.cp > 1);
     if (o_.mixed) mix(packs);
     if (pass == Pass::forward) return;
-    for (auto& layers : packs.recompute_layers.add_row(o_.stages))
-      layers = static_cast<std::int32_t>(below(3));
+    const auto some_layers = [&](std::span<std::int32_t> row) {
+      for (std::size_t s = 0; s < stages; ++s)
+        row[s] = static_cast<std::int32_t>(below(static_cast<std::uint64_t>(held[s]) + 1));
+    };
+    some_layers(packs.recompute_layers.add_row(stages));
+    if (!o_.details) return;
+    if (below(2) == 0) {
+      some_layers(packs.offload_layers.add_row(stages));
+    } else {
+      packs.offload_layers.close();
+    }
+    if (!o_.split_weights) return;
+    for (double& seconds : packs.weight_seconds.add_row(stages)) seconds = fraction() / 4;
+  }
+
+  void add_sharding(PassPlan& packs, bool shared) {
+    constexpr Sharding kinds[] = {Sharding::by_position, Sharding::per_sequence, Sharding::per_document};
+    packs.sharding.push_back(!shared ? Sharding::none : !o_.mixed ? Sharding::by_position : kinds[below(3)]);
+    if (shared) packs.block = o_.block;
+    constexpr KeyExchange exchanges[] = {KeyExchange::none, KeyExchange::ring, KeyExchange::all_to_all,
+                                         KeyExchange::all_gather, KeyExchange::queries};
+    if (o_.details) packs.exchange.push_back(shared ? exchanges[below(5)] : KeyExchange::none);
   }
 
   /// Makes the last pack mixed where it has several slices: the last one is sharded by itself.
@@ -255,13 +303,21 @@ class SamplePlanMaker {
   }
 
   void add_pipeline(std::size_t p) {
-    PipelinePlan pipeline{.id = static_cast<PipelineId>(p), .tp = 2, .cp = o_.cp, .layers = {}, .order = {}};
-    pipeline.layers.assign(o_.stages, 2);
-    for (std::size_t s = 0; s < o_.stages; ++s) {
+    PipelinePlan pipeline{
+        .id = static_cast<PipelineId>(p), .tp = 2, .cp = o_.cp, .layers = {}, .order = {}, .devices = {}};
+    pipeline.layers = o_.layers[p];
+    const std::size_t stages = pipeline.layers.size();
+    for (std::size_t s = 0; o_.details && s < stages; ++s) {
+      auto& devices = pipeline.devices.emplace_back();
+      for (std::int32_t rank = 0; rank < 2 * o_.cp; ++rank)
+        devices.push_back(2 * o_.cp * static_cast<std::int32_t>(p + o_.pipelines * s) + rank);
+    }
+    for (std::size_t s = 0; s < stages; ++s) {
       auto& order = pipeline.order.emplace_back();
       std::size_t done = 0;
       for (std::size_t k = 0; k < held_[1][p].size(); ++k) {
-        const std::size_t ahead = waits_for(p, k) + (o_.stages - 1 - s);
+        const std::size_t ahead =
+            o_.groups.size() > 1 ? held_[0][p].size() : waits_for(p, k) + (stages - 1 - s);
         for (; done < std::min(ahead, held_[0][p].size()); ++done) {
           order.push_back({Pass::forward, held_[0][p][done]});
         }
@@ -283,23 +339,28 @@ class SamplePlanMaker {
       for (std::size_t s = 0; s < pipeline.stages(); ++s) {
         double own = 0.0;
         for (const Task t : pipeline.order[s]) {
-          if (t.pass != Pass::weight) own += plan_.of(t.pass).seconds[t.pack][s];
+          const PassPlan& pass = plan_.of(t.pass);
+          if (t.pass != Pass::weight) own += pass.seconds[t.pack][s];
+          if (t.pass == Pass::weight && pass.weight_seconds.size() > 0) own += pass.weight_seconds[t.pack][s];
         }
         busy += own;
         step.lower_bound_seconds = std::max(step.lower_bound_seconds, own);
         peaks.push_back(1e6 * fraction());
       }
     }
-    const double stages = static_cast<double>(o_.pipelines * o_.stages);
+    double stages = 0.0;
+    for (const auto& layers : o_.layers) stages += static_cast<double>(layers.size());
     step.bubble_ratio = 1.0 - busy / (stages * step.pipeline_seconds);
   }
 
   SamplePlanOptions o_;
   std::mt19937_64 random_;
+  std::mt19937_64 transfers_;  ///< what they differ by between stages
   Plan plan_;
-  std::vector<SampleId> merged_line_;
-  std::vector<std::vector<SampleId>> lines_;  ///< by pipeline
-  std::vector<std::vector<PackId>> held_[2];  ///< [pass][pipeline], in the order in which they run
+  std::map<SampleId, std::vector<Slice>> cuts_;      ///< of the pass that is being made
+  std::vector<std::vector<SampleId>> merged_lines_;  ///< by group
+  std::vector<std::vector<SampleId>> lines_;         ///< by pipeline
+  std::vector<std::vector<PackId>> held_[2];         ///< [pass][pipeline], in the order in which they run
 };
 
 [[nodiscard]] inline Plan sample_plan(const SamplePlanOptions& options = {}) {

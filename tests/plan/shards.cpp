@@ -12,14 +12,15 @@ using namespace slimpack;
 using testing::sample_plan;
 
 TEST_CASE("the ranks' arrays of every pack together are the pack's", "[shards]") {
-  int kinds[4] = {};
+  int kinds[5] = {};
   for (std::uint64_t seed = 1; seed <= 24; ++seed) {
     const Plan plan = sample_plan({.seed = seed,
                                    .samples = 6,
                                    .merged = seed % 3,
                                    .max_tokens = 3000,
                                    .cp = 1 + static_cast<std::int32_t>(seed % 4),
-                                   .mixed = seed % 2 == 0 && seed % 4 != 0});
+                                   .mixed = seed % 2 == 0 && seed % 4 != 0,
+                                   .block = 8});
     for (const Pass pass : {Pass::forward, Pass::backward}) {
       for (PackId k = 0; k < plan.of(pass).packs.size(); ++k) {
         const Task task{pass, k};
@@ -54,7 +55,9 @@ TEST_CASE("the ranks' arrays of every pack together are the pack's", "[shards]")
           fewest = std::min(fewest, rank.tokens.size());
           most = std::max(most, rank.tokens.size());
         }
-        CHECK(most - fewest <= 1);
+        // Dealt by position, ranks differ by a pair of blocks in each slice.
+        const auto blocks = 2 * pack.size() * static_cast<std::size_t>(plan.of(pass).block);
+        CHECK(most - fewest <= (kind == Sharding::by_position ? blocks : 1));
         std::sort(all.begin(), all.end());
         std::vector<std::int32_t> expected(whole.positions.size());
         std::iota(expected.begin(), expected.end(), 0);
@@ -64,8 +67,8 @@ TEST_CASE("the ranks' arrays of every pack together are the pack's", "[shards]")
       }
     }
   }
-  for (const Sharding kind :
-       {Sharding::none, Sharding::per_sequence, Sharding::per_document, Sharding::mixed}) {
+  for (const Sharding kind : {Sharding::none, Sharding::per_sequence, Sharding::per_document, Sharding::mixed,
+                              Sharding::by_position}) {
     CHECK(kinds[static_cast<std::size_t>(kind)] > 5);
   }
 }
@@ -89,6 +92,7 @@ TEST_CASE("shards of packs, by hand", "[shards]") {
   add(Sharding::mixed, {1});
   add(Sharding::none, {});
   add(Sharding::mixed, {2});
+  add(Sharding::by_position, {});
   using Ints = std::vector<std::int32_t>;
   const auto rank = [&](PackId k, std::size_t r) {
     const Task task{Pass::forward, k};
@@ -108,7 +112,14 @@ TEST_CASE("shards of packs, by hand", "[shards]") {
   CHECK_THROWS_WITH(rank(3, 0),
                     "pack F3 has 2 context-parallel ranks and no sharding; expected one rank, or a sharding");
   CHECK_THROWS_WITH(rank(4, 0), "pack F4 shards slice 2 by itself; expected places below 2");
-  CHECK_THROWS_WITH(rank(5, 0), "pack F5 does not exist; expected a number below 5");
+  CHECK_THROWS_WITH(
+      rank(5, 0),
+      "pack F5 is sharded by position in chunks of unknown size; expected a plan that names its block");
+  plan.forward.block = 2;
+  CHECK(rank(5, 0).tokens == Ints{2, 3, 4, 5, 10, 11});
+  CHECK(rank(5, 1).tokens == Ints{0, 1, 6, 7, 8, 9});
+  CHECK(rank(5, 1).chunks.kv_prefix_lengths == Ints{4, 2});
+  CHECK_THROWS_WITH(rank(6, 0), "pack F6 does not exist; expected a number below 6");
   CHECK_THROWS_WITH(rank(0, 2), "rank is 2; expected a number below 2");
   plan.forward.per_document = {};
   CHECK_THROWS_WITH(rank(2, 0), Catch::StartsWith("pack F2 is mixed; expected a list"));

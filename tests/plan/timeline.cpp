@@ -24,6 +24,7 @@ Plan random_plan(std::uint64_t seed) {
   options.stages = 1 + seed % 4;
   options.merged = seed % 2 == 0 ? 2 : 0;
   options.split_weights = seed % 5 == 0;
+  options.details = seed % 2 == 0;
   Plan plan = testing::sample_plan(options);
   if (seed % 3 != 0) testing::shuffle_orders(plan, seed);
   return plan;
@@ -61,12 +62,16 @@ TEST_CASE("the critical path of random plans is as long as the step") {
     double length = 0.0;
     for (std::size_t i = 0; i < timeline.critical_path.size(); ++i) {
       const auto& [pipeline, stage, task] = timeline.critical_path[i];
-      if (task.pass != Pass::weight) length += plan.of(task.pass).seconds[task.pack][stage];
+      if (task.pass != Pass::weight) {
+        length += plan.of(task.pass).seconds[task.pack][stage];
+      } else if (plan.backward.weight_seconds.size() > 0) {
+        length += plan.backward.weight_seconds[task.pack][stage];
+      }
       if (i == 0) continue;
       const auto& before = timeline.critical_path[i - 1];
       if (before.stage != stage) {
         CHECK(before.task == task);
-        length += plan.of(task.pass).transfer_seconds[task.pack];
+        length += plan.of(task.pass).transfer_seconds[task.pack][std::min(before.stage, stage)];
       }
     }
     CHECK(length == timeline.seconds);
@@ -125,10 +130,10 @@ TEST_CASE("a gap made by one long pack is imbalance") {
 
 TEST_CASE("transfers delay the next stage") {
   Plan plan = testing::equal_plan(3, 1, 1.0, 2.0);
-  plan.forward.transfer_seconds[0] = 0.25;
-  plan.backward.transfer_seconds[0] = 0.5;
+  plan.forward.transfer_seconds[0][1] = 0.25;
+  plan.backward.transfer_seconds[0][0] = 0.5;
   const Timeline timeline = time_plan(plan);
-  CHECK(timeline.seconds == 3 * 1.0 + 2 * 0.25 + 3 * 2.0 + 2 * 0.5);
+  CHECK(timeline.seconds == 3 * 1.0 + 0.25 + 3 * 2.0 + 0.5);
   CHECK(timeline.critical_path.size() == 6);
 }
 

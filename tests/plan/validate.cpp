@@ -7,6 +7,7 @@
 #include <functional>
 #include <limits>
 #include <random>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -82,7 +83,7 @@ Plan small_plan() {
     packs.pipelines.add_row(1, 0);
     packs.flops.push_back(testing::formula(plan.model, slice, pass));
     packs.seconds.add_row(2, 1.0);
-    packs.transfer_seconds.push_back(0.0);
+    packs.transfer_seconds.add_row(1, 0.0);
     packs.sharding.push_back(Sharding::none);
     if (pass == Pass::backward) packs.recompute_layers.add_row(2, 0);
   };
@@ -121,6 +122,7 @@ TEST_CASE("plans with any partition are valid", "[validate]") {
     options.deferred = seed % 2;
     options.split_weights = seed % 7 == 0;
     options.cp = seed % 4 == 0 ? 2 : 1;
+    options.details = seed % 2 == 0;
     CAPTURE(seed);
     const auto found = violations(sample_plan(options));
     for (const std::string& text : found) UNSCOPED_INFO(text);
@@ -182,7 +184,7 @@ TEST_CASE("rule 2: slices of a sample out of order on one stage", "[validate]") 
   }
 }
 
-TEST_CASE("rule 2: a sample in packs of different depth", "[validate]") {
+TEST_CASE("rule 8: a sample in packs of different depth", "[validate]") {
   Plan plan = small_plan();
   plan.pipelines.push_back({.id = 1, .tp = 1, .cp = 1, .layers = {4}, .order = {tasks({"F1"})}});
   plan.pipelines[0].order = {tasks({"F0", "F2", "B0", "B1", "B2"}), tasks({"F0", "B0", "F2", "B1", "B2"})};
@@ -194,10 +196,12 @@ TEST_CASE("rule 2: a sample in packs of different depth", "[validate]") {
   }
   plan.forward.pipelines = pipelines;
   plan.forward.seconds = seconds;
+  plan.forward.transfer_seconds = {};
+  for (const std::size_t pairs : {1u, 0u, 1u}) plan.forward.transfer_seconds.add_row(pairs);
   plan.step.peak_bytes.clear();
   const auto found = violations(plan);
   REQUIRE_FALSE(found.empty());
-  CHECK(mentions(found[0], "rule 2: sample 0 is in F0 of 2 stages and in F1 of 1; expected equally many"));
+  CHECK(mentions(found[0], "rule 8: sample 0 is in F0 of pipelines 0 and in F1 of 1"));
 }
 
 TEST_CASE("rule 3: backward before the end of the sample's forward on the last stage", "[validate]") {
@@ -220,9 +224,9 @@ TEST_CASE("rule 4: a stage that doesn't run each of its packs once", "[validate]
             "runs F3; expected forward packs below 3");
   check_one(ordered({"F0", "F1", "F2", "B0", "B1", "B2", "W9"}), "rule 4",
             "runs W9; expected backward packs below 3");
-  check_one(ordered({"F0", "F1", "F2", "B0", "W1", "B1", "B2"}), "rule 4",
-            "runs W1; expected it once, behind its backward task");
-  check_one(ordered({"F0", "F1", "F2", "B0", "B1", "W1", "B2", "W1"}), "rule 4", "runs W1; expected it once");
+  check_one(ordered({"F0", "F1", "F2", "B0", "W1", "B1", "B2"}), "rule 7",
+            "runs W1; expected it once, after its backward task");
+  check_one(ordered({"F0", "F1", "F2", "B0", "B1", "W1", "B2", "W1"}), "rule 7", "runs W1; expected it once");
 
   Plan two = sample_plan({.seed = 3, .samples = 8, .pipelines = 2});
   const Task foreign = two.pipelines[1].order[2].back();
@@ -256,7 +260,7 @@ TEST_CASE("rule 4: members of merged packs run them in one order", "[validate]")
       packs.pipelines.close();
       packs.flops.emplace_back();
       packs.seconds.add_row(2, 1.0);
-      packs.transfer_seconds.push_back(0.0);
+      packs.transfer_seconds.add_row(1, 0.0);
       packs.sharding.push_back(Sharding::per_sequence);
       if (pass == Pass::backward) packs.recompute_layers.add_row(2, 0);
     }
@@ -275,6 +279,123 @@ TEST_CASE("rule 4: members of merged packs run them in one order", "[validate]")
   check_one(plan, "rule 4", "tasks wait for each other");
 }
 
+TEST_CASE("rule 7: weight gradients that take time are computed", "[validate]") {
+  Plan plan = small_plan();
+  plan.backward.weight_seconds.add_row(2, 0.25);
+  plan.backward.weight_seconds.close();
+  plan.backward.weight_seconds.close();
+  const auto found = violations(plan);
+  REQUIRE(found.size() == 2);
+  CHECK(mentions(found[0], "rule 7: stage 0 of pipeline 0 does not run W0"));
+  CHECK(mentions(found[1], "rule 7: stage 1 of pipeline 0 does not run W0"));
+  plan.pipelines[0].order = {tasks({"F0", "F1", "F2", "B0", "W0", "B1", "B2"}),
+                             tasks({"F0", "F1", "B0", "F2", "B1", "B2", "W0"})};
+  // Only stage 0 is busy to the end: B0 ends there at 5, W0 at 5.25, B1 runs from 6.
+  CHECK(violations(plan).empty());
+  plan.pipelines[0].order[0] = tasks({"F0", "F1", "F2", "B0", "B1", "B2", "W0"});
+  plan.step.pipeline_seconds = 8.25;
+  plan.step.seconds = 8.75;
+  CHECK(violations(plan).empty());
+}
+
+TEST_CASE("rule 8: a sample's packs are all on the same pipelines in the same order", "[validate]") {
+  const Plan plan = sample_plan({.seed = 9, .samples = 6, .merged = 2, .pipelines = 3});
+  const auto with = [&](std::initializer_list<PipelineId> ids) {
+    return changed(plan, [&](Plan& p) {
+      Ragged<PipelineId> pipelines;
+      for (std::size_t k = 0; k < p.forward.packs.size(); ++k) {
+        for (const PipelineId id : k == 0 ? std::span<const PipelineId>(ids.begin(), ids.size())
+                                          : std::as_const(p.forward.pipelines)[k])
+          pipelines.add(id);
+        pipelines.close();
+      }
+      p.forward.pipelines = pipelines;
+    });
+  };
+  CHECK(violations(with({0, 1})).empty());
+  CHECK_FALSE(violations(with({1, 0})).empty());
+  for (const std::string& text : violations(with({1, 0}))) {
+    CHECK(mentions(text, "rule 8: sample "));
+    CHECK(mentions(text, "F0 of pipelines 1, 0 and in "));
+  }
+  CHECK(mentions(violations(with({0, 2})).back(), "rule 8"));
+}
+
+TEST_CASE("groups of different samples may overlap", "[validate]") {
+  // Sample 0 is run by pipelines 0 and 1, sample 1 by 1 and 2.
+  Plan plan = small_plan();
+  plan.tokens = {60, 40};
+  plan.forward = plan.backward = {};
+  for (PassPlan* pass : {&plan.forward, &plan.backward}) {
+    for (const SampleId id : {0u, 1u}) {
+      pass->packs.add({id, 0, plan.tokens[id]});
+      pass->packs.close();
+      pass->pipelines.add(id);
+      pass->pipelines.add(id + 1);
+      pass->pipelines.close();
+      pass->flops.emplace_back();
+      pass->seconds.add_row(2, 1.0);
+      pass->transfer_seconds.add_row(1);
+      pass->sharding.push_back(Sharding::per_document);
+      if (pass == &plan.backward) pass->recompute_layers.add_row(2, 0);
+    }
+  }
+  correct_flops(plan);
+  plan.pipelines.assign(3, plan.pipelines[0]);
+  for (PipelineId p = 0; p < 3; ++p) plan.pipelines[p].id = p;
+  plan.pipelines[0].order.assign(2, tasks({"F0", "B0"}));
+  plan.pipelines[1].order.assign(2, tasks({"F0", "F1", "B0", "B1"}));
+  plan.pipelines[2].order.assign(2, tasks({"F1", "B1"}));
+  plan.step.peak_bytes.clear();
+  plan.step.pipeline_seconds = 6.0;
+  plan.step.seconds = 6.5;
+  plan.step.lower_bound_seconds = 0.0;
+  for (const std::string& text : violations(plan)) UNSCOPED_INFO(text);
+  CHECK(violations(plan).empty());
+  plan.pipelines[1].order[1] = tasks({"F0", "B0", "F1", "B1"});
+  plan.step.pipeline_seconds = testing::NaiveTimes(plan).seconds;
+  plan.step.seconds = plan.step.pipeline_seconds + 0.5;
+  CHECK(violations(plan).empty());
+}
+
+TEST_CASE("shared samples that the passes cut differently are sharded by position", "[validate]") {
+  for (const bool merged : {true, false}) {
+    CAPTURE(merged);
+    const SamplePlanOptions options{.seed = 9,
+                                    .samples = 6,
+                                    .merged = merged ? std::size_t{2} : std::size_t{0},
+                                    .cp = merged ? 1 : 2,
+                                    .block = 8};
+    const Plan plan = sample_plan(options);
+    CHECK(violations(plan).empty());
+    CHECK(violations(changed(plan, [](Plan& p) { p.backward.block = 0; })).empty());
+    for (const Sharding kind : {Sharding::none, Sharding::per_sequence, Sharding::per_document}) {
+      const auto found = violations(changed(plan, [&](Plan& p) { p.backward.sharding[0] = kind; }));
+      REQUIRE_FALSE(found.empty());
+      CHECK(mentions(found[0], "backward[0].sharding is " + std::string(sharding_name(kind)) +
+                                   "; expected by_position, for several ranks share sample"));
+    }
+    check_one(changed(plan, [](Plan& p) { p.backward.block = 16; }), "forward packs have block 8",
+              "backward packs 16; expected the same");
+  }
+}
+
+TEST_CASE("devices: as many as ranks, none in two stages", "[validate]") {
+  const auto with = [](std::vector<std::vector<DeviceId>> devices) {
+    return changed(small_plan(), [&](Plan& p) { p.pipelines[0].devices = devices; });
+  };
+  CHECK(violations(with({{3}, {0}})).empty());
+  check_one(with({{3}}), "pipelines[0].devices has 1 entries", "expected one list for each of the 2 stages");
+  check_one(with({{3}, {0, 1}}), "pipelines[0].devices[1] names 2 devices", "expected tp * cp = 1");
+  check_one(with({{3}, {3}}), "names device 3 twice", "expected distinct ids");
+  check_one(with({{-1}, {3}}), "pipelines[0].devices[0] holds -1", "expected ids from 0");
+  const Plan two = sample_plan({.cp = 2, .details = true});
+  const auto found =
+      violations(changed(two, [](Plan& p) { p.pipelines[1].devices[0] = p.pipelines[0].devices[2]; }));
+  REQUIRE(found.size() == 4);  // tp * cp
+  for (const std::string& text : found) CHECK(mentions(text, "twice; expected distinct ids"));
+}
+
 TEST_CASE("rule 5: step seconds are the longest path", "[validate]") {
   check_one(changed(small_plan(), [](Plan& p) { p.step.seconds = 8.4; }), "rule 5",
             "step.seconds - step.sync_seconds");
@@ -286,7 +407,8 @@ TEST_CASE("rule 5: step seconds are the longest path", "[validate]") {
 
   // A pack on the longest path that takes longer, or whose transfer does.
   CHECK(violations(changed(small_plan(), [](Plan& p) { p.forward.seconds[0][0] = 1.5; })).size() == 2);
-  CHECK(violations(changed(small_plan(), [](Plan& p) { p.backward.transfer_seconds[2] = 0.5; })).size() == 2);
+  CHECK(violations(changed(small_plan(), [](Plan& p) { p.backward.transfer_seconds[2][0] = 0.5; })).size() ==
+        2);
   // Stage 0 has nothing to do between F2's end at 3 and B0's start at 4.
   CHECK(violations(changed(small_plan(), [](Plan& p) { p.forward.seconds[2][0] = 1.9; })).empty());
 }
@@ -322,8 +444,7 @@ TEST_CASE("shapes, ids and values are checked before the rules", "[validate]") {
       {[](Plan& p) { p.pipelines[0].layers = {}; }, "pipelines[0].layers is empty"},
       {[](Plan& p) { p.forward.flops.pop_back(); }, "forward: flops has 2 entries; expected 3 for 3 packs"},
       {[](Plan& p) { p.backward.seconds = {}; }, "backward: seconds has 0 entries; expected 3"},
-      {[](Plan& p) { p.backward.transfer_seconds.push_back(1.0); },
-       "backward: transfer_seconds has 4 entries"},
+      {[](Plan& p) { p.backward.transfer_seconds.add_row(1); }, "backward: transfer_seconds has 4 entries"},
       {[](Plan& p) { p.backward.sharding.clear(); }, "backward: sharding has 0 entries"},
       {[](Plan& p) { p.forward.sharding[0] = Sharding::mixed; }, "forward[0] shards 0 of "},
       {[](Plan& p) { p.forward.per_document.add_row(1); },
@@ -379,10 +500,26 @@ TEST_CASE("shapes, ids and values are checked before the rules", "[validate]") {
        "pipelines[0].layers holds -1; expected numbers from 0"},
       {[](Plan& p) { p.forward.seconds[2][1] = 0.0; }, "forward[2].seconds holds 0; expected positive"},
       {[=](Plan& p) { p.backward.seconds[2][1] = inf; }, "backward[2].seconds holds inf; expected positive"},
-      {[](Plan& p) { p.backward.transfer_seconds[0] = -1.0; },
-       "backward[0].transfer_seconds is -1; expected"},
+      {[](Plan& p) { p.backward.transfer_seconds[0][0] = -1.0; },
+       "backward[0].transfer_seconds holds -1; expected"},
       {[](Plan& p) { p.backward.recompute_layers[1][0] = 3; },
        "backward[1].recompute_layers[0] is 3; expected 0 to the 2 layers of stage 0 of pipeline 0"},
+      {[](Plan& p) { p.forward.transfer_seconds.truncate(2), p.forward.transfer_seconds.add_row(2); },
+       "forward[2].transfer_seconds has 2 entries; expected one for each of the 1 pairs of neighbouring "
+       "stages"},
+      {[](Plan& p) { p.forward.exchange.assign(2, KeyExchange::ring); }, "forward: exchange has 2 entries"},
+      {[](Plan& p) { p.forward.block = -1; }, "forward: block is -1; expected a positive number"},
+      {[](Plan& p) { p.forward.weight_seconds.repeat_row(3, std::vector<double>(2)); },
+       "forward: weight_seconds has 3 entries; expected 0"},
+      {[](Plan& p) { p.backward.weight_seconds.repeat_row(3, std::vector<double>(3)); },
+       "backward[0].weight_seconds has 3 entries; expected 2, or none"},
+      {[=](Plan& p) { p.backward.weight_seconds.repeat_row(3, std::vector<double>(2, -inf)); },
+       "backward[0].weight_seconds holds -inf; expected zero or positive"},
+      {[](Plan& p) { p.backward.offload_layers.add_row(2); }, "backward: offload_layers has 1 entries"},
+      {[](Plan& p) {
+         p.backward.offload_layers.repeat_row(3, std::vector<std::int32_t>{0, 3});
+       },
+       "backward[0].offload_layers[1] is 3; expected 0 to the 2 layers of stage 1"},
       {[](Plan& p) { p.backward.recompute_layers[1][1] = -1; }, "backward[1].recompute_layers[1] is -1"},
       {[](Plan& p) { p.step.seconds = NAN; }, "step.seconds is nan; expected zero or a positive number"},
       {[](Plan& p) { p.step.sync_seconds = -1.0; }, "step.sync_seconds is -1"},
@@ -430,6 +567,13 @@ TEST_CASE("merged packs: members are distinct and have equally many stages", "[v
   Plan uneven = members({0, 1});
   uneven.pipelines[1].layers = {4, 2};
   uneven.pipelines[1].order.pop_back();
+  Plan other = members({0, 1});
+  other.pipelines[1].layers = {1, 3, 2};
+  other.backward.recompute_layers = {};
+  for (std::size_t k = 0; k < other.backward.packs.size(); ++k) other.backward.recompute_layers.add_row(3);
+  CHECK(
+      mentions(violations(other).front(),
+               "forward[0] is merged over pipelines 0 and 1, whose stages hold different layers; expected"));
   CHECK(mentions(violations(uneven).front(),
                  "forward[0] is merged over pipelines 0 and 1 of 3 and 2 stages; expected equally many"));
 }

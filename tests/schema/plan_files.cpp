@@ -68,10 +68,12 @@ std::vector<std::pair<std::string, Plan>> plans() {
                                              .samples = 3,
                                              .deferred = seed % 3,
                                              .merged = seed % 2 * 2,
-                                             .stages = 2,
+                                             .stages = 2 + seed % 2,
                                              .cp = 1 + static_cast<std::int32_t>(seed % 2),
                                              .mixed = seed % 4 == 1,
-                                             .split_weights = seed % 4 < 2};
+                                             .split_weights = seed % 4 < 2,
+                                             .details = seed % 3 == 1,
+                                             .block = 16};
     all.emplace_back("by-hand-" + std::to_string(seed), testing::sample_plan(options));
   }
   return all;

@@ -24,9 +24,12 @@ DOCS, PLAN_FILES = pathlib.Path(sys.argv[1]), sys.argv[2]
 GONE = object()
 REPLACEMENTS = [None, True, -1, 0, 0.5, 2**31, 2**32, 2**63, "text", "F0", "both", [], [-1], {}]
 # What a schema can't say: rules between fields, and the end of the numbers of packs in tasks.
-BETWEEN_FIELDS = ("one of each for every stage", ", the pack's place")
+BETWEEN_FIELDS = ("one of each for every stage", ", the pack's place", ", as in the packs before it")
 # The reader takes null in an optional field as if it were left out; files should leave it out.
-OPTIONAL = ("notes", "document_ids", "recompute_layers", "per_document_slices")
+OPTIONAL = (
+    "notes", "document_ids", "recompute_layers", "per_document_slices", "devices", "block", "exchange",
+    "offload_layers", "weight_seconds",
+)
 
 failures = 0
 
@@ -76,7 +79,7 @@ def small_changes(plan):
 
 # Paths as in 'forward 0 id'; each has to be refused.
 BROKEN = [
-    ("tokens", GONE), ("version", 2), ("version", True), ("format", "other"), ("planner", 3),
+    ("tokens", GONE), ("version", 3), ("version", True), ("format", "other"), ("planner", 3),
     ("tokens 0", 0), ("tokens 0", -1), ("tokens 0", 1.5), ("tokens 0", "12"), ("tokens 0", 2**63),
     ("deferred", [0, 0]), ("deferred", [-1]), ("deferred", [2**32]), ("document_ids", [0, 0]), ("document_ids", [-1]),
     ("document_ids", [2**64]), ("notes", [1]), ("notes", "text"),
@@ -93,7 +96,12 @@ BROKEN = [
     ("forward 0 slices 0", [0, 0, 0]), ("forward 0 slices 0", [0, 0.5, 1]), ("forward 0 flops linear", GONE),
     ("forward 0 flops attention", -1), ("forward 0 seconds", []), ("forward 0 seconds 0", 0),
     ("forward 0 seconds 0", -1), ("forward 0 transfer_seconds", -1), ("forward 0 transfer_seconds", GONE),
-    ("forward 0 sharding", "both"), ("forward 0 sharding", "mixed"), ("forward 0 per_document_slices", [0]),
+    ("forward 0 transfer_seconds", [-1]), ("forward 0 transfer_seconds", ["1"]), ("pipelines 0 devices", 3),
+    ("pipelines 0 devices", [[-1]]), ("pipelines 0 phase", 1), ("pipelines 0 stage_of", [0, 1, 0, 1]),
+    ("step switch_seconds", [1]),
+    ("forward 0 block", 0), ("forward 0 exchange", "pigeon"), ("forward 0 weight_seconds", [1, 1]),
+    ("forward 0 offload_layers", [1, 1]), ("backward 0 weight_seconds", [-1, 1]),
+    ("backward 0 offload_layers", [0.5, 1]), ("forward 0 sharding", "both"), ("forward 0 sharding", "mixed"), ("forward 0 per_document_slices", [0]),
     ("forward 0 recompute_layers", [0]), ("backward 0 recompute_layers 0", -1),
     ("backward 0 recompute_layers 0", 0.5), ("backward 0 id", GONE), ("step", []), ("step seconds", GONE),
     ("step sync_seconds", -1), ("step bubble_ratio", 1.5), ("step bubble_ratio", -0.5),
@@ -122,7 +130,14 @@ def check_kinds(plans):
         ),
         "merged packs": any(len(pack["pipelines"]) > 1 for pack in packs),
         "planners' sharded packs": any("sharding" in pack for plan in from_planners for pack in plan["forward"]),
-        "all shardings": {"per_sequence", "per_document", "mixed"} <= {pack.get("sharding") for pack in packs},
+        "all shardings": {"per_sequence", "per_document", "mixed", "by_position"}
+        <= {pack.get("sharding") for pack in packs},
+        "both versions": {plan["version"] for plan in plans.values()} == {1, 2},
+        "transfers that differ": any(isinstance(pack["transfer_seconds"], list) for pack in packs),
+        "exchanges": {"ring", "all_to_all", "all_gather", "queries"} <= {pack.get("exchange") for pack in packs},
+        "offloaded layers": any("offload_layers" in pack for pack in packs),
+        "seconds of weight gradients": any("weight_seconds" in pack for pack in packs),
+        "devices": any("devices" in plan["pipelines"][0] for plan in from_planners),
         "document ids": any(plan.get("document_ids") for plan in plans.values()),
         "deferred samples": any(plan["deferred"] for plan in plans.values()),
         "weight gradients": any(
@@ -148,6 +163,8 @@ def main(folder):
             check(False, name, "at", error.json_path, error.message)
 
     base = plans["by-hand-1"]
+    listed = changed(base, ("forward", 0, "transfer_seconds"), [0] * (base["pipelines"][0]["pp"] - 1))
+    check(schema.is_valid(listed) and not schema.is_valid(changed(listed, ("version",), 1)), "a list in version 1 fits")
     for words, value in BROKEN:
         path = tuple(int(word) if word.isdigit() else word for word in words.split())
         check(not schema.is_valid(changed(base, path, value)), words, "=", "gone" if value is GONE else value, "fits")

@@ -26,6 +26,8 @@ class JsonPlace {
     return found != value_.end() && !found->is_null();
   }
 
+  [[nodiscard]] bool is_array() const { return value_.is_array(); }
+
   [[nodiscard]] JsonPlace operator[](const char* key) const {
     expect(value_.is_object(), "an object");
     const auto found = value_.find(key);

@@ -84,7 +84,8 @@ class TokenBudget {
 
   [[nodiscard]] double workspace(const StageTask& task) const {
     return memory_.workspace_bytes(program_.stage(), task.pass, task.owned_tokens, task.recompute_layers) +
-           exchange_bytes(memory_, program_.stage(), task.pass, task.tokens, task.members.size());
+           member_exchange_bytes(memory_, program_.stage(), task.pass, task.tokens, task.members.size(),
+                                 task.exchange);
   }
 
   const StageProgram& program_;

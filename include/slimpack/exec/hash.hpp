@@ -28,6 +28,11 @@ inline void add_pass(const PassPlan& pass, WordHash& hash) {
   hash.add_all(std::span(pass.sharding), [&](Sharding s) { hash.add(static_cast<std::uint8_t>(s)); });
   if (pass.per_document.size() > 0) hash.add(pass.per_document.size());
   for (std::size_t k = 0; k < pass.per_document.size(); ++k) hash.add_all(pass.per_document[k]);
+  if (pass.block != 0) hash.add(static_cast<std::uint64_t>(pass.block));
+  if (!pass.exchange.empty()) {
+    hash.add_all(std::span(pass.exchange), [&](KeyExchange e) { hash.add(static_cast<std::uint8_t>(e)); });
+  }
+  for (std::size_t k = 0; k < pass.offload_layers.size(); ++k) hash.add_all(pass.offload_layers[k]);
   hash.add(pass.recompute_layers.size());
   for (std::size_t k = 0; k < pass.recompute_layers.size(); ++k) hash.add_all(pass.recompute_layers[k]);
 }
@@ -37,6 +42,7 @@ inline void add_pipeline(const PipelinePlan& pipeline, WordHash& hash) {
   hash.add(pipeline.tp);
   hash.add(pipeline.cp);
   hash.add_all(std::span(pipeline.layers));
+  for (const auto& devices : pipeline.devices) hash.add_all(std::span(devices));
   hash.add(pipeline.order.size());
   for (const auto& order : pipeline.order) {
     hash.add_all(std::span(order), [&](Task task) {
@@ -48,7 +54,7 @@ inline void add_pipeline(const PipelinePlan& pipeline, WordHash& hash) {
 }  // namespace detail
 
 /// Hash of all that decides what ranks compute and exchange: lengths and deferred samples, document ids, packs with their
-/// slices, pipelines, sharding with the slices by themselves, recomputed layers, the stages' layers and orders, the model's sizes. Not of
+/// slices, pipelines, sharding with the slices by themselves and the block, exchange of keys, recomputed and offloaded layers, the stages' layers, orders and devices, the model's sizes. Not of
 /// what only describes: planner, names, device, durations, FLOPs, notes, the step's figures. The same on every
 /// platform. Two plans of the same shape that differ in one number have different hashes; any others are equal
 /// by chance, one in 2^64. Never `no_plan_hash`.

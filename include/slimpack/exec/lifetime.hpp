@@ -10,7 +10,7 @@ namespace slimpack {
 /// stores are addressed by sample and token, never by pack.
 enum class Store : std::uint8_t {
   activations = 1,   ///< what the token's backward and weight-gradient tasks read
-  keys_values = 2,   ///< read by the forward and backward of the sample's later tokens, too
+  keys_values = 2,   ///< read by forward and backward of the token and of the sample's later tokens
   statistics = 4,    ///< of attention: output and log-sum-exp per head
   kv_gradients = 8,  ///< summed up by the backward of the token and of the sample's later tokens
 };
@@ -31,7 +31,7 @@ struct Release {
   Tokens begin = 0;
   Tokens end = 0;
   Stores stores = all_stores;
-  bool last = false;  ///< nothing of the sample remains on this stage behind it: its bookkeeping may go
+  bool last = false;  ///< nothing of the sample remains on this stage after it, so its bookkeeping may go
 
   [[nodiscard]] constexpr bool holds(Store store) const { return (stores & static_cast<Stores>(store)) != 0; }
   friend bool operator==(const Release&, const Release&) = default;

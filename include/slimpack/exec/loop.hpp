@@ -10,14 +10,14 @@ namespace slimpack {
 
 /// What a trainer gives the loop, as members called with a `const StageTask&`:
 ///
-/// - `receive_activations(task)`: wait for the pack's input rows from the stage before (rank - 1).
+/// - `receive_activations(task)`: wait for the pack's input rows from the stage before (`program.rank() - 1`).
 /// - `forward(task)`: compute them, and store what backward needs by sample and token.
-/// - `send_activations(task)`: start sending the output rows to the stage behind (rank + 1).
-/// - `receive_gradients(task)`, `send_gradients(task)`: the same for gradients, from behind to the front.
+/// - `send_activations(task)`: start sending the output rows to the next stage (`program.rank() + 1`).
+/// - `receive_gradients(task)`, `send_gradients(task)`: the same for gradients, from the next stage and to the one before.
 /// - `recompute(task)`: compute the first `task.recompute_layers` layers' activations again.
 /// - `backward(task)`: gradients of the input, and of the weights unless a weight task follows.
 /// - `release(task)`: free what `task.releases` lists. Called where that is not empty.
-/// - `end_of_step()`: once, behind the last task. Waits for all sends.
+/// - `end_of_step()`: once, after the last task. Waits for all sends.
 ///
 /// and, where the trainer has them,
 /// - `weight(task)`: gradients of the weights of a backward pack; only plans with weight tasks need it.
@@ -179,7 +179,7 @@ class StageLoop {
 ///     backward   receive_gradients (not on the last stage), recompute (where the plan asks for it), backward,
 ///                send_gradients (not on the first), release
 ///     weight     weight, release
-///     behind     end_of_step
+///     at the end end_of_step
 ///
 /// No valid plan can deadlock. Its tasks and their dependencies have no cycle (rule 4); number the tasks of all
 /// ranks in an order that respects them, a merged task once for all its members. Were all ranks stuck, take the
@@ -193,7 +193,7 @@ class StageLoop {
 /// An exception of a callback ends the loop and reaches the caller; `end_of_step` is then not called. Allocates
 /// nothing.
 /// @throws InvalidInput if the plan has weight tasks and the trainer no `weight`, or the window is 0.
-/// Complexity: O(tasks) beside the callbacks.
+/// Complexity: O(tasks), without the callbacks.
 template <StageCallbacks C>
 void run_stage(const StageProgram& program, C& callbacks, const LoopOptions& options = {}) {
   require(options.window > 0, "window is 0; expected at least one receive at a time");

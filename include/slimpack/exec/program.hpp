@@ -10,10 +10,11 @@
 #include "slimpack/core/error.hpp"
 #include "slimpack/core/packs.hpp"
 #include "slimpack/exec/lifetime.hpp"
-#include "slimpack/exec/ownership.hpp"
+#include "slimpack/exec/ranks.hpp"
 #include "slimpack/plan/graph.hpp"
 #include "slimpack/plan/plan.hpp"
 #include "slimpack/schedule/task.hpp"
+#include "slimpack/sharding/by_position.hpp"
 
 namespace slimpack {
 
@@ -22,15 +23,16 @@ namespace slimpack {
 struct StageTask {
   Pass pass = Pass::forward;
   PackId pack = 0;
-  std::span<const Slice> slices;        ///< of the pack; all members together
-  std::span<const PipelineId> members;  ///< that run the pack in lockstep; more than one = DP-Merge
-  std::size_t member = 0;               ///< place of this pipeline among them
-  std::int32_t recompute_layers = 0;    ///< layers of this stage computed again; backward only
-  Tokens tokens = 0;                    ///< of the slices
-  std::span<const Slice> owned;         ///< what this member holds of the slices, in their order
+  std::span<const Slice> slices;             ///< of the pack; all members together
+  std::span<const PipelineId> members;       ///< that run the pack in lockstep; more than one = DP-Merge
+  std::size_t member = 0;                    ///< place of this pipeline among them
+  KeyExchange exchange = KeyExchange::none;  ///< how the members' keys and queries meet; none: nobody says
+  std::int32_t recompute_layers = 0;         ///< layers of this stage computed again; backward only
+  Tokens tokens = 0;                         ///< of the slices
+  std::span<const Slice> owned;              ///< what this member holds of the slices, in their order
   Tokens owned_tokens = 0;
   std::span<const RecomputeRange> recompute;  ///< forward: the slices, by the layers that backward recomputes
-  std::span<const Release> releases;          ///< what may be freed behind the task, on all members
+  std::span<const Release> releases;          ///< what may be freed after the task, on all members
 
   [[nodiscard]] bool merged() const { return members.size() > 1; }
 };
@@ -40,43 +42,6 @@ struct StageTask {
   return to_string(Task{task.pass, task.pack});
 }
 
-/// Which pipeline and stage a rank runs.
-struct RankPlace {
-  PipelineId pipeline = 0;
-  std::size_t stage = 0;
-
-  friend bool operator==(const RankPlace&, const RankPlace&) = default;
-};
-
-/// Stages of each pipeline of a plan that an executor can run.
-/// @throws InvalidInput if there is no pipeline, or pipelines have different numbers of stages.
-[[nodiscard]] inline std::size_t stages_per_pipeline(const Plan& plan) {
-  require(!plan.pipelines.empty(), "the plan has no pipelines; expected at least one");
-  const std::size_t stages = plan.pipelines.front().stages();
-  for (std::size_t p = 0; p < plan.pipelines.size(); ++p) {
-    const PipelinePlan& pipeline = plan.pipelines[p];
-    require(pipeline.id == p, "pipelines[", p, "] has id ", pipeline.id, "; expected its place");
-    require(pipeline.stages() == stages && stages > 0, "pipeline ", p, " has ", pipeline.stages(),
-            " stages and pipeline 0 ", stages, "; expected equally many to run the plan");
-  }
-  return stages;
-}
-
-/// Ranks that run a plan: one for each stage of each pipeline. @throws InvalidInput as `stages_per_pipeline`.
-[[nodiscard]] inline std::size_t rank_count(const Plan& plan) {
-  return stages_per_pipeline(plan) * plan.pipelines.size();
-}
-
-/// Rank of a stage: pipelines one after another, each from its first stage to its last.
-[[nodiscard]] constexpr std::size_t rank_of(RankPlace place, std::size_t stages) {
-  return place.pipeline * stages + place.stage;
-}
-
-/// The inverse of `rank_of`.
-[[nodiscard]] constexpr RankPlace place_of(std::size_t rank, std::size_t stages) {
-  return {static_cast<PipelineId>(rank / stages), rank % stages};
-}
-
 /// Number that tells the transfers between two ranks apart: a pack moves once between two stages. Receivers
 /// have to match it: stages may run packs in different orders, so messages need not be used in the order in
 /// which they were sent.
@@ -84,8 +49,18 @@ struct RankPlace {
   return 2 * std::uint64_t{pack} + (pass == Pass::forward ? 0 : 1);
 }
 
+/// Tokens of a chunk of samples that several ranks share by position. @param otherwise where the plan names none.
+/// @throws InvalidInput if the passes name different ones.
+[[nodiscard]] inline Tokens block_of(const Plan& plan, Tokens otherwise) {
+  const Tokens forward = plan.forward.block, backward = plan.backward.block;
+  require(forward == 0 || backward == 0 || forward == backward, "forward packs have block ", forward,
+          " and backward packs ", backward, "; expected the same");
+  return forward != 0 ? forward : backward != 0 ? backward : otherwise;
+}
+
 struct StageProgramOptions {
-  Tokens block = default_ownership_block;  ///< tokens of a chunk of a merged sample; the same on all ranks
+  /// Tokens of a chunk of a merged sample, where the plan names none; the same on all ranks.
+  Tokens block = default_ownership_block;
 };
 
 /// What one stage of one pipeline does in a step: its tasks in order. Built once per step; walking it
@@ -93,9 +68,9 @@ struct StageProgramOptions {
 class StageProgram {
  public:
   /// @param plan that `violations` finds nothing wrong with. @param stage of that pipeline, from 0.
-  /// @throws InvalidInput if there is no such stage, pipelines have different numbers of stages, a task is not
-  /// of this pipeline, slices of a sample are on different pipelines (its keys and values could not be found),
-  /// or a token has no backward pack.
+  /// @throws InvalidInput if there is no such stage, a task is not of this pipeline, slices of a sample are on
+  /// different pipelines (its keys and values could not be found), members hold other layers than this stage, or a
+  /// token has no backward pack.
   /// Complexity: O(slices of the plan + tasks and owned ranges of the stage).
   StageProgram(const Plan& plan, PipelineId pipeline, std::size_t stage,
                const StageProgramOptions& options = {});
@@ -113,7 +88,7 @@ class StageProgram {
   [[nodiscard]] std::size_t stages() const { return stages_; }
   [[nodiscard]] bool first() const { return place_.stage == 0; }
   [[nodiscard]] bool last() const { return place_.stage + 1 == stages_; }
-  [[nodiscard]] std::size_t rank() const { return rank_of(place_, stages_); }
+  [[nodiscard]] std::size_t rank() const { return rank_; }
   [[nodiscard]] Tokens block() const { return block_; }
   /// Layers that the stage holds.
   [[nodiscard]] std::int32_t layers() const { return plan_->pipelines[place_.pipeline].layers[place_.stage]; }
@@ -125,7 +100,7 @@ class StageProgram {
 
   const Plan* plan_ = nullptr;
   RankPlace place_;
-  std::size_t stages_ = 0;
+  std::size_t rank_ = 0, stages_ = 0;
   Tokens block_ = default_ownership_block;
   std::size_t weight_tasks_ = 0;
   std::vector<StageTask> tasks_;
@@ -180,6 +155,8 @@ class StageProgram::Builder {
     require(here != out.members.end(), "stage ", program_.stage(), " of pipeline ", program_.pipeline(),
             " runs ", to_string(task), "; expected packs of this pipeline only");
     out.member = static_cast<std::size_t>(here - out.members.begin());
+    out.exchange = pass.exchange_of(task.pack);
+    check_layers(out);
     if (task.pass != Pass::forward) out.recompute_layers = recompute_layers(task.pack);
     for (const Slice& slice : out.slices) {
       check_members(slice.sample, out.members);
@@ -235,6 +212,16 @@ class StageProgram::Builder {
             "; expected each of its tokens in one");
   }
 
+  /// Members meet layer by layer.
+  void check_layers(const StageTask& task) const {
+    for (const PipelineId member : task.members) {
+      require(member < plan_.pipelines.size() &&
+                  plan_.pipelines[member].layers == plan_.pipelines[program_.pipeline()].layers,
+              "pipelines ", program_.pipeline(), " and ", member, " run ", to_string(task),
+              " together; expected the same layers on each of their stages");
+    }
+  }
+
   /// A sample's keys and values lie with its owners, so all its packs have to be of the same pipelines.
   void check_members(SampleId sample, std::span<const PipelineId> members) {
     if (placed_[sample] != 0) return;
@@ -266,7 +253,7 @@ class StageProgram::Builder {
     }
   }
 
-  /// Releases are in the tasks' order: a sample's last is the first from behind.
+  /// Releases are in the tasks' order: the last one of a sample is the first from the end.
   void mark_last() {
     std::fill(placed_.begin(), placed_.end(), std::uint8_t{0});
     for (auto release = program_.releases_.rbegin(); release != program_.releases_.rend(); ++release) {
@@ -285,10 +272,13 @@ class StageProgram::Builder {
 
 inline StageProgram::StageProgram(const Plan& plan, PipelineId pipeline, std::size_t stage,
                                   const StageProgramOptions& options)
-    : plan_(&plan), place_{pipeline, stage}, stages_(stages_per_pipeline(plan)), block_(options.block) {
-  require(pipeline < plan.pipelines.size(), "pipeline is ", pipeline, "; expected below the plan's ",
-          plan.pipelines.size());
-  require(stage < stages_, "stage is ", stage, "; expected below the ", stages_, " of each pipeline");
+    : plan_(&plan), place_{pipeline, stage}, block_(block_of(plan, options.block)) {
+  const PlanRanks ranks(plan);
+  require(pipeline < ranks.pipelines(), "pipeline is ", pipeline, "; expected below the plan's ",
+          ranks.pipelines());
+  stages_ = ranks.stages(pipeline);
+  require(stage < stages_, "stage is ", stage, "; expected below the ", stages_, " of pipeline ", pipeline);
+  rank_ = ranks.rank_of(place_);
   require(block_ > 0, "block is ", block_, "; expected a positive number of tokens");
   Builder(*this).build();
 }

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <span>
 #include <vector>
 
 #include "slimpack/core/error.hpp"
@@ -36,14 +37,14 @@ struct Job {
   return split;
 }
 
-/// Parameters that one device of a stage works with: its share of the stage's layers, the embedding on the
-/// first stage, the output head and final norm on the last.
-[[nodiscard]] inline double stage_parameters(const Job& job, std::size_t stage) {
-  const auto layers = split_layers(job.model.layers, job.layout.pp);
-  double count = layers[stage] * layer_parameters(job.model);
-  if (stage == 0) count += embedding_parameters(job.model);
-  if (stage + 1 == layers.size()) count += embedding_parameters(job.model) + job.model.hidden;
-  return count / job.layout.tp;
+/// Parameters of a stage: its layers, the embedding on the first stage, the output head and the final norm on the
+/// last. @param layers held by each stage.
+[[nodiscard]] inline double stage_parameters(const Transformer& model, std::span<const std::int32_t> layers,
+                                             std::size_t stage) {
+  double count = layers[stage] * layer_parameters(model);
+  if (stage == 0) count += embedding_parameters(model);
+  if (stage + 1 == layers.size()) count += embedding_parameters(model) + model.hidden;
+  return count;
 }
 
 /// @throws InvalidInput naming the first size that no such job can have.

@@ -46,34 +46,50 @@ const T& find_preset(std::span<const T> presets, std::string_view kind, std::str
   return presets;
 }
 
-/// Accelerators of the papers' clusters. Peak rates, memory and bandwidths are the vendors'; achieved
-/// fractions are typical of tuned training code (FlashAttention 3 on Hopper, 2 on Ampere) until a profile
-/// replaces them; so is the overhead of a pack: launches of some layers' kernels, and what small matrices
-/// lose. Dense products achieve the same in both passes: the papers give no other figures. `cpu` is one core of a server's processor that computes with 32-bit numbers, for trying plans out.
+/// Accelerators of the papers' clusters. Peak rates and memory are the vendors'; achieved fractions are typical of tuned
+/// training code (FlashAttention 3 on Hopper, 2 on Ampere) until a profile replaces them; so is the overhead of a pack:
+/// launches of some layers' kernels, and what small matrices lose. Dense products achieve the same in both passes: the
+/// papers give no other figures.
+///
+/// Links are of one device and one direction. Vendors and papers state NVLink for both directions together:
+///
+/// | device | NVLink | network | stated by |
+/// | --- | --- | --- | --- |
+/// | `h100`, `h200` | 900 GB/s | 400 Gb/s for each GPU | the vendor; WLB-LLM, section 6.1, has such H100 on RoCE |
+/// | `h800` | 400 GB/s | 400 Gb/s for each GPU | SlimPack, section 6.1, of its Hopper GPUs with 80 GB |
+/// | `a800` | 400 GB/s | 200 GB/s for each node of 8 | Hydraulis, section 8.1; InfiniPipe, section 5.1, has 400 Gb/s |
+/// | `a100` | 600 GB/s | 200 Gb/s for each GPU | the vendor |
+///
+/// Collectives achieve 0.8 of NVLink (230 to 250 of an A100's 300 GB/s in nccl-tests), messages 0.9 of the network.
+/// `cpu` is one core of a server's processor that computes with 32-bit numbers, for trying plans out.
 [[nodiscard]] inline std::span<const Device> device_presets() {
-  constexpr auto make = [](const char* name, double peak, double gemm_forward, double gemm_backward,
-                           double attention_forward, double attention_backward, double memory,
-                           double bandwidth, double nvlink, double network, double host, double overhead) {
+  constexpr auto achieved = [](double nvlink, double network) {
+    return std::array{0.8 * nvlink / 2.0, 0.9 * network};
+  };
+  constexpr auto make = [](const char* name, double peak, double gemm, double attention_forward,
+                           double attention_backward, double memory, double bandwidth,
+                           std::array<double, 2> links, double host, double overhead) {
     return Device{.name = name,
                   .peak_flops = peak,
-                  .gemm_efficiency = gemm_forward,
-                  .gemm_backward_efficiency = gemm_backward,
+                  .gemm_efficiency = gemm,
+                  .gemm_backward_efficiency = gemm,
                   .attention_forward = attention_forward,
                   .attention_backward = attention_backward,
                   .memory_bytes = memory,
                   .memory_bandwidth = bandwidth,
                   .pack_overhead = overhead,
-                  .intra_node = {.bandwidth = nvlink, .latency = 5e-6},
-                  .inter_node = {.bandwidth = network, .latency = 15e-6},
+                  .intra_node = {.bandwidth = links[0], .latency = 5e-6},
+                  .inter_node = {.bandwidth = links[1], .latency = 15e-6},
                   .host = {.bandwidth = host, .latency = 10e-6},
                   .devices_per_node = 8};
   };
   static const std::array presets{
-      make("h100", 989e12, 0.66, 0.66, 0.60, 0.52, 85.5e9, 2.7e12, 360e9, 45e9, 50e9, 400e-6),
-      make("h200", 989e12, 0.68, 0.68, 0.60, 0.52, 150.7e9, 4.1e12, 360e9, 45e9, 50e9, 400e-6),
-      make("a800", 312e12, 0.72, 0.72, 0.60, 0.50, 85.2e9, 1.7e12, 160e9, 22e9, 22e9, 500e-6),
-      make("a100", 312e12, 0.72, 0.72, 0.60, 0.50, 85.2e9, 1.7e12, 240e9, 22e9, 22e9, 500e-6),
-      make("cpu", 120e9, 0.65, 0.65, 0.70, 0.75, 4e9, 1e10, 2e9, 2e9, 2e9, 20e-6),
+      make("h100", 989e12, 0.66, 0.60, 0.52, 85.5e9, 2.7e12, achieved(900e9, 50e9), 50e9, 400e-6),
+      make("h200", 989e12, 0.68, 0.60, 0.52, 150.7e9, 4.1e12, achieved(900e9, 50e9), 50e9, 400e-6),
+      make("h800", 989e12, 0.66, 0.60, 0.52, 85.5e9, 2.7e12, achieved(400e9, 50e9), 50e9, 400e-6),
+      make("a800", 312e12, 0.72, 0.60, 0.50, 85.2e9, 1.7e12, achieved(400e9, 25e9), 22e9, 500e-6),
+      make("a100", 312e12, 0.72, 0.60, 0.50, 85.2e9, 1.7e12, achieved(600e9, 25e9), 22e9, 500e-6),
+      make("cpu", 120e9, 0.65, 0.70, 0.75, 4e9, 1e10, {2e9, 2e9}, 2e9, 20e-6),
   };
   return presets;
 }

@@ -15,9 +15,8 @@
 namespace slimpack {
 
 /// The task graph of a plan. A merged pack is one task per stage, shared by its members: they run it in
-/// lockstep, so it starts when all of them are ready. A plan has no duration for a weight-gradient task
-/// (`W7`), because the backward pack's seconds hold it: such a task takes no time and comes after its
-/// backward task.
+/// lockstep, so it starts when all of them are ready. A weight-gradient task (`W7`) comes after its backward
+/// task; each member has its own.
 struct PlanGraph {
   struct Node {
     PipelineId pipeline = 0;  ///< of a merged task, the first member
@@ -79,6 +78,14 @@ class SampleSlices {
   std::vector<Piece> pieces_;
 };
 
+/// Duration of a task on a stage. Where a backward pack has no `weight_seconds`, its `seconds` hold those of its
+/// weight-gradient task, which then takes no time.
+[[nodiscard]] inline double task_seconds(const Plan& plan, Task task, std::size_t stage) {
+  if (task.pass != Pass::weight) return plan.of(task.pass).seconds[task.pack][stage];
+  const Ragged<double>& weights = plan.backward.weight_seconds;
+  return weights.empty() || weights[task.pack].empty() ? 0.0 : weights[task.pack][stage];
+}
+
 /// Collects tasks and edges of a plan whose ids are in range.
 class PlanGraphBuilder {
  public:
@@ -98,8 +105,8 @@ class PlanGraphBuilder {
     result_.lags = result_.graph.arrange_edges(lags_);
     result_.seconds.resize(nodes.size());
     for (std::size_t p = 0; p < nodes.size(); ++p) {
-      const auto& [pipeline, stage, task] = nodes[result_.graph.original(p)];
-      result_.seconds[p] = task.pass == Pass::weight ? 0.0 : plan_.of(task.pass).seconds[task.pack][stage];
+      result_.seconds[p] =
+          task_seconds(plan_, nodes[result_.graph.original(p)].task, nodes[result_.graph.original(p)].stage);
     }
     return std::move(result_);
   }
@@ -148,7 +155,6 @@ class PlanGraphBuilder {
     }
   }
 
-  /// Every member of a merged pack has its own.
   TaskId add_weight_task(PipelineId pipeline, std::size_t stage, Task t) {
     const auto number = static_cast<TaskId>(result_.nodes.size());
     result_.nodes.push_back({pipeline, static_cast<std::uint32_t>(stage), t});
@@ -162,7 +168,7 @@ class PlanGraphBuilder {
       for (std::size_t s = 1; s < stages_of(pass, k); ++s) {
         const TaskId upper = task(pass, k, s - 1), lower = task(pass, k, s);
         add_edge(pass == Pass::forward ? upper : lower, pass == Pass::forward ? lower : upper,
-                 packs.transfer_seconds[k]);
+                 packs.transfer_seconds[k][s - 1]);
       }
     }
   }

@@ -116,7 +116,7 @@ inline void fill_positions(std::span<const Slice> pack, std::span<const std::int
 
 }  // namespace detail
 
-/// Index arrays of any slices of a plan's samples, as of a pack. @param name of the pack, for messages.
+/// Index arrays of any slices of a plan's samples, as if they were a pack. @param name of the pack, for messages.
 /// @param out is overwritten; its memory is reused, and nothing is allocated once it is large enough.
 /// @throws InvalidInput naming the pack if it holds tokens that its samples don't have, or needs more rows than
 /// 32 bits count, padding included; or if the alignment is not in 1 … 2^31 - 1. `out` then holds nothing useful.
@@ -137,7 +137,7 @@ inline void slice_indices(const Plan& plan, std::span<const Slice> slices, const
 }
 
 /// Index arrays of the pack that a task runs; the two passes have different packs.
-/// @throws InvalidInput as `slice_indices`, or if the pack doesn't exist. Complexity: as of `slice_indices`.
+/// @throws InvalidInput as `slice_indices`, or if the pack doesn't exist. Complexity: that of `slice_indices`.
 inline void pack_indices(const Plan& plan, Task task, const IndexOptions& options, PackIndices& out) {
   const Packs& packs = plan.of(task.pass).packs;
   const std::string name = to_string(task);

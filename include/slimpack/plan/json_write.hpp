@@ -1,11 +1,15 @@
 #pragma once
 
+#include <algorithm>
+#include <bit>
 #include <charconv>
 #include <cmath>
 #include <concepts>
 #include <cstddef>
+#include <cstdint>
 #include <nlohmann/json.hpp>
 #include <ostream>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -102,6 +106,55 @@ inline void write_model(const Transformer& m, JsonText& json) {
   json.close('}');
 }
 
+inline void write_slices(std::span<const Slice> slices, JsonText& json) {
+  json.key("slices");
+  json.open('[');
+  for (const Slice& slice : slices) {
+    json.open('[');
+    json.value(slice.sample);
+    json.value(slice.begin);
+    json.value(slice.end);
+    json.close(']');
+  }
+  json.close(']');
+}
+
+/// Whether a pack's transfers take equally long between all stages, so that version 1's one number says it.
+[[nodiscard]] inline bool one_number(std::span<const double> transfers) {
+  // Bits rather than values: 0 and -0 read back as they were.
+  return std::adjacent_find(transfers.begin(), transfers.end(), [](double a, double b) {
+           return std::bit_cast<std::uint64_t>(a) != std::bit_cast<std::uint64_t>(b);
+         }) == transfers.end();
+}
+
+inline void write_transfers(std::span<const double> transfers, JsonText& json) {
+  if (one_number(transfers)) {
+    json.field("transfer_seconds", transfers.empty() ? 0.0 : transfers.front());
+    return;
+  }
+  json.key("transfer_seconds");
+  json.list(transfers);
+}
+
+inline void write_sharding(const PassPlan& packs, std::size_t k, JsonText& json) {
+  const Sharding kind = packs.sharding[k];
+  if (kind != Sharding::none) json.field("sharding", sharding_name(kind));
+  if (kind == Sharding::by_position && packs.block != 0) json.field("block", packs.block);
+  if (kind == Sharding::mixed) {
+    json.key("per_document_slices");
+    json.list(packs.per_document[k]);
+  }
+  if (packs.exchange_of(k) != KeyExchange::none) json.field("exchange", exchange_name(packs.exchange_of(k)));
+}
+
+/// A row that a plan need not have.
+template <class T>
+void write_row(std::string_view key, const Ragged<T>& rows, std::size_t k, JsonText& json) {
+  if (rows.empty() || rows[k].empty()) return;
+  json.key(key);
+  json.list(rows[k]);
+}
+
 inline void write_packs(std::string_view key, const PassPlan& packs, bool backward, JsonText& json) {
   json.key(key);
   json.open('[');
@@ -111,16 +164,7 @@ inline void write_packs(std::string_view key, const PassPlan& packs, bool backwa
     json.field("id", k);
     json.key("pipelines");
     json.list(packs.pipelines[k]);
-    json.key("slices");
-    json.open('[');
-    for (const Slice& slice : packs.packs[k]) {
-      json.open('[');
-      json.value(slice.sample);
-      json.value(slice.begin);
-      json.value(slice.end);
-      json.close(']');
-    }
-    json.close(']');
+    write_slices(packs.packs[k], json);
     json.key("flops");
     json.open('{');
     json.field("linear", packs.flops[k].linear);
@@ -128,22 +172,26 @@ inline void write_packs(std::string_view key, const PassPlan& packs, bool backwa
     json.close('}');
     json.key("seconds");
     json.list(packs.seconds[k]);
-    json.field("transfer_seconds", packs.transfer_seconds[k]);
-    if (packs.sharding[k] != Sharding::none) {
-      json.field("sharding", sharding_name(packs.sharding[k]));
-    }
-    if (packs.sharding[k] == Sharding::mixed) {
-      json.key("per_document_slices");
-      json.list(packs.per_document[k]);
-    }
+    write_transfers(packs.transfer_seconds[k], json);
+    write_sharding(packs, k, json);
     if (backward) {
       json.key("recompute_layers");
       json.list(packs.recompute_layers[k]);
+      write_row("offload_layers", packs.offload_layers, k, json);
+      write_row("weight_seconds", packs.weight_seconds, k, json);
     }
     json.close('}');
   }
   json.close(']');
   json.line();
+}
+
+/// Whether the file says anything in a form that version 1 did not have.
+[[nodiscard]] inline bool needs_version_2(const PassPlan& packs) {
+  for (std::size_t k = 0; k < packs.packs.size(); ++k) {
+    if (packs.sharding[k] == Sharding::by_position || !one_number(packs.transfer_seconds[k])) return true;
+  }
+  return !packs.weight_seconds.values().empty();
 }
 
 inline void write_pipelines(const Plan& plan, JsonText& json) {
@@ -162,6 +210,12 @@ inline void write_pipelines(const Plan& plan, JsonText& json) {
     json.open('[');
     for (const auto& order : pipeline.order) json.list(order);
     json.close(']');
+    if (!pipeline.devices.empty()) {
+      json.key("devices");
+      json.open('[');
+      for (const auto& stage : pipeline.devices) json.list(stage);
+      json.close(']');
+    }
     json.close('}');
   }
   json.close(']');
@@ -186,14 +240,15 @@ inline void write_step(const StepPlan& step, JsonText& json) {
 }  // namespace detail
 
 /// The plan file (docs/plan-format.md) of a plan. Doubles read back exactly; text that is not UTF-8 doesn't:
-/// its bad bytes become U+FFFD.
+/// its bad bytes become U+FFFD. The file is of version 1 unless it says something in a form that version 1 did not have.
 /// @throws InvalidInput naming a field that holds an infinity or NaN. O(size of the plan).
 [[nodiscard]] inline std::string to_json(const Plan& plan) {
   std::string text;
   detail::JsonText json(text);
   json.open('{');
   json.field("format", "slimpack-plan");
-  json.field("version", 1);
+  json.field("version",
+             detail::needs_version_2(plan.forward) || detail::needs_version_2(plan.backward) ? 2 : 1);
   json.field("planner", std::string_view(plan.planner));
   detail::write_model(plan.model, json);
   json.key("device");

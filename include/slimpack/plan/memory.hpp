@@ -9,7 +9,7 @@
 
 #include "slimpack/core/error.hpp"
 #include "slimpack/cost/concepts.hpp"
-#include "slimpack/dag/memory.hpp"
+#include "slimpack/dag/memory_profile.hpp"
 #include "slimpack/plan/timeline.hpp"
 
 namespace slimpack {
@@ -25,6 +25,18 @@ struct MemoryCurves {
   std::vector<std::vector<std::vector<MemoryPoint>>> stages;  ///< [pipeline][stage], by time
   std::vector<std::vector<double>> peak_bytes;                ///< [pipeline][stage]
 };
+
+/// What a member of a pack holds to exchange with the others: as `exchange_bytes`, but of a model that tells exchanges
+/// apart (`exchange_bytes(stage, pass, tokens, members, exchange)`) for the one that the plan names.
+template <MemoryModel M>
+[[nodiscard]] double member_exchange_bytes(const M& memory, std::size_t stage, Pass pass, Tokens tokens,
+                                           std::size_t members, KeyExchange exchange) {
+  if constexpr (requires { memory.exchange_bytes(stage, pass, tokens, members, exchange); }) {
+    return members > 1 ? memory.exchange_bytes(stage, pass, tokens, members, exchange) : 0.0;
+  } else {
+    return exchange_bytes(memory, stage, pass, tokens, members);
+  }
+}
 
 namespace detail {
 
@@ -117,8 +129,9 @@ void add_memory_events(const Plan& plan, const PackMemory& packs, Task task, std
   const double workspace =
       memory.workspace_bytes(stage, task.pass, static_cast<Tokens>(std::ceil(tokens)),
                              backward ? plan.backward.recompute_layers[task.pack][stage] : 0) +
-      exchange_bytes(memory, stage, task.pass, packs.all_tokens(task),
-                     plan.of(task.pass).pipelines[task.pack].size());
+      member_exchange_bytes(memory, stage, task.pass, packs.all_tokens(task),
+                            plan.of(task.pass).pipelines[task.pack].size(),
+                            plan.of(task.pass).exchange_of(task.pack));
   const auto resource = static_cast<std::uint32_t>(stage);
   events.push_back({time.start, taken + workspace, resource});
   events.push_back({time.finish, -(given + workspace), resource});

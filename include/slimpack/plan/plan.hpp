@@ -8,71 +8,44 @@
 
 #include "slimpack/core/flops.hpp"
 #include "slimpack/core/packs.hpp"
+#include "slimpack/core/ragged.hpp"
 #include "slimpack/model/device.hpp"
+#include "slimpack/model/strategy.hpp"
 #include "slimpack/model/transformer.hpp"
 #include "slimpack/schedule/task.hpp"
 #include "slimpack/sharding/kind.hpp"
 
 namespace slimpack {
 
-/// A fixed number of rows of varying width, stored flat.
-template <class T>
-class Ragged {
- public:
-  [[nodiscard]] std::size_t size() const { return offsets_.size() - 1; }
-  [[nodiscard]] std::span<const T> operator[](std::size_t row) const {
-    return {values_.data() + offsets_[row], values_.data() + offsets_[row + 1]};
-  }
-  [[nodiscard]] std::span<T> operator[](std::size_t row) {
-    return {values_.data() + offsets_[row], values_.data() + offsets_[row + 1]};
-  }
-  [[nodiscard]] std::span<const T> values() const { return values_; }
-  void reserve(std::size_t rows, std::size_t values) {
-    offsets_.reserve(rows + 1);
-    values_.reserve(values);
-  }
-  void add(const T& value) { values_.push_back(value); }
-  void close() { offsets_.push_back(values_.size()); }
-  /// Appends a row and hands it out for writing.
-  std::span<T> add_row(std::size_t width, const T& value = T{}) {
-    values_.resize(values_.size() + width, value);
-    close();
-    return (*this)[size() - 1];
-  }
-  /// Appends `rows` rows of the same width, whose values stand one after another.
-  void add_rows(std::size_t rows, std::span<const T> values) {
-    values_.insert(values_.end(), values.begin(), values.end());
-    close_equal(rows);
-  }
-  /// Appends the same row several times.
-  void repeat_row(std::size_t times, std::span<const T> row) {
-    for (std::size_t i = 0; i < times; ++i) values_.insert(values_.end(), row.begin(), row.end());
-    close_equal(times);
-  }
-  friend bool operator==(const Ragged&, const Ragged&) = default;
-
- private:
-  /// Ends `rows` rows of equal width behind the last one.
-  void close_equal(std::size_t rows) {
-    const std::size_t begin = offsets_.back();
-    for (std::size_t i = 1; i <= rows; ++i) offsets_.push_back(begin + (values_.size() - begin) / rows * i);
-  }
-
-  std::vector<T> values_;
-  std::vector<std::size_t> offsets_{0};
-};
-
-/// The packs of one pass over the whole batch. All lists have one entry (or row) per pack.
+/// The packs of one pass over the whole batch. All lists have one entry (or row) per pack, unless they say otherwise.
 struct PassPlan {
   Packs packs;
-  Ragged<PipelineId> pipelines;          ///< the pipelines that run the pack; several = DP-Merge, in lockstep
-  std::vector<Flops> flops;              ///< whole pack, per transformer layer
-  Ragged<double> seconds;                ///< per stage; for a merged pack, on each member
-  std::vector<double> transfer_seconds;  ///< from a stage's end until the next stage may start
+  Ragged<PipelineId> pipelines;  ///< the pipelines that run the pack; several = DP-Merge, in lockstep
+  std::vector<Flops> flops;      ///< whole pack, per transformer layer
+  /// Per stage; for a merged pack, on each member. Where a backward pack has `weight_seconds`, the rest of its time.
+  Ragged<double> seconds;
+  /// From the pack's end on one stage until the next one may start it: entry s is between stages s and s + 1, in
+  /// either direction, so a row has one entry less than the pack has stages.
+  Ragged<double> transfer_seconds;
   std::vector<Sharding> sharding;
+  /// Tokens of a chunk of the packs that are sharded `by_position`; 0 where nobody says.
+  Tokens block = 0;
+  /// How keys and values meet queries in packs that several ranks share. Empty where no pack says.
+  std::vector<KeyExchange> exchange;
   /// Places of the slices that mixed packs shard by themselves, ascending. No rows where no pack is mixed.
   Ragged<std::uint32_t> per_document;
   Ragged<std::int32_t> recompute_layers;  ///< per stage; backward only, no rows in the forward pass
+  /// Layers whose activations wait in the host's memory, per stage; backward only. No rows where no pack offloads;
+  /// an empty row: none of this pack.
+  Ragged<std::int32_t> offload_layers;
+  /// Durations of the pack's weight-gradient tasks, per stage; backward only. No rows where no pack says; an empty
+  /// row: those of this pack take no time.
+  Ragged<double> weight_seconds;
+
+  /// How the pack's keys and values meet its queries; `KeyExchange::none` where nobody says. @pre k < packs.size()
+  [[nodiscard]] KeyExchange exchange_of(std::size_t k) const {
+    return exchange.empty() ? KeyExchange::none : exchange[k];
+  }
 };
 
 /// One data-parallel replica: `pp` stages of `tp * cp` devices each.
@@ -80,8 +53,10 @@ struct PipelinePlan {
   PipelineId id = 0;
   std::int32_t tp = 1;
   std::int32_t cp = 1;
-  std::vector<std::int32_t> layers;      ///< layers held by each stage; its size is pp
+  std::vector<std::int32_t> layers;      ///< held by each stage; its size is pp
   std::vector<std::vector<Task>> order;  ///< tasks of each stage in the order in which it runs them
+  /// `[stage][context rank * tp + tensor rank]`; empty where nobody says.
+  std::vector<std::vector<DeviceId>> devices = {};
 
   [[nodiscard]] std::size_t stages() const { return layers.size(); }
 };

@@ -9,6 +9,7 @@
 #include "slimpack/core/error.hpp"
 #include "slimpack/plan/indices.hpp"
 #include "slimpack/plan/plan.hpp"
+#include "slimpack/sharding/by_position.hpp"
 #include "slimpack/sharding/context.hpp"
 
 namespace slimpack {
@@ -22,8 +23,8 @@ namespace slimpack {
 
 /// The chunks of each context-parallel rank of a pack, by the pack's `sharding`; the pack's slices are the
 /// documents of the sequence. Ranks of a merged pack are numbered through its pipelines in their order.
-/// @throws InvalidInput naming the pack if it doesn't exist, has ranks but no sharding, or as
-/// `ContextSharder::shard`. Complexity: as of `ContextSharder::shard`.
+/// @throws InvalidInput naming the pack if it doesn't exist, has ranks but no sharding, is sharded by position in a
+/// plan that names no block, or as `ContextSharder::shard`. Complexity: that of `ContextSharder::shard`.
 [[nodiscard]] inline ContextShards pack_shards(const Plan& plan, Task task) {
   const PassPlan& pass = plan.of(task.pass);
   const std::string name = to_string(task);
@@ -34,6 +35,11 @@ namespace slimpack {
   const Sharding kind = pass.sharding[task.pack];
   require(kind != Sharding::none || ranks == 1, "pack ", name, " has ", ranks,
           " context-parallel ranks and no sharding; expected one rank, or a sharding");
+  if (kind == Sharding::by_position) {
+    require(pass.block > 0, "pack ", name,
+            " is sharded by position in chunks of unknown size; expected a plan that names its block");
+    return position_shards(pack, ranks, pass.block);
+  }
   std::vector<std::uint8_t> marks(pack.size(), kind == Sharding::per_document ? 1 : 0);
   if (kind == Sharding::mixed) {
     require(task.pack < pass.per_document.size(), "pack ", name,

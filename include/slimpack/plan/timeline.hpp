@@ -7,7 +7,7 @@
 
 #include "slimpack/dag/bubbles.hpp"
 #include "slimpack/dag/critical_path.hpp"
-#include "slimpack/dag/timeline.hpp"
+#include "slimpack/dag/task_times.hpp"
 #include "slimpack/plan/graph.hpp"
 
 namespace slimpack {

@@ -26,7 +26,7 @@ namespace slimpack {
   return found.take();
 }
 
-/// @throws InvalidInput with the first violations. Complexity as of `violations`.
+/// @throws InvalidInput with the first violations. Complexity: that of `violations`.
 inline void validate(const Plan& plan) {
   const auto found = violations(plan, 3);
   if (found.empty()) return;

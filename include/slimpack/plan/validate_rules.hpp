@@ -22,6 +22,13 @@ inline bool close(double a, double b, double tolerance) {
   return std::abs(a - b) <= tolerance * std::max(std::abs(a), std::abs(b));
 }
 
+/// Pipelines for a message: `0, 1`.
+inline std::string ids_text(std::span<const PipelineId> ids) {
+  std::string text;
+  for (const PipelineId p : ids) text += concat(text.empty() ? "" : ", ", p);
+  return text;
+}
+
 /// FLOPs follow the plan format's formula.
 inline void check_flops(const Plan& plan, Violations& found) {
   for (const Pass pass : {Pass::forward, Pass::backward}) {
@@ -55,7 +62,8 @@ inline void check_tokens(const Plan& plan, Pass pass, const SampleSlices& slices
   }
 }
 
-/// Rule 4: every stage runs each of its pipeline's packs once.
+/// Rule 4: every stage runs each of its pipeline's packs once. Rule 7: weight-gradient tasks follow their backward
+/// tasks.
 class OrderCheck {
  public:
   OrderCheck(const Plan& plan, Violations& found) : plan_(plan), found_(found) {}
@@ -89,10 +97,12 @@ class OrderCheck {
              plan_.of(t.pass).packs.size());
       if (!exists(t)) continue;
       ++runs(t);
-      expect(t.pass != Pass::weight || (runs(t) == 1 && runs({Pass::backward, t.pack}) > 0), t,
-             "; expected it once, behind its backward task");
+      found_.expect(t.pass != Pass::weight || (runs(t) == 1 && runs({Pass::backward, t.pack}) > 0),
+                    "rule 7: stage ", s, " of pipeline ", pipeline.id, " runs ", to_string(t),
+                    "; expected it once, after its backward task");
     }
     for (const Task t : held) {
+      if (t.pass == Pass::backward) check_weight_task(pipeline, s, t.pack);
       expect(runs(t) == 1, t, " ", runs(t), " times; expected once");
       runs(t) = 0;
     }
@@ -103,9 +113,86 @@ class OrderCheck {
     }
   }
 
+  /// What a pack's weight gradients take must be spent somewhere.
+  void check_weight_task(const PipelinePlan& pipeline, std::size_t s, PackId k) {
+    const Ragged<double>& seconds = plan_.backward.weight_seconds;
+    if (seconds.empty() || seconds[k].empty() || seconds[k][s] == 0.0) return;
+    found_.expect(runs({Pass::weight, k}) > 0, "rule 7: stage ", s, " of pipeline ", pipeline.id,
+                  " does not run W", k, "; expected it, for backward[", k, "].weight_seconds[", s, "] is ",
+                  seconds[k][s]);
+  }
+
   const Plan& plan_;
   Violations& found_;
   std::vector<std::uint32_t> runs_[3];  ///< how often a stage runs each pack, by pass
+};
+
+/// Rule 8: all packs of a sample name the same pipelines in the same order.
+inline void check_groups(const Plan& plan, const SampleSlices& forward, const SampleSlices& backward,
+                         Violations& found) {
+  for (SampleId id = 0; id < plan.tokens.size(); ++id) {
+    if (forward[id].empty()) continue;
+    const Task first{Pass::forward, forward[id].front().pack};
+    const auto members = plan.forward.pipelines[first.pack];
+    for (const Pass pass : {Pass::forward, Pass::backward}) {
+      for (const auto& piece : (pass == Pass::forward ? forward : backward)[id]) {
+        const auto others = plan.of(pass).pipelines[piece.pack];
+        if (std::equal(members.begin(), members.end(), others.begin(), others.end())) continue;
+        found.expect(false, "rule 8: sample ", id, " is in ", to_string(first), " of pipelines ",
+                     ids_text(members), " and in ", to_string(Task{pass, piece.pack}), " of ",
+                     ids_text(others), "; expected all its packs on the same pipelines in the same order");
+        break;
+      }
+    }
+  }
+}
+
+/// A shared sample that the passes cut differently is dealt to ranks by position, in chunks of the same size.
+class ShardingCheck {
+ public:
+  ShardingCheck(const Plan& plan, const SampleSlices& forward, const SampleSlices& backward,
+                Violations& found)
+      : plan_(plan), forward_(forward), backward_(backward), found_(found) {}
+
+  void run() {
+    const Tokens blocks[] = {plan_.forward.block, plan_.backward.block};
+    found_.expect(blocks[0] == 0 || blocks[1] == 0 || blocks[0] == blocks[1], "forward packs have block ",
+                  blocks[0], " and backward packs ", blocks[1],
+                  "; expected the same, for a token is on one rank in both passes");
+    for (SampleId id = 0; id < plan_.tokens.size(); ++id) {
+      if (!forward_[id].empty() && shared(forward_[id].front().pack) && cut_differently(id)) check(id);
+    }
+  }
+
+ private:
+  [[nodiscard]] bool shared(PackId forward) const {
+    const auto members = plan_.forward.pipelines[forward];
+    return members.size() > 1 || plan_.pipelines[members.front()].cp > 1;
+  }
+
+  [[nodiscard]] bool cut_differently(SampleId id) const {
+    const auto same = [](const auto& a, const auto& b) { return a.begin == b.begin && a.end == b.end; };
+    const auto f = forward_[id], b = backward_[id];
+    return !std::equal(f.begin(), f.end(), b.begin(), b.end(), same);
+  }
+
+  void check(SampleId id) {
+    for (const Pass pass : {Pass::forward, Pass::backward}) {
+      for (const auto& piece : (pass == Pass::forward ? forward_ : backward_)[id]) {
+        const Sharding kind = plan_.of(pass).sharding[piece.pack];
+        if (kind == Sharding::by_position) continue;
+        found_.expect(false, pass_name(pass), "[", piece.pack, "].sharding is ", sharding_name(kind),
+                      "; expected by_position, for several ranks share sample ", id,
+                      " and the passes cut it differently");
+        return;
+      }
+    }
+  }
+
+  const Plan& plan_;
+  const SampleSlices& forward_;
+  const SampleSlices& backward_;
+  Violations& found_;
 };
 
 /// What a stage has to run in this order, because of a sample. A forward and a backward task: rule 3.
@@ -114,7 +201,7 @@ struct Precedence {
   SampleId sample;
 };
 
-/// Rules 2 and 3, stage by stage, in orders that keep rule 4.
+/// Rules 2 and 3, stage by stage, in plans that keep rules 4 and 8.
 class SampleOrderCheck {
  public:
   SampleOrderCheck(const Plan& plan, const SampleSlices& forward, const SampleSlices& backward,
@@ -149,16 +236,8 @@ class SampleOrderCheck {
 
   void require_order(Task before, Task after, SampleId sample) {
     if (before == after) return;
-    const auto members = plan_.of(after.pass).pipelines[after.pack];
-    const std::size_t stages[] = {plan_.of(before.pass).seconds[before.pack].size(),
-                                  plan_.of(after.pass).seconds[after.pack].size()};
-    found_.expect(stages[0] == stages[1], "rule 2: sample ", sample, " is in ", to_string(before), " of ",
-                  stages[0], " stages and in ", to_string(after), " of ", stages[1],
-                  "; expected equally many");
-    for (const PipelineId p : plan_.of(before.pass).pipelines[before.pack]) {
-      if (std::find(members.begin(), members.end(), p) == members.end()) continue;
+    for (const PipelineId p : plan_.of(before.pass).pipelines[before.pack])
       required_[p].push_back({before, after, sample});
-    }
   }
 
   [[nodiscard]] std::uint32_t& place(Task t) { return place_[static_cast<std::size_t>(t.pass)][t.pack]; }
@@ -210,6 +289,8 @@ inline void check_rules(const Plan& plan, Violations& found) {
   check_tokens(plan, Pass::forward, forward, found);
   check_tokens(plan, Pass::backward, backward, found);
   OrderCheck(plan, found).run();
+  check_groups(plan, forward, backward, found);
+  ShardingCheck(plan, forward, backward, found).run();
   if (found.none()) SampleOrderCheck(plan, forward, backward, found).run();
   if (found.none()) check_longest_path(plan, found);
   found.expect(plan.step.lower_bound_seconds <= plan.step.seconds * (1.0 + 1e-12),

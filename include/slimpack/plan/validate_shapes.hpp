@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <span>
+#include <utility>
 #include <vector>
 
 #include "slimpack/plan/plan.hpp"
@@ -25,6 +27,50 @@ inline void check_pipelines(const Plan& plan, Violations& found) {
   }
 }
 
+/// Where devices are named: as many for each stage as it has ranks, none in two stages.
+inline void check_devices(const Plan& plan, Violations& found) {
+  std::vector<DeviceId> all;
+  for (std::size_t p = 0; p < plan.pipelines.size(); ++p) {
+    const PipelinePlan& pipeline = plan.pipelines[p];
+    if (pipeline.devices.empty()) continue;
+    found.expect(pipeline.devices.size() == pipeline.stages(), "pipelines[", p, "].devices has ",
+                 pipeline.devices.size(), " entries; expected one list for each of the ", pipeline.stages(),
+                 " stages, or none at all");
+    for (std::size_t s = 0; s < pipeline.devices.size(); ++s) {
+      const std::vector<DeviceId>& own = pipeline.devices[s];
+      const std::int64_t expected = std::int64_t{pipeline.tp} * pipeline.cp;
+      found.expect(std::cmp_equal(own.size(), expected), "pipelines[", p, "].devices[", s, "] names ",
+                   own.size(), " devices; expected tp * cp = ", expected);
+      for (const DeviceId id : own)
+        found.expect(id >= 0, "pipelines[", p, "].devices[", s, "] holds ", id, "; expected ids from 0");
+      all.insert(all.end(), own.begin(), own.end());
+    }
+  }
+  std::sort(all.begin(), all.end());
+  for (auto twice = std::adjacent_find(all.begin(), all.end()); twice != all.end();
+       twice = std::adjacent_find(std::upper_bound(twice, all.end(), *twice), all.end())) {
+    found.expect(false, "pipelines[].devices names device ", *twice, " twice; expected distinct ids");
+  }
+}
+
+/// Lists of one entry for each stage, or each pair of neighbouring stages.
+inline void check_rows(const PassPlan& packs, Pass pass, std::size_t k, std::size_t stages,
+                       Violations& found) {
+  const std::size_t transfers = packs.transfer_seconds[k].size();
+  found.expect(transfers + 1 == stages, pass_name(pass), "[", k, "].transfer_seconds has ", transfers,
+               " entries; expected one for each of the ", stages - 1, " pairs of neighbouring stages");
+  if (pass == Pass::forward) return;
+  found.expect(packs.recompute_layers[k].size() == stages, pass_name(pass), "[", k, "].recompute_layers has ",
+               packs.recompute_layers[k].size(), " entries; expected ", stages);
+  const auto optional = [&](const char* list, const auto& rows) {
+    if (rows.empty() || rows[k].empty()) return;
+    found.expect(rows[k].size() == stages, pass_name(pass), "[", k, "].", list, " has ", rows[k].size(),
+                 " entries; expected ", stages, ", or none");
+  };
+  optional("offload_layers", packs.offload_layers);
+  optional("weight_seconds", packs.weight_seconds);
+}
+
 inline void check_members(const Plan& plan, Pass pass, std::size_t k, Violations& found) {
   const PassPlan& packs = plan.of(pass);
   const auto members = packs.pipelines[k];
@@ -41,12 +87,13 @@ inline void check_members(const Plan& plan, Pass pass, std::size_t k, Violations
     const std::size_t first = plan.pipelines[members.front()].stages();
     found.expect(stages == first, pass_name(pass), "[", k, "] is merged over pipelines ", members.front(),
                  " and ", p, " of ", first, " and ", stages, " stages; expected equally many");
+    found.expect(plan.pipelines[p].layers == plan.pipelines[members.front()].layers || stages != first,
+                 pass_name(pass), "[", k, "] is merged over pipelines ", members.front(), " and ", p,
+                 ", whose stages hold different layers; expected the same");
     found.expect(i > 0 || packs.seconds[k].size() == stages, pass_name(pass), "[", k, "].seconds has ",
                  packs.seconds[k].size(), " entries; expected one for each of the ", stages,
                  " stages of pipeline ", p);
-    if (i > 0 || pass == Pass::forward) continue;
-    found.expect(packs.recompute_layers[k].size() == stages, pass_name(pass), "[", k,
-                 "].recompute_layers has ", packs.recompute_layers[k].size(), " entries; expected ", stages);
+    if (i == 0 && stages > 0) check_rows(packs, pass, k, stages, found);
   }
 }
 
@@ -95,6 +142,10 @@ inline void check_packs(const Plan& plan, Pass pass, Violations& found) {
   one_each("transfer_seconds", packs.transfer_seconds.size(), n);
   one_each("sharding", packs.sharding.size(), n);
   one_each("recompute_layers", packs.recompute_layers.size(), pass == Pass::forward ? 0 : n);
+  const std::size_t backward_only = pass == Pass::forward ? 0 : n;
+  if (!packs.exchange.empty()) one_each("exchange", packs.exchange.size(), n);
+  if (packs.offload_layers.size() > 0) one_each("offload_layers", packs.offload_layers.size(), backward_only);
+  if (packs.weight_seconds.size() > 0) one_each("weight_seconds", packs.weight_seconds.size(), backward_only);
   if (packs.per_document.size() > 0) one_each("per_document_slices", packs.per_document.size(), n);
   for (std::size_t k = 0; ok && k < n; ++k) {
     check_mixed(packs, pass, k, found);
@@ -127,6 +178,7 @@ inline void check_document_ids(const Plan& plan, Violations& found) {
 /// Lists have one entry per pack or stage, ids exist, slices lie within their samples.
 inline void check_shapes(const Plan& plan, Violations& found) {
   check_pipelines(plan, found);
+  check_devices(plan, found);
   for (const Pass pass : {Pass::forward, Pass::backward}) check_packs(plan, pass, found);
   check_deferred(plan, found);
   check_document_ids(plan, found);

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 
 #include "slimpack/core/error.hpp"
@@ -28,24 +29,37 @@ inline void check_device(const Device& device, Violations& found) {
   fraction("attention_backward", device.attention_backward);
 }
 
+/// Layers of a pack that are treated specially on each stage, such as `recompute_layers`.
+inline void check_layer_counts(const Plan& plan, const char* list, const Ragged<std::int32_t>& rows,
+                               std::size_t k, Violations& found) {
+  if (rows.empty() || rows[k].empty()) return;
+  for (const PipelineId p : plan.backward.pipelines[k]) {
+    for (std::size_t s = 0; s < plan.pipelines[p].stages(); ++s) {
+      const std::int32_t count = rows[k][s], held = plan.pipelines[p].layers[s];
+      found.expect(count >= 0 && count <= held, "backward[", k, "].", list, "[", s, "] is ", count,
+                   "; expected 0 to the ", held, " layers of stage ", s, " of pipeline ", p);
+    }
+  }
+}
+
 inline void check_pack_values(const Plan& plan, Pass pass, Violations& found) {
   const PassPlan& packs = plan.of(pass);
+  const auto not_negative = [&](const char* list, std::size_t k, std::span<const double> row) {
+    for (const double seconds : row) {
+      found.expect(seconds >= 0.0 && std::isfinite(seconds), pass_name(pass), "[", k, "].", list, " holds ",
+                   seconds, "; expected zero or positive numbers");
+    }
+  };
   for (std::size_t k = 0; k < packs.packs.size(); ++k) {
     for (const double seconds : packs.seconds[k]) {
       found.expect(seconds > 0.0 && std::isfinite(seconds), pass_name(pass), "[", k, "].seconds holds ",
                    seconds, "; expected positive numbers");
     }
-    found.expect(packs.transfer_seconds[k] >= 0.0 && std::isfinite(packs.transfer_seconds[k]),
-                 pass_name(pass), "[", k, "].transfer_seconds is ", packs.transfer_seconds[k],
-                 "; expected zero or a positive number");
+    not_negative("transfer_seconds", k, packs.transfer_seconds[k]);
     if (pass == Pass::forward) continue;
-    for (const PipelineId p : packs.pipelines[k]) {
-      for (std::size_t s = 0; s < plan.pipelines[p].stages(); ++s) {
-        const std::int32_t again = packs.recompute_layers[k][s], held = plan.pipelines[p].layers[s];
-        found.expect(again >= 0 && again <= held, pass_name(pass), "[", k, "].recompute_layers[", s, "] is ",
-                     again, "; expected 0 to the ", held, " layers of stage ", s, " of pipeline ", p);
-      }
-    }
+    if (!packs.weight_seconds.empty()) not_negative("weight_seconds", k, packs.weight_seconds[k]);
+    check_layer_counts(plan, "recompute_layers", packs.recompute_layers, k, found);
+    check_layer_counts(plan, "offload_layers", packs.offload_layers, k, found);
   }
 }
 
@@ -96,7 +110,11 @@ inline void check_values(const Plan& plan, Violations& found) {
     found.expect(layers == plan.model.layers, "pipelines[", pipeline.id, "].layers sum to ", layers,
                  "; expected the model's ", plan.model.layers);
   }
-  for (const Pass pass : {Pass::forward, Pass::backward}) check_pack_values(plan, pass, found);
+  for (const Pass pass : {Pass::forward, Pass::backward}) {
+    check_pack_values(plan, pass, found);
+    found.expect(plan.of(pass).block >= 0, pass_name(pass), ": block is ", plan.of(pass).block,
+                 "; expected a positive number of tokens, or 0 where nobody says");
+  }
   check_step_values(plan, found);
 }
 

@@ -35,7 +35,7 @@ using cudnn::Handle, cudnn::PlannedPack, cudnn::Plans, cudnn::Sizes;
           .deterministic = options.deterministic};
 }
 
-/// Of results whose rows stand one behind another.
+/// For results in consecutive rows.
 [[nodiscard]] PackProblem problem_of(const HeadShape& shape, std::span<const AttentionSlice> slices,
                                      const AttentionInput& in, bool gradients) {
   detail::require_attention(shape, in);
@@ -80,7 +80,7 @@ using cudnn::Handle, cudnn::PlannedPack, cudnn::Plans, cudnn::Sizes;
 void require_rows(bool fits, const char* name) {
   require(fits, name,
           " has another shape or stride than cuDNN's plan was made for; expected the same, "
-          "rows of results one behind another");
+          "results in consecutive rows");
 }
 
 }  // namespace

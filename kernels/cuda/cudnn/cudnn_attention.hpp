@@ -16,10 +16,10 @@ struct CudnnOptions {
   bool deterministic = true;  ///< false: backward may add up in another order each time, which is faster
 };
 
-/// cuDNN's fused attention of one pack, with the meaning of `attention` and `attention_backward`: to compare ours
-/// with, and to use where it is faster. It takes cuDNN 9.6 and its front end; the plans are made once for a pack,
-/// and serve all layers, if their matrices have the same strides. One object serves one thread and one stream at
-/// a time.
+/// cuDNN's fused attention of one pack, with the meaning of `attention` and `attention_backward`: to compare
+/// ours with, and to use where it is faster. It takes cuDNN 9.6 and its front end; the plans are made once
+/// for a pack, and serve all layers, if their matrices have the same strides. One object serves one thread
+/// and one stream at a time.
 class CudnnAttention {
  public:
   /// Asks cuDNN for its plans, which takes it milliseconds to seconds.
@@ -33,22 +33,24 @@ class CudnnAttention {
   CudnnAttention(CudnnAttention&&) noexcept;
   CudnnAttention& operator=(CudnnAttention&&) noexcept;
 
-  /// Bytes that both passes need; gradients of keys and values among them, since cuDNN sets what is added here.
+  /// Bytes that both passes need; gradients of keys and values among them, since cuDNN sets what is added
+  /// here.
   [[nodiscard]] std::size_t workspace_bytes() const;
 
-  /// @param out, lse as for `attention`, rows one behind another
+  /// @param out, lse as for `attention`, in consecutive rows
   /// @throws InvalidInput if shapes or strides are others than those of the plan, or the workspace is too
   /// small; std::runtime_error if cuDNN fails.
   void forward(const AttentionInput& in, const MatrixView<Bf16>& out, const MatrixView<float>& lse,
                std::span<std::byte> workspace, Stream stream);
 
-  /// Sets dq and adds to dk and dv, of the same bits at each call if it is deterministic. @param out, lse of forward
+  /// Sets dq and adds to dk and dv, of the same bits at each call if it is deterministic. @param out, lse of
+  /// forward
   void backward(const AttentionInput& in, const MatrixView<const Bf16>& out,
                 const MatrixView<const float>& lse, const MatrixView<const Bf16>& dout,
                 const MatrixView<Bf16>& dq, const MatrixView<float>& dk, const MatrixView<float>& dv,
                 std::span<std::byte> workspace, Stream stream);
 
-  /// The same as cuDNN has it: sets dk and dv, as bf16, of the rows of the samples in the pack, one behind another. For
+  /// The same as cuDNN has it: sets dk and dv, as bf16, in consecutive rows, of the samples in the pack. For
   /// comparisons.
   void backward_set(const AttentionInput& in, const MatrixView<const Bf16>& out,
                     const MatrixView<const float>& lse, const MatrixView<const Bf16>& dout,
@@ -61,14 +63,14 @@ class CudnnAttention {
   std::unique_ptr<State> state_;
 };
 
-/// cuDNN's attention for a stage: `DeviceStage::set_attention` takes it. It makes plans as packs ask for them, which
-/// takes it milliseconds to seconds for each new size of a pack, and keeps them. A pack is refused with cuDNN's words if it has
-/// no plan; or, in backward, if two slices are of one sample. Of two stages, each needs one of its own.
-/// The first pack throws InvalidInput without a GPU.
+/// cuDNN's attention for a stage: `DeviceStage::set_attention` takes it. It makes plans as packs ask for
+/// them, which takes it milliseconds to seconds for each new size of a pack, and keeps them. A pack is
+/// refused with cuDNN's words if it has no plan; or, in backward, if two slices are of one sample. Of two
+/// stages, each needs one of its own. The first pack throws InvalidInput without a GPU.
 [[nodiscard]] AttentionLibrary<Stream> cudnn_library();
 
-/// What cuDNN has against a pack's attention on a GPU of compute capability 9.0, as far as it tells without one;
-/// nothing if it takes it. @throws InvalidInput as the constructor, but for the want of a GPU.
+/// What cuDNN has against a pack's attention on a GPU of compute capability 9.0, as far as it tells without
+/// one; nothing if it takes it. @throws InvalidInput as the constructor, but for the want of a GPU.
 [[nodiscard]] std::optional<std::string> cudnn_refusal(const HeadShape& shape,
                                                        std::span<const AttentionSlice> slices,
                                                        const AttentionInput& in, bool gradients,

@@ -13,9 +13,10 @@
 
 namespace slimpack::kernels::cuda {
 
-/// A pack as cuDNN takes it: a batch of sequences of different lengths ("ragged"), each with where its numbers
-/// begin in each matrix. Offsets have one entry more than there are sequences: the end of the last one.
-/// The gradients of keys and values, which cuDNN sets, stand apart, one sequence's behind another's.
+/// A pack as cuDNN takes it: a batch of sequences of different lengths ("ragged"), each with where its
+/// numbers begin in each matrix. Offsets have one entry more than there are sequences: the end of the last
+/// one. The gradients of keys and values, which cuDNN sets, are stored separately, one sequence's after
+/// another's.
 struct CudnnBatch {
   std::int64_t longest_queries = 0, longest_keys = 0;
   std::vector<std::int32_t> query_lengths, key_lengths;
@@ -26,9 +27,9 @@ struct CudnnBatch {
 
 /// The batch of a pack's slices; a slice's keys are those of its sample up to its own end.
 /// @param pieces rows in which pieces of keys' gradients begin, as `attention_work` takes them
-/// @throws InvalidInput naming the first slice that is empty or reaches beyond the rows or the pieces, or a row that two
-/// slices' queries or two samples' keys share, as `attention_work`; or if a slice sees no keys of its own. O(n log n + keys
-/// that are seen) for n slices.
+/// @throws InvalidInput naming the first slice that is empty or reaches beyond the rows or the pieces, or a
+/// row that two slices' queries or two samples' keys share, as `attention_work`; or if a slice sees no keys
+/// of its own. O(n log n + keys that are seen) for n slices.
 [[nodiscard]] inline CudnnBatch cudnn_batch(std::span<const AttentionSlice> slices, std::size_t queries,
                                             std::size_t keys, const AttentionStrides& strides,
                                             std::span<const std::int32_t> pieces = {}) {
@@ -60,8 +61,8 @@ struct CudnnBatch {
   return out;
 }
 
-/// @throws InvalidInput if two slices are of one sample: rows of the gradients of its keys would be added to by two at
-/// once. O(n log n).
+/// @throws InvalidInput if two slices are of one sample: rows of the gradients of its keys would be added to
+/// by two at once. O(n log n).
 inline void require_one_slice_per_sample(std::span<const AttentionSlice> slices) {
   std::vector<std::int32_t> begins;
   for (const AttentionSlice& s : slices) begins.push_back(s.key_begin);
@@ -87,7 +88,7 @@ enum class CudnnList : std::uint8_t {
 
 inline constexpr std::size_t cudnn_list_count = 10;
 
-/// A batch's lists one behind another, each at a multiple of 16 bytes.
+/// A batch's lists in one buffer, each at a multiple of 16 bytes.
 struct CudnnLists {
   std::vector<std::byte> bytes;
   std::array<std::size_t, cudnn_list_count> begins{};

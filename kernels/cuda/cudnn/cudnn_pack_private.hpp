@@ -13,7 +13,8 @@
 #include "kernels/cuda/cudnn/cudnn_batch.hpp"
 #include "kernels/cuda/library_attention.hpp"
 
-// A pack's attention as cuDNN has it: graphs of its front end, their plans, and a run of these with a pack's data.
+// A pack's attention as cuDNN has it: graphs of its front end, their plans, and a run of these with a pack's
+// data.
 namespace slimpack::kernels::cuda::cudnn {
 
 /// A pack's sizes, from which both graphs are made.
@@ -53,7 +54,7 @@ struct Plans;
 /// What cuDNN has against the graphs on a GPU of a compute capability, 10 * major + minor, without one.
 [[nodiscard]] std::optional<std::string> refusal_of(const Sizes& sizes, int capability);
 
-/// A pack's plans and lists: what its attention takes, beside matrices.
+/// A pack's plans and lists: what its attention needs in addition to matrices.
 struct PlannedPack {
   HeadShape shape;
   std::shared_ptr<Plans> plans;
@@ -72,7 +73,7 @@ struct PlannedPack {
 /// Queues the forward pass.
 void run_forward(const PlannedPack& pack, const PackMatrices& m, cudnnHandle_t handle, Stream stream);
 
-/// Gradients as cuDNN has them: those of keys and values are set, of the samples' rows one behind another.
+/// Gradients as cuDNN has them: those of keys and values are set, in consecutive rows of the samples.
 void set_gradients(const PlannedPack& pack, const PackMatrices& m, Bf16* dk, Bf16* dv, std::byte* workspace,
                    cudnnHandle_t handle, Stream stream);
 

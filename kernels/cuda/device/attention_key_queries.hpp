@@ -24,7 +24,7 @@ struct KeyQueries {
     return next_slice(at);
   }
 
-  /// The next tile: of the slice's head, of its next head, of the next slice. False behind the last.
+  /// The next tile: of the slice's head, of its next head, of the next slice. False after the last.
   [[nodiscard]] SLIMPACK_DEVICE bool advance(Cursor& at) const {
     at.first += queries;
     if (at.first < a.slices[at.slice].tokens) return true;
@@ -43,8 +43,8 @@ struct KeyQueries {
     return keys;
   }
 
-  /// Which queries of a tile see the item's key r: those from (first + r) * factor on, 0 or less meaning all of
-  /// them, `queries` or more none.
+  /// Which queries of a tile see the item's key r: those from (first + r) * factor on, 0 or less meaning all
+  /// of them, `queries` or more none.
   struct Sight {
     int first, factor;
   };

@@ -9,7 +9,7 @@
 // The online softmax of attention's forward kernels, on a warp's 16 rows of scores.
 namespace slimpack::kernels::cuda {
 
-/// Hides the keys behind each row: row r sees those up to limit + step * r.
+/// Hides the keys after each row's position: row r sees those up to limit + step * r.
 template <int keys, class Warp>
 SLIMPACK_DEVICE inline void hide_later_keys(Warp& warp, int limit, int step,
                                             LanesOf<Warp, Sums<keys>>& scores) {

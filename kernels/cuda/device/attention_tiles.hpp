@@ -54,7 +54,7 @@ struct QueryTile {
           static_cast<std::size_t>(slice.query_begin) + static_cast<std::size_t>(item.first)};
 }
 
-/// Starts to copy a tile of a sample's keys, and of its values behind them. @param keys of a tile
+/// Starts to copy a tile of a sample's keys, and then of its values. @param keys of a tile
 template <int keys, int dim, class Warp>
 SLIMPACK_DEVICE inline void copy_keys(Warp& warp, const AttentionArguments& a, const QueryTile& queries,
                                       int head, int tile, Bf16* stage) {

@@ -18,9 +18,10 @@ struct AttentionMaps {
 };
 
 /// A block per item and head on Hopper, as FlashAttention-3 (Shah et al., 2024, algorithm 2) has it. One warp
-/// brings tiles into rings of shared memory; two groups of warps take 64 queries each. In a group, the product of the
-/// next scores is under way while those of the tile before meet their values, and its softmax runs beside the
-/// latter; the groups take turns, so that one's softmax runs beside the other's products.
+/// brings tiles into rings of shared memory; two groups of warps take 64 queries each. In a group, the
+/// product of the next scores is in progress while those of the previous tile meet their values, and its
+/// softmax runs during the latter; the groups take turns, so that one's softmax runs during the other's
+/// products.
 template <int dim>
 struct AttentionWgmmaForwardKernel {
   static constexpr int keys = 128, stages = 2;
@@ -82,7 +83,7 @@ struct AttentionWgmmaForwardKernel {
 
   template <class Warp>
   SLIMPACK_DEVICE void produce(Warp& warp, const Block& b) const {
-    // Rows behind the item's may be anything: each row's result is its own, and these are not written.
+    // Rows after the item's may be anything: each row's result is its own, and these are not written.
     bring_tile<QueryTileShape>(warp, maps.q, {b.queries.first_row, b.head * dim, b.queries.rows}, b.q,
                                b.barriers->queries);
     warp.arrive(b.barriers->queries);
@@ -94,7 +95,7 @@ struct AttentionWgmmaForwardKernel {
           b.queries.seen - tile * keys};
       RingBarriers<stages>&k_ring = b.barriers->keys, &v_ring = b.barriers->values;
       warp.wait(k_ring.empty[at.stage], at.parity ^ 1U);
-      // Scores of keys that nobody sees are hidden, but 0 times a value that is no number is none.
+      // Scores of keys after the valid ones are hidden, but 0 times NaN is NaN.
       bring_tile<KeyTileShape>(warp, maps.k, rows, stage_of<KeyTileShape>(b.k, at.stage),
                                k_ring.full[at.stage]);
       warp.arrive(k_ring.full[at.stage]);

@@ -14,10 +14,11 @@
 
 namespace slimpack::kernels::cuda {
 
-/// A block per item and key/value head on Hopper: one warp brings tiles of queries and the output's gradients,
-/// two groups of warps take 64 keys each. Scores are computed transposed, K Q^T, so that probabilities and the
-/// scores' gradients are left factors as they come, and nothing is written to shared memory. The next tile's
-/// scores are under way while the keys' gradients of this one are. Adds to the gradients.
+/// A block per item and key/value head on Hopper: one warp brings tiles of queries and the output's
+/// gradients, two groups of warps take 64 keys each. Scores are computed transposed, K Q^T, so that
+/// probabilities and the scores' gradients are left factors as they come, and nothing is written to shared
+/// memory. The next tile's scores are under way while the keys' gradients of this one are. Adds to the
+/// gradients.
 template <int dim>
 struct AttentionWgmmaKeyGradientKernel {
   static constexpr int queries = 64, stages = 4;
@@ -95,7 +96,7 @@ struct AttentionWgmmaKeyGradientKernel {
 
   template <class Warp>
   SLIMPACK_DEVICE void produce(Warp& warp, const Block& b) const {
-    // Rows behind the sample's may be anything: each row's gradient is its own, and these are not written.
+    // Rows after the sample's may be anything: each row's gradient is its own, and these are not written.
     bring_tile<KeyTileShape>(warp, maps.k, {b.first_row, b.column, b.rows}, b.k, b.barriers->keys);
     bring_tile<KeyTileShape>(warp, maps.v, {b.first_row, b.column, b.rows}, b.v, b.barriers->keys);
     warp.arrive(b.barriers->keys);

@@ -82,7 +82,7 @@ struct AttentionWgmmaQueryGradientKernel {
 
   template <class Warp>
   SLIMPACK_DEVICE void produce(Warp& warp, const Block& b) const {
-    // Rows behind the item's may be anything: each row's gradient is its own, and these are not written.
+    // Rows after the item's may be anything: each row's gradient is its own, and these are not written.
     const TilePlace queries{b.queries.first_row, b.head * dim, b.queries.rows};
     bring_tile<QueryTileShape>(warp, maps.q, queries, b.q, b.barriers->queries);
     bring_tile<QueryTileShape>(warp, maps.dout, queries, b.dout, b.barriers->queries);
@@ -94,7 +94,7 @@ struct AttentionWgmmaQueryGradientKernel {
           static_cast<std::size_t>(b.queries.slice.key_begin) + static_cast<std::size_t>(tile) * keys,
           b.head / a.group() * dim, b.queries.seen - tile * keys};
       warp.wait(ring.empty[at.stage], at.parity ^ 1U);
-      // Nobody sees rows behind the valid ones, but 0 times what is no number is none.
+      // Rows after the valid ones are hidden, but 0 times NaN is NaN.
       bring_valid<KeyTileShape>(warp, maps.k, a.k, rows, stage_of<KeyTileShape>(b.k, at.stage),
                                 ring.full[at.stage]);
       bring_valid<KeyTileShape>(warp, maps.v, a.v, rows, stage_of<KeyTileShape>(b.v, at.stage),
@@ -127,8 +127,8 @@ struct AttentionWgmmaQueryGradientKernel {
     return out;
   }
 
-  /// Scores become probabilities; gives the lane's sums of its rows. @param limit key that the warp's first row
-  /// sees last
+  /// Scores become probabilities; gives the lane's sums of its rows. @param limit key that the warp's first
+  /// row sees last
   template <class Warp>
   [[nodiscard]] SLIMPACK_DEVICE LanesOf<Warp, TwoRows> exponentiate(Warp& warp, const Block& b, int limit,
                                                                     const LanesOf<Warp, RowNumbers>& numbers,

@@ -10,14 +10,14 @@ namespace slimpack::kernels::cuda {
 /// Warps that multiply together, and rows that they multiply: 16 each.
 inline constexpr int group_warps = 4, group_rows = 64;
 
-/// Registers of each thread before a block's groups share them out anew: of 65536, as many as its threads can
+/// Registers of each thread before a block's groups divide them again: of 65536, as many as its threads can
 /// have alike, in eights.
 [[nodiscard]] SLIMPACK_HOST_DEVICE constexpr int registers_of_all(int warps) {
   return 65536 / (warps * warp_lanes) / 8 * 8;
 }
 
-/// Whether a producing group and some consuming ones get by with a block's registers. A group that asks for more
-/// than there are waits for ever.
+/// Whether a producing group and some consuming ones get by with a block's registers. A group that asks for
+/// more than there are waits for ever.
 [[nodiscard]] SLIMPACK_HOST_DEVICE constexpr bool registers_suffice(int producer, int consumer,
                                                                     int consumers) {
   return producer % 8 == 0 && consumer % 8 == 0 && producer >= 24 && consumer <= 256 &&
@@ -31,8 +31,8 @@ static_assert(registers_suffice(producer_registers, consumer_registers, group_co
 /// Groups of such a block.
 inline constexpr int block_groups = 1 + group_consumers;
 
-/// Gives each group of a block its part once barriers have begun: `produce()` is for the first group's first warp,
-/// `consume(index)` for all warps of the first `consumers` groups behind it.
+/// Gives each group of a block its part once barriers have begun: `produce()` is for the first group's first
+/// warp, `consume(index)` for all warps of the first `consumers` groups after it.
 template <class Warp, class Produce, class Consume>
 SLIMPACK_DEVICE inline void run_groups(Warp& warp, int consumers, const Produce& produce,
                                        const Consume& consume) {

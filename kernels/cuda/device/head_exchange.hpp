@@ -61,7 +61,7 @@ template <class T>
   return {transposed(tokens), transposed(heads)};
 }
 
-/// Own tokens with all heads: to the buffer, or from it. Columns are sections one behind another, such as
+/// Own tokens with all heads: to the buffer, or from it. Columns are consecutive sections, such as
 /// keys and values, of each of which a member has its share. The buffer is [member][row][its shares of all
 /// sections].
 template <class T>

@@ -35,10 +35,10 @@ struct KeptField {
   std::size_t width = 0;   ///< numbers of the field
   std::size_t input = 0;   ///< numbers of a recomputed layer
   std::size_t full = 0;    ///< numbers of another layer
-  bool always = false;     ///< kept of recomputed layers, too
+  bool always = false;     ///< also kept of recomputed layers
 };
 
-/// Where the numbers of a row begin, among those of its piece. A piece keeps each field as one row behind another.
+/// Where the numbers of a row begin, among those of its piece. A piece keeps each field as consecutive rows.
 [[nodiscard]] SLIMPACK_HOST_DEVICE inline std::size_t kept_begin(const KeptField& field,
                                                                  const KeptPiece& piece, std::size_t row) {
   const auto recomputed = static_cast<std::size_t>(piece.recompute_layers);

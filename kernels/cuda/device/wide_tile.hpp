@@ -6,8 +6,8 @@
 #include "kernels/cuda/device/block.hpp"
 #include "kernels/cuda/device/fragments.hpp"
 
-// What Hopper's copy engine (TMA) and matrix instructions (`wgmma`) share: barriers that count bytes, tiles in
-// shared memory with the 128-byte swizzle, and the descriptors that say where they lie.
+// What Hopper's copy engine (TMA) and matrix instructions (`wgmma`) share: barriers that count bytes, tiles
+// in shared memory with the 128-byte swizzle, and the descriptors that say where they lie.
 namespace slimpack::kernels::cuda {
 
 /// A matrix of bf16 and the box of it that one copy brings: 64 columns of some rows. Whoever starts a kernel
@@ -27,7 +27,7 @@ inline constexpr int line_numbers = 64;
 /// Tiles begin at multiples of it: the swizzle takes bits 7 to 9 of an address for the row.
 inline constexpr std::size_t tile_alignment = 1024;
 
-/// A tile in shared memory: parts of 64 columns one behind another, in each the rows as swizzled lines.
+/// A tile in shared memory: consecutive parts of 64 columns, each with the rows as swizzled lines.
 template <int rows_, int width>
 struct WideTile {
   static_assert(rows_ % 8 == 0 && width % line_numbers == 0, "tiles are of 8 lines and whole parts");
@@ -45,8 +45,8 @@ struct WideTile {
 
 /// Describes a matrix in shared memory with the 128-byte swizzle (PTX ISA, "Matrix Descriptor Format" of
 /// `wgmma`). For a matrix whose depth lies within lines, `stride` leads from 8 rows to the next 8, and
-/// `leading` is not used; for one whose rows or columns do, `stride` leads from 8 steps of the depth to the next
-/// 8, and `leading` from 64 rows or columns to the next 64.
+/// `leading` is not used; for one whose rows or columns do, `stride` leads from 8 steps of the depth to the
+/// next 8, and `leading` from 64 rows or columns to the next 64.
 /// @param address, leading, stride in bytes, multiples of 16
 [[nodiscard]] SLIMPACK_HOST_DEVICE constexpr std::uint64_t matrix_descriptor(std::uint32_t address,
                                                                              std::uint32_t leading,
@@ -104,8 +104,8 @@ struct TilePlace {
   int valid;  ///< rows that there are; others become zeros
 };
 
-/// A warp starts to bring whole rows to a tile by the copy engine; the barrier gets the bytes. Rows behind the
-/// matrix become zeros, those behind `valid` what is there.
+/// A warp starts to bring whole rows to a tile by the copy engine; the barrier gets the bytes. Rows after the
+/// matrix become zeros, those after `valid` whatever is there.
 template <class Tile, class Warp>
 SLIMPACK_DEVICE inline void bring_tile(Warp& warp, const TensorMap& map, const TilePlace& at, Bf16* tile,
                                        Mbarrier& full) {
@@ -117,7 +117,7 @@ SLIMPACK_DEVICE inline void bring_tile(Warp& warp, const TensorMap& map, const T
   }
 }
 
-/// The same by the warp itself, chunk by chunk, with zeros behind the valid rows. It waits for the copies.
+/// The same by the warp itself, chunk by chunk, with zeros after the valid rows. It waits for the copies.
 template <class Tile, class Warp>
 SLIMPACK_DEVICE inline void bring_rows(Warp& warp, const MatrixView<const Bf16>& from, const TilePlace& at,
                                        Bf16* tile) {

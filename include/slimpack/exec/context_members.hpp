@@ -1,0 +1,76 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "slimpack/core/error.hpp"
+#include "slimpack/plan/plan.hpp"
+
+namespace slimpack {
+
+namespace detail {
+
+/// Part `i` of `parts` of a stage's devices, which are numbered context rank by context rank.
+inline std::vector<std::vector<DeviceId>> context_rank_devices(const PipelinePlan& pipeline, std::size_t i) {
+  std::vector<std::vector<DeviceId>> devices;
+  const auto tp = static_cast<std::size_t>(pipeline.tp);
+  for (const std::vector<DeviceId>& stage : pipeline.devices) {
+    require((i + 1) * tp <= stage.size(), "a stage of pipeline ", pipeline.id, " names ", stage.size(),
+            " devices; expected tp * cp = ", pipeline.tp * pipeline.cp);
+    const auto first = stage.begin() + static_cast<std::ptrdiff_t>(i * tp);
+    devices.emplace_back(first, first + pipeline.tp);
+  }
+  return devices;
+}
+
+/// Makes each pipeline of a pack all those that its ranks have become, and has shared packs dealt by position.
+/// @param first [pipeline] number of its first rank; their number at the end.
+inline void share_among_ranks(const std::vector<PipelineId>& first, Tokens block, PassPlan& pass) {
+  Ragged<PipelineId> members;
+  for (std::size_t k = 0; k < pass.pipelines.size(); ++k) {
+    std::size_t count = 0;
+    for (const PipelineId p : std::as_const(pass.pipelines)[k]) {
+      for (PipelineId rank = first[p]; rank < first[p + 1]; ++rank, ++count) members.add(rank);
+    }
+    members.close();
+    pass.sharding[k] = count > 1 ? Sharding::by_position : Sharding::none;
+  }
+  pass.pipelines = std::move(members);
+  pass.per_document = {};
+  if (pass.block == 0) pass.block = block;
+}
+
+}  // namespace detail
+
+/// The same plan with a pipeline of cp 1 for each context-parallel rank of a pipeline, for executors whose ranks run
+/// whole stages: ranks of a pipeline become members of its packs. Ranks of one pipeline follow each other, and keep
+/// their order in merged packs. Packs that several of them run are dealt by position, whatever the plan says.
+///
+/// The step's figures stay, and durations are each rank's already; peaks of memory are repeated for each rank.
+/// @param plan that `violations` finds nothing wrong with. @param block of packs, where the plan names none.
+/// @throws InvalidInput if a stage names too few devices. Complexity: O(tasks * cp).
+[[nodiscard]] inline Plan context_ranks_as_members(Plan plan, Tokens block) {
+  std::vector<PipelineId> first{0};
+  for (const PipelinePlan& pipeline : plan.pipelines)
+    first.push_back(first.back() + static_cast<PipelineId>(pipeline.cp));
+  std::vector<PipelinePlan> ranks;
+  std::vector<std::vector<double>> peaks;
+  for (std::size_t p = 0; p < plan.pipelines.size(); ++p) {
+    for (std::int32_t c = 0; c < plan.pipelines[p].cp; ++c) {
+      PipelinePlan& rank = ranks.emplace_back(plan.pipelines[p]);
+      rank.id = static_cast<PipelineId>(ranks.size() - 1);
+      rank.cp = 1;
+      rank.devices = detail::context_rank_devices(plan.pipelines[p], static_cast<std::size_t>(c));
+      if (p < plan.step.peak_bytes.size()) peaks.push_back(plan.step.peak_bytes[p]);
+    }
+  }
+  plan.pipelines = std::move(ranks);
+  plan.step.peak_bytes = std::move(peaks);
+  detail::share_among_ranks(first, block, plan.forward);
+  detail::share_among_ranks(first, block, plan.backward);
+  return plan;
+}
+
+}  // namespace slimpack

@@ -1,0 +1,151 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <numeric>
+#include <span>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "slimpack/cost/flops.hpp"
+#include "slimpack/model/strategy.hpp"
+#include "slimpack/plan/plan.hpp"
+#include "slimpack/schedule/schedule.hpp"
+#include "slimpack/sharding/by_position.hpp"
+
+namespace slimpack {
+
+/// A schedule and the pipelines of the strategy that run it.
+struct PlacedSchedule {
+  std::vector<PipelineId> pipelines;  ///< [place in the schedule]
+  Schedule schedule;
+  std::vector<std::vector<double>> peak_bytes;  ///< [place in the schedule][stage]
+};
+
+namespace detail {
+
+/// Appends the packs of one pass of a schedule to the plan's.
+inline void append_pass(const PlacedSchedule& placed, Pass pass, const Strategy& strategy,
+                        const Transformer& model, PassPlan& out) {
+  const Schedule& schedule = placed.schedule;
+  const bool forward = pass == Pass::forward;
+  const PackRows& rows = forward ? schedule.forward : schedule.backward;
+  const PassTimes& times = forward ? schedule.forward_times : schedule.backward_times;
+  const bool context_parallel = strategy.pipelines[placed.pipelines.front()].cp > 1;
+  out.packs.append(rows.packs);
+  out.seconds.add_rows(rows.packs.size(), times.seconds);
+  out.transfer_seconds.add_rows(rows.packs.size(), times.transfer);
+  for (std::size_t k = 0; k < rows.packs.size(); ++k) {
+    out.flops.push_back(pack_flops(model, rows.packs[k], pass));
+    for (const std::uint32_t place : rows.members[k]) out.pipelines.add(placed.pipelines[place]);
+    out.pipelines.close();
+    const bool shared = context_parallel || rows.members[k].size() > 1;
+    out.sharding.push_back(shared ? Sharding::by_position : Sharding::none);
+    if (shared) out.block = default_ownership_block;
+    if (!forward) out.recompute_layers.repeat_row(1, schedule.recompute.row(k));
+  }
+}
+
+/// Makes room for one pass of all schedules, so that it is not moved while it grows.
+inline void reserve_pass(std::span<const PlacedSchedule> schedules, Pass pass, PassPlan& out) {
+  std::size_t packs = 0, slices = 0, runs = 0, seconds = 0;
+  for (const PlacedSchedule& placed : schedules) {
+    const PackRows& rows = pass == Pass::forward ? placed.schedule.forward : placed.schedule.backward;
+    packs += rows.packs.size();
+    slices += rows.packs.slices().size();
+    runs += rows.members.values().size();
+    seconds += rows.packs.size() * placed.schedule.stages();
+  }
+  out.packs.reserve(packs, slices);
+  out.pipelines.reserve(packs, runs);
+  out.flops.reserve(packs);
+  out.seconds.reserve(packs, seconds);
+  out.transfer_seconds.reserve(packs, seconds);
+  out.sharding.reserve(packs);
+  if (pass == Pass::backward) out.recompute_layers.reserve(packs, seconds);
+}
+
+/// Seconds in which stages of all of a schedule's pipelines run packs.
+[[nodiscard]] inline double busy_seconds(const Schedule& schedule) {
+  double busy = 0.0;
+  const auto add = [&](const PackRows& rows, const PassTimes& times) {
+    const std::size_t stages = schedule.stages();
+    for (std::size_t k = 0; k < rows.packs.size(); ++k) {
+      const double* const row = times.seconds.data() + k * stages;
+      busy += static_cast<double>(rows.members[k].size()) * std::accumulate(row, row + stages, 0.0);
+    }
+  };
+  add(schedule.forward, schedule.forward_times);
+  add(schedule.backward, schedule.backward_times);
+  return busy;
+}
+
+}  // namespace detail
+
+/// Puts schedules together into a plan: packs numbered one schedule after another, orders of all stages, step time,
+/// bubble ratio and peaks of memory. The lower bound is left to the caller.
+/// @param schedules of all pipelines of the strategy, each of which is in one of them; those of pipelines of one kind
+/// have as many stages as that kind. Freed as the plan takes them over. @param sync_seconds after the last task.
+/// O(slices + tasks).
+[[nodiscard]] inline Plan assemble_plan(std::string_view planner, std::span<const Tokens> lengths,
+                                        const Transformer& model, const Device& device,
+                                        const Strategy& strategy, std::vector<PlacedSchedule> schedules,
+                                        double sync_seconds) {
+  Plan plan;
+  plan.planner = planner;
+  plan.model = model;
+  plan.device = device;
+  plan.tokens.assign(lengths.begin(), lengths.end());
+  plan.step.peak_bytes.resize(strategy.pipelines.size());
+  double busy = 0.0, stages = 0.0;
+  for (std::size_t p = 0; p < strategy.pipelines.size(); ++p) {
+    const PipelineSpec& spec = strategy.pipelines[p];
+    plan.pipelines.push_back({.id = static_cast<PipelineId>(p),
+                              .tp = spec.tp,
+                              .cp = spec.cp,
+                              .layers = spec.layers,
+                              .order = {},
+                              .devices = spec.devices});
+    stages += static_cast<double>(spec.stages());
+  }
+  detail::reserve_pass(schedules, Pass::forward, plan.forward);
+  detail::reserve_pass(schedules, Pass::backward, plan.backward);
+  for (PlacedSchedule& next : schedules) {
+    const PlacedSchedule placed = std::move(next);
+    const auto first_forward = static_cast<PackId>(plan.forward.packs.size()),
+               first_backward = static_cast<PackId>(plan.backward.packs.size());
+    auto orders = stage_orders(placed.schedule);
+    for (std::size_t i = 0; i < placed.pipelines.size(); ++i) {
+      for (auto& order : orders[i]) {
+        for (Task& task : order) task.pack += task.pass == Pass::forward ? first_forward : first_backward;
+      }
+      plan.pipelines[placed.pipelines[i]].order = std::move(orders[i]);
+      plan.step.peak_bytes[placed.pipelines[i]] = placed.peak_bytes[i];
+    }
+    detail::append_pass(placed, Pass::forward, strategy, model, plan.forward);
+    detail::append_pass(placed, Pass::backward, strategy, model, plan.backward);
+    busy += detail::busy_seconds(placed.schedule);
+    plan.step.pipeline_seconds = std::max(plan.step.pipeline_seconds, placed.schedule.seconds);
+  }
+  plan.step.sync_seconds = sync_seconds;
+  plan.step.seconds = plan.step.pipeline_seconds + sync_seconds;
+  const double capacity = plan.step.pipeline_seconds * stages;
+  plan.step.bubble_ratio = capacity > 0.0 ? std::max(0.0, 1.0 - busy / capacity) : 0.0;
+  return plan;
+}
+
+/// States the bound of a finished plan. @param seconds without synchronisation. @param exists false where the cost model
+/// prices a sample above its parts: the bound is then zero and a note says why.
+inline void state_lower_bound(double seconds, bool exists, Plan& plan) {
+  const double bound = seconds + plan.step.sync_seconds;
+  const bool rounding = bound > plan.step.seconds && bound <= plan.step.seconds * (1.0 + 1e-9);
+  plan.step.lower_bound_seconds = rounding ? plan.step.seconds : bound;
+  if (exists && plan.step.lower_bound_seconds <= plan.step.seconds) return;
+  plan.step.lower_bound_seconds = 0.0;
+  plan.notes.push_back("no lower bound: the cost model prices a whole sample above its slices");
+}
+
+}  // namespace slimpack

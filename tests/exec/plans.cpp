@@ -1,0 +1,134 @@
+#include "tests/exec/plans.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <random>
+#include <vector>
+
+#include "slimpack/core/error.hpp"
+#include "slimpack/cost/calibrated.hpp"
+#include "slimpack/cost/memory.hpp"
+#include "slimpack/plan/timeline.hpp"
+#include "slimpack/planners/megatron.hpp"
+#include "slimpack/planners/slimpack.hpp"
+#include "tests/plan/event_loop.hpp"
+#include "tests/plan/sample_plan.hpp"
+#include "tests/planners/oracle.hpp"
+
+namespace slimpack::testing {
+
+namespace {
+
+std::optional<Plan> planned(PlanKind kind, unsigned seed) {
+  std::mt19937 random(seed);
+  const auto pick = [&](int lo, int hi) { return std::uniform_int_distribution<int>(lo, hi)(random); };
+  const bool merge = kind == PlanKind::dp_merge;
+  const int dp = pick(merge ? 2 : 1, 4);
+  const auto lengths =
+      oracle::random_lengths(random, static_cast<std::size_t>(dp + pick(0, 30)), merge ? 2 : pick(0, 3), 600);
+  Job job = oracle::random_job(random, dp, 1e9);
+  job.layout.pp = pick(1, 8);
+  job.model.layers = job.layout.pp * pick(1, 3);
+  const MemoryOptions options{.reserve_bytes = 0.0};
+  const TransformerMemory roomy(job, options);
+  double fixed = 0.0;
+  for (std::size_t s = 0; s < static_cast<std::size_t>(job.layout.pp); ++s) {
+    fixed = std::max(fixed, roomy.static_bytes(s));
+  }
+  job.device.memory_bytes = fixed + 12e6 * std::exp(0.6 * pick(0, 4));
+  const TransformerMemory memory(job, options);
+  try {
+    if (kind == PlanKind::megatron) return plan_megatron(lengths, job, CalibratedCost(job), memory);
+    const SlimPackOptions chosen{.tile = pick(0, 1) == 0 ? 1 : 16,
+                                 .asymmetric = pick(0, 3) != 0,
+                                 .merge = merge,
+                                 .equal_packs = kind == PlanKind::equal_packs};
+    return plan_slimpack(lengths, job, CalibratedCost(job), memory, chosen);
+  } catch (const InvalidInput&) {
+    return std::nullopt;
+  }
+}
+
+/// Layers cut into so many stages at random; a stage may have none.
+std::vector<std::int32_t> random_layers(std::mt19937& random, std::int32_t layers, int stages) {
+  std::vector<std::int32_t> cuts{0, layers};
+  for (int s = 1; s < stages; ++s) cuts.push_back(std::uniform_int_distribution(0, layers)(random));
+  std::sort(cuts.begin(), cuts.end());
+  for (std::size_t i = 0; i + 1 < cuts.size(); ++i) cuts[i] = cuts[i + 1] - cuts[i];
+  cuts.pop_back();
+  return cuts;
+}
+
+}  // namespace
+
+void take_shuffled_orders(Plan& plan, unsigned seed) {
+  shuffle_orders(plan, seed);
+  plan.step.pipeline_seconds = time_plan(plan).seconds;
+  plan.step.seconds = plan.step.pipeline_seconds + plan.step.sync_seconds;
+}
+
+Plan plan_by_hand(unsigned seed) {
+  SamplePlanOptions options;
+  options.seed = seed;
+  options.samples = 1 + seed % 9;
+  options.deferred = seed % 3;
+  options.pipelines = 1 + seed % 3;
+  options.stages = 1 + seed % 8;
+  options.merged = seed % 2 == 0 ? 3 : 0;
+  options.split_weights = seed % 3 == 0;
+  options.max_tokens = 40;
+  Plan plan = sample_plan(options);
+  if (seed % 4 != 0) take_shuffled_orders(plan, seed);
+  return plan;
+}
+
+Plan unequal_plan(unsigned seed) {
+  std::mt19937 random(seed);
+  const auto pick = [&](int lo, int hi) { return std::uniform_int_distribution(lo, hi)(random); };
+  SamplePlanOptions options{.seed = seed, .split_weights = seed % 3 == 0, .block = seed % 2 == 0 ? 0 : 5};
+  const std::int32_t layers = pick(3, 5);
+  int stages = pick(0, 2);
+  for (int kinds = pick(2, 3); kinds > 0; --kinds, stages = (stages + 1) % 3) {
+    const auto cut = random_layers(random, layers, stages + 1);
+    auto& group = options.groups.emplace_back();
+    for (int copies = pick(1, 2); copies > 0; --copies) {
+      group.push_back(static_cast<PipelineId>(options.layers.size()));
+      options.layers.push_back(cut);
+    }
+  }
+  options.samples = options.layers.size() + static_cast<std::size_t>(pick(0, 5));
+  options.deferred = seed % 4 == 0 ? 1 : 0;
+  options.merged = static_cast<std::size_t>(pick(0, 4));
+  options.max_tokens = 30;
+  Plan plan = sample_plan(options);
+  if (seed % 3 != 1) take_shuffled_orders(plan, seed);
+  return plan;
+}
+
+Plan overlapping_plan(unsigned seed) {
+  std::mt19937 random(seed);
+  const auto pick = [&](int lo, int hi) { return std::uniform_int_distribution(lo, hi)(random); };
+  SamplePlanOptions options{.seed = seed, .split_weights = seed % 5 == 0, .block = seed % 2 == 0 ? 3 : 0};
+  const int pipelines = pick(3, 4);
+  options.layers.assign(static_cast<std::size_t>(pipelines), random_layers(random, pick(2, 3), pick(1, 2)));
+  options.groups = {{0, 1}, {1, 2}, {2, 0, 1}};
+  if (pipelines == 4) options.groups.insert(options.groups.end(), {{3, 1}, {0, 2, 3, 1}});
+  std::shuffle(options.groups.begin(), options.groups.end(), random);
+  options.merged = options.groups.size() + static_cast<std::size_t>(pick(0, 2));
+  options.samples = options.merged + static_cast<std::size_t>(pick(0, 4));
+  options.max_tokens = 25;
+  Plan plan = sample_plan(options);
+  take_shuffled_orders(plan, seed);
+  return plan;
+}
+
+std::optional<Plan> random_plan(PlanKind kind, unsigned seed) {
+  if (kind == PlanKind::by_hand) return plan_by_hand(seed);
+  if (kind == PlanKind::unequal) return unequal_plan(seed);
+  if (kind == PlanKind::overlapping) return overlapping_plan(seed);
+  return planned(kind, seed);
+}
+
+}  // namespace slimpack::testing
