@@ -2,39 +2,99 @@
 
 #include <catch2/catch.hpp>
 #include <random>
+#include <vector>
 
-#include "slimpack/cost/inverse.hpp"
-#include "slimpack/cost/memory.hpp"
-#include "slimpack/cost/packs.hpp"
 #include "slimpack/model/presets.hpp"
+#include "tests/cost/random_jobs.hpp"
 
 using namespace slimpack;
+using slimpack::testing::random_calibrated, slimpack::testing::Random;
+
+static_assert(MergeableCostModel<CalibratedCost>);
+static_assert(RecomputingCostModel<CalibratedCost>);
+static_assert(LayeredCostModel<CalibratedCost>);
+static_assert(SeparableCostModel<CalibratedCost>);
+static_assert(PolynomialCostModel<CalibratedCost>);
+static_assert(ExchangingCostModel<CalibratedCost>);
 
 namespace {
+
+constexpr Pass both[] = {Pass::forward, Pass::backward};
 
 Job job(std::int32_t tp = 1, std::int32_t cp = 1) {
   return {transformer_preset("llama-13b"), device_preset("h100"), {.dp = 2, .tp = tp, .cp = cp, .pp = 8}};
 }
 
-}  // namespace
+/// What one layer of a slice takes, counted operation by operation: each of `tp * cp` ranks does its share.
+class Naive {
+ public:
+  Naive(const Job& job, CalibratedOptions options, std::int32_t members)
+      : m_(job.model), d_(job.device), o_(options), tp_(job.layout.tp), cp_(job.layout.cp * members) {}
 
-TEST_CASE("a slice is priced on all stages at once as on each alone") {
-  for (const std::int32_t cp : {1, 2, 3}) {
-    const CalibratedCost plain(job(1, cp));
-    std::vector<std::int32_t> recompute(plain.stages(), 0);
-    recompute.front() = 2;
-    for (const CalibratedCost& cost : {plain, plain.with_recompute(recompute)}) {
-      for (const Pass pass : {Pass::forward, Pass::backward}) {
-        std::vector<double> seconds(cost.stages(), 1.0);
-        cost.add_slice_seconds(1280, 5000, pass, seconds);
-        for (std::size_t s = 0; s < cost.stages(); ++s) {
-          CAPTURE(cp, s);
-          CHECK(seconds[s] == Approx(1.0 + cost.slice_seconds(s, 1280, 5000, pass)).epsilon(1e-12));
-        }
-      }
+  double layer(Tokens begin, Tokens end, Pass pass) const {
+    const double n = double(end - begin), ranks = double(tp_) * cp_;
+    const bool forward = pass == Pass::forward;
+    double pairs = 0.0;
+    for (Tokens t = begin; t < end; ++t) pairs += double(t + 1);
+    const double h = m_.hidden, q = double(m_.heads) * m_.head_dim, kv = double(m_.kv_heads) * m_.head_dim;
+    const double products = 2 * (h * q + h * kv + h * kv + q * h + 3 * h * m_.ffn);
+    const double dense = n * products * (forward ? 1 : 2) / ranks / gemm(pass);
+    const double streamed =
+        n * 2.0 * (10 * h + 2 * q + 2 * kv + 3.0 * m_.ffn) * (forward ? 1 : 2) / ranks / d_.memory_bandwidth;
+    const double attention = pairs * 4 * q * (forward ? 1 : 2.5) / ranks / d_.peak_flops /
+                             (forward ? d_.attention_forward : d_.attention_backward);
+    const double tensor = n * 2 * h / cp_ * (tp_ - 1.0) / tp_ * (forward ? 4 : 6) / link(tp_).bandwidth;
+    const double shown = tensor - std::min(tensor * o_.tp_overlap, dense);
+    double least = 1e300;
+    for (const KeyExchange e : key_exchanges) {
+      if (cp_ > 1 && (!o_.exchanges.contains(e) || !possible(e))) continue;
+      least = std::min(least, exchange(e, begin, end, pass, attention, (dense + streamed) / n));
     }
+    return dense + streamed + shown + attention + least;
   }
-}
+
+  double head(double n, Pass pass) const {
+    const double flops = 2.0 * m_.hidden * m_.vocab * (pass == Pass::forward ? 1 : 2);
+    return n * (flops / gemm(pass) + 8.0 * m_.vocab / d_.memory_bandwidth) / tp_ / cp_;
+  }
+
+ private:
+  double gemm(Pass pass) const {
+    return d_.peak_flops * (pass == Pass::forward ? d_.gemm_efficiency : d_.gemm_backward_efficiency);
+  }
+  const Link& link(std::int32_t ranks) const {
+    return ranks <= d_.devices_per_node ? d_.intra_node : d_.inter_node;
+  }
+  bool possible(KeyExchange e) const {
+    const std::int32_t ranks = tp_ * cp_;
+    return e != KeyExchange::all_to_all ||
+           (m_.heads % ranks == 0 && (m_.kv_heads % ranks == 0 || ranks % m_.kv_heads == 0));
+  }
+  double exchange(KeyExchange e, Tokens begin, Tokens end, Pass pass, double attention, double token) const {
+    // Keys and values of heads that a rank has: all-to-all has all tokens of some heads, others all heads of tp.
+    const std::int32_t shares = std::min(m_.kv_heads, e == KeyExchange::all_to_all ? tp_ * cp_ : tp_);
+    const double kv = 2.0 * 2 * m_.kv_heads * m_.head_dim / shares;
+    // Forward read; backward read, gradients written, read, and added to a sum that is read and written.
+    const double touched =
+        pass == Pass::forward ? kv : kv + kv + kv + 2 * kv * o_.kv_gradient_element_bytes / 2.0;
+    const double prefix = double(begin) * std::min(touched / d_.memory_bandwidth, token);
+    if (cp_ == 1) return prefix;
+    const double others = (cp_ - 1.0) / cp_, bandwidth = link(tp_ * cp_).bandwidth;
+    if (e == KeyExchange::all_to_all) {
+      const double heads = double(m_.heads) / (tp_ * cp_) + std::max(1.0, double(m_.kv_heads) / (tp_ * cp_));
+      return prefix + double(end - begin) * others * 2 * 2 * m_.head_dim * heads / bandwidth;
+    }
+    const double moved = double(end) * others * kv * (pass == Pass::forward ? 1 : 2) / bandwidth;
+    return prefix + (e == KeyExchange::ring ? std::max(0.0, moved - attention) : moved);
+  }
+
+  Transformer m_;
+  Device d_;
+  CalibratedOptions o_;
+  std::int32_t tp_, cp_;
+};
+
+}  // namespace
 
 TEST_CASE("FLOPs follow the plan format's formula and add up token by token") {
   const Transformer m = transformer_preset("llama-70b");
@@ -50,264 +110,276 @@ TEST_CASE("FLOPs follow the plan format's formula and add up token by token") {
   CHECK(twice_causal_pairs(999999, 1000000) == 2000000.0);
 }
 
-TEST_CASE("calibrated time is FLOPs over achieved rates, plus what moves memory") {
-  const CalibratedCost cost(job());
-  const Device d = device_preset("h100");
-  const Flops flops = slice_flops(cost.job().model, 0, 4096, Pass::forward);
-  const double compute = 5 * (flops.linear / (d.peak_flops * d.gemm_efficiency) +
-                              flops.attention / (d.peak_flops * d.attention_forward));
-  const double streamed = 5 * 4096.0 * 2 * (10.0 * 5120 + 2 * 128 * 80 + 3 * 13824) / d.memory_bandwidth;
-  CHECK(cost.slice_seconds(3, 0, 4096, Pass::forward) == Approx(compute + streamed));
-  CHECK(cost.slice_seconds(7, 0, 4096, Pass::forward) > cost.slice_seconds(3, 0, 4096, Pass::forward));
-  CHECK(cost.slice_seconds(0, 100, 100, Pass::backward) == 0.0);
+TEST_CASE("a slice costs what its operations cost, whatever the job") {
+  for (unsigned seed = 1; seed <= 300; ++seed) {
+    INFO("seed " << seed);
+    Random random(seed);
+    const auto [on, options, members] = random_calibrated(random);
+    CalibratedCost cost(on, options);
+    if (members > 1) cost = cost.with_context_parallel(members);
+    const Naive naive(on, options, members);
+    const Tokens begin = random.chance(0.3) ? 0 : random.tokens(1, 3000);
+    const Tokens end = begin + random.tokens(1, 3000);
+    for (std::size_t s = 0; s < cost.stages(); ++s) {
+      for (const Pass pass : both) {
+        const double head = s + 1 == cost.stages() ? naive.head(double(end - begin), pass) : 0.0;
+        CHECK(cost.slice_seconds(s, begin, end, pass) ==
+              Approx(cost.layers()[s] * naive.layer(begin, end, pass) + head).epsilon(1e-9));
+      }
+      CHECK(cost.recompute_seconds(s, begin, end) ==
+            Approx(naive.layer(begin, end, Pass::forward)).epsilon(1e-9));
+      CHECK(cost.slice_seconds(s, end, end, Pass::backward) == 0.0);
+    }
+  }
 }
 
-TEST_CASE(
-    "dense products and attention have a rate of their own in each pass, and the head is one more product") {
-  Job on = job(2, 1);
-  on.device.memory_bandwidth = on.device.intra_node.bandwidth = 1e29;  // leaves FLOPs alone
-  on.device.peak_flops = 1e15;
-  on.device.gemm_efficiency = 0.5;
-  on.device.gemm_backward_efficiency = 0.8;
-  on.device.attention_forward = 0.4;
-  on.device.attention_backward = 0.25;
+TEST_CASE("coefficients are a slice's whole time where the model says so") {
+  int exact = 0, hidden = 0;
+  for (unsigned seed = 1; seed <= 300; ++seed) {
+    INFO("seed " << seed);
+    Random random(seed);
+    const auto [on, options, members] = random_calibrated(random);
+    CalibratedCost cost(on, options);
+    if (members > 1) cost = cost.with_context_parallel(members);
+    const Tokens begin = random.tokens(0, 100000), end = begin + random.tokens(1, 100000);
+    ++(cost.is_polynomial() ? exact : hidden);
+    CHECK(cost.is_polynomial() ==
+          (on.layout.cp * members == 1 || cost.exchanges() == ExchangeSet{KeyExchange::all_gather} ||
+           cost.exchanges() == ExchangeSet{KeyExchange::all_to_all}));
+    for (std::size_t s = 0; s < cost.stages(); ++s) {
+      for (const Pass pass : both) {
+        const SliceCoefficients c = cost.coefficients(s, pass);
+        const double seconds = cost.slice_seconds(s, begin, end, pass);
+        if (cost.is_polynomial()) {
+          CHECK(c.seconds(begin, end) == Approx(seconds).epsilon(1e-12));
+        } else {
+          CHECK(c.seconds(begin, end) <= seconds * (1 + 1e-12));
+        }
+        CHECK(std::min({c.per_slice, c.per_token, c.per_key, c.per_twice_pair}) >= 0.0);
+      }
+      if (cost.is_polynomial()) {
+        CHECK(cost.recompute_coefficients(s).seconds(begin, end) ==
+              Approx(cost.recompute_seconds(s, begin, end)).epsilon(1e-12));
+      }
+    }
+  }
+  CHECK(exact > 50);
+  CHECK(hidden > 50);
+}
+
+TEST_CASE("whole samples pay nothing for slicing, slices for each token of their prefix") {
+  const Job on = job(8);
   const CalibratedCost cost(on);
-  // One layer of 13B, per token: 8 h h + 6 h f = 634388480; per pair: 4 h = 20480. Five layers, two devices.
-  const double dense = 5 * 634388480.0 / 2, attention = 5 * 20480.0 / 2, head = 2 * 5120 * 32000.0 / 2;
-  const double tokens = 1000, pairs = 1000 * 500 + 1000 * 1001 / 2;
-  const double forward = tokens * dense / 0.5e15 + pairs * attention / 0.4e15;
-  const double backward = tokens * 2 * dense / 0.8e15 + pairs * 2.5 * attention / 0.25e15;
-  CHECK(cost.slice_seconds(3, 500, 1500, Pass::forward) == Approx(forward).epsilon(1e-9));
-  CHECK(cost.slice_seconds(3, 500, 1500, Pass::backward) == Approx(backward).epsilon(1e-9));
-  CHECK(cost.slice_seconds(7, 500, 1500, Pass::forward) ==
-        Approx(forward + tokens * head / 0.5e15).epsilon(1e-9));
-  CHECK(cost.slice_seconds(7, 500, 1500, Pass::backward) ==
-        Approx(backward + tokens * 2 * head / 0.8e15).epsilon(1e-9));
-  // What is recomputed runs forward, and at that pass's rates: two of five layers, and five on the last stage.
-  const CalibratedCost again = cost.with_recompute(std::vector<std::int32_t>{0, 0, 0, 2, 0, 0, 0, 5});
-  CHECK(again.slice_seconds(3, 500, 1500, Pass::backward) == Approx(backward + 0.4 * forward).epsilon(1e-9));
-  CHECK(again.slice_seconds(7, 500, 1500, Pass::backward) ==
-        Approx(backward + tokens * 2 * head / 0.8e15 + forward).epsilon(1e-9));
-  CHECK(again.slice_seconds(7, 500, 1500, Pass::forward) == cost.slice_seconds(7, 500, 1500, Pass::forward));
+  const Device& d = on.device;
+  // 13B with tp 8: 2 * 2 bytes * 40 * 128 / 8 = 2560 bytes of keys and values in each of 5 layers.
+  for (const Pass pass : both) {
+    const double times = pass == Pass::forward ? 1.0 : 5.0;
+    const double parts = cost.slice_seconds(1, 0, 30000, pass) + cost.slice_seconds(1, 30000, 50000, pass) +
+                         cost.slice_seconds(1, 50000, 65536, pass);
+    CHECK(parts - cost.slice_seconds(1, 0, 65536, pass) ==
+          Approx(5 * 80000.0 * times * 2560 / d.memory_bandwidth).epsilon(1e-6));
+  }
+  const CalibratedCost floats(on, {.kv_gradient_element_bytes = 4.0});
+  CHECK(floats.slice_seconds(1, 1000, 1001, Pass::backward) -
+            cost.slice_seconds(1, 1000, 1001, Pass::backward) ==
+        Approx(5 * 1000.0 * 2 * 2560 / d.memory_bandwidth));
+  CHECK(floats.slice_seconds(1, 0, 1001, Pass::backward) == cost.slice_seconds(1, 0, 1001, Pass::backward));
 }
 
-TEST_CASE("a pack's constant is the device's, and its hidden states go to the next stage over the network") {
+TEST_CASE("dense products hide a share of tensor parallelism, but no more than they last") {
+  Job on = job(8);
+  const auto seconds = [&](double overlap, Pass pass) {
+    return CalibratedCost(on, {.tp_overlap = overlap}).slice_seconds(1, 0, 4096, pass);
+  };
+  for (const Pass pass : both) {
+    const double all = 5 * 4096 * tensor_parallel_seconds(on.model, 8, 1, on.device.intra_node, pass);
+    CHECK(seconds(0.0, pass) - seconds(0.5, pass) == Approx(0.5 * all));
+    CHECK(seconds(0.0, pass) - CalibratedCost(on).slice_seconds(1, 0, 4096, pass) == Approx(0.8 * all));
+  }
+  on.device.intra_node.bandwidth = 1e9;  // now it takes far longer than the products
+  const double dense =
+      5 * 4096 * linear_flops_per_token(on.model) / 8 / (on.device.peak_flops * on.device.gemm_efficiency);
+  CHECK(seconds(0.0, Pass::forward) - seconds(1.0, Pass::forward) == Approx(dense));
+  CHECK_THROWS_WITH(CalibratedCost(on, {.tp_overlap = 1.5}), Catch::Contains("tp_overlap is 1.5"));
+}
+
+TEST_CASE("a pack's hidden states go to the next stage over the link between their devices") {
   const CalibratedCost cost(job()), shared(job(2, 4));
   Job slower = job();
   slower.device = device_preset("a800");
-  for (const Pass pass : {Pass::forward, Pass::backward}) {
+  for (const Pass pass : both) {
     CHECK(cost.pack_seconds(0, pass) == 400e-6);
     CHECK(shared.pack_seconds(7, pass) == 400e-6);
     CHECK(CalibratedCost(slower).pack_seconds(0, pass) == 500e-6);
-    // 4500 tokens of 5120 numbers are 46.08 MB; 45 GB/s and 15 us.
-    CHECK(cost.transfer_seconds(4500, pass) == Approx(1.024e-3 + 15e-6).epsilon(1e-12));
-    CHECK(shared.transfer_seconds(4500, pass) == Approx(0.128e-3 + 15e-6).epsilon(1e-12));
-    CHECK(cost.transfer_seconds(0, pass) == 15e-6);
+    // Stages of dp 2, tp 1 are 2 devices apart: 4 stages in each node of 8.
+    // 4500 tokens of 5120 numbers are 46.08 MB; 360 GB/s and 5 us, or 45 GB/s and 15 us.
+    for (const std::size_t stage : {0, 1, 2, 4, 5, 6})
+      CHECK(cost.transfer_seconds(stage, 4500, pass) == Approx(0.128e-3 + 5e-6).epsilon(1e-12));
+    CHECK(cost.transfer_seconds(3, 4500, pass) == Approx(1.024e-3 + 15e-6).epsilon(1e-12));
+    CHECK(shared.transfer_seconds(0, 4500, pass) == Approx(0.128e-3 + 15e-6).epsilon(1e-12));
+    CHECK(cost.transfer_seconds(3, 0, pass) == 15e-6);
+  }
+  // Equal ranks talk to each other; the slowest pair counts.
+  const Transformer model = transformer_preset("llama-13b");
+  const PipelineSpec spec{.tp = 2, .cp = 1, .layers = {20, 10, 10}, .devices = {{6, 7}, {0, 1}, {7, 8}}};
+  const CalibratedCost mixed(model, device_preset("h100"), spec);
+  CHECK(mixed.transfer_seconds(0, 4500, Pass::forward) == Approx(0.064e-3 + 5e-6).epsilon(1e-12));
+  CHECK(mixed.transfer_seconds(1, 4500, Pass::forward) == Approx(0.512e-3 + 15e-6).epsilon(1e-12));
+}
+
+TEST_CASE("a stage whose tensor ranks are on two nodes talks between nodes") {
+  const Transformer model = transformer_preset("llama-13b");
+  const Device device = device_preset("h100");
+  const PipelineSpec spec{.tp = 2, .cp = 1, .layers = {20, 20}, .devices = {{0, 1}, {7, 8}}};
+  const CalibratedCost cost(model, device, spec, {.tp_overlap = 0.0});
+  const double more = tensor_parallel_seconds(model, 2, 1, device.inter_node, Pass::backward) -
+                      tensor_parallel_seconds(model, 2, 1, device.intra_node, Pass::backward);
+  PipelineSpec close = spec;
+  close.devices[1] = {2, 3};
+  const CalibratedCost near(model, device, close, {.tp_overlap = 0.0});
+  CHECK(cost.slice_seconds(1, 0, 1000, Pass::backward) - near.slice_seconds(1, 0, 1000, Pass::backward) ==
+        Approx(20 * 1000 * more));
+  CHECK(cost.slice_seconds(0, 0, 1000, Pass::backward) == near.slice_seconds(0, 0, 1000, Pass::backward));
+}
+
+TEST_CASE("attention and the rest add up to a slice's time, and to a recomputed layer's") {
+  for (unsigned seed = 1; seed <= 100; ++seed) {
+    INFO("seed " << seed);
+    Random random(seed);
+    const auto [on, options, members] = random_calibrated(random);
+    CalibratedCost cost(on, options);
+    if (members > 1) cost = cost.with_context_parallel(members);
+    const Tokens begin = random.tokens(0, 100000), end = begin + random.tokens(1, 100000);
+    const auto attention = [&](Pass pass) {
+      const Flops flops = slice_flops(on.model, begin, end, pass);
+      const Device& d = on.device;
+      return flops.attention / (on.layout.tp * on.layout.cp * members) / d.peak_flops /
+             (pass == Pass::forward ? d.attention_forward : d.attention_backward);
+    };
+    for (std::size_t s = 0; s < cost.stages(); ++s) {
+      for (const Pass pass : both) {
+        CHECK(cost.other_seconds(s, begin, end, pass) + cost.attention_seconds(s, pass, attention(pass)) ==
+              Approx(cost.slice_seconds(s, begin, end, pass)).epsilon(1e-9));
+        CHECK(cost.attention_seconds(s, pass, 2.0) == 2.0 * cost.attention_seconds(s, pass, 1.0));
+      }
+      CHECK(cost.recompute_other_seconds(s, begin, end) + attention(Pass::forward) ==
+            Approx(cost.recompute_seconds(s, begin, end)).epsilon(1e-9));
+    }
   }
 }
 
-TEST_CASE("stages add up, slices add up, recomputation adds forward layers") {
-  for (const std::int32_t cp : {1, 4}) {
-    const CalibratedCost cost(job(2, cp));
-    for (const Pass pass : {Pass::forward, Pass::backward}) {
-      double sum = 0.0;
-      for (std::size_t s = 0; s < cost.stages(); ++s) sum += cost.slice_seconds(s, 700, 9000, pass);
-      CHECK(cost.pipeline_seconds(700, 9000, pass) == Approx(sum).epsilon(1e-12));
-      const double parts = cost.pipeline_seconds(700, 5000, pass) + cost.pipeline_seconds(5000, 9000, pass);
-      // Parts repeat communication, never less.
-      CHECK(parts >= sum * (1 - 1e-12));
-      if (cp == 1) CHECK(parts == Approx(sum).epsilon(1e-12));
+TEST_CASE("a pack is exchanged in the way that is cheapest for all of its slices") {
+  int seen[3] = {0, 0, 0};
+  for (unsigned seed = 1; seed <= 300; ++seed) {
+    INFO("seed " << seed);
+    Random random(seed);
+    auto [on, options, members] = random_calibrated(random);
+    CalibratedCost cost(on, options);
+    if (members > 1) cost = cost.with_context_parallel(members);
+    const bool possible = on.model.heads % (on.layout.tp * on.layout.cp * members) == 0 &&
+                          (on.model.kv_heads % (on.layout.tp * on.layout.cp * members) == 0 ||
+                           on.layout.tp * on.layout.cp * members % on.model.kv_heads == 0);
+    std::vector<Slice> pack;
+    for (Tokens i = random.tokens(1, 5); i > 0; --i) {
+      const Tokens begin = random.chance(0.5) ? 0 : random.tokens(0, 100000);
+      pack.push_back({SampleId(i), begin, begin + random.tokens(1, 30000)});
     }
-    const std::vector<std::int32_t> again{2, 0, 5, 0, 0, 0, 0, 1};
-    const CalibratedCost more = cost.with_recompute(again);
-    for (std::size_t s = 0; s < 7; ++s) {
-      const double extra =
-          more.slice_seconds(s, 0, 3000, Pass::backward) - cost.slice_seconds(s, 0, 3000, Pass::backward);
-      CHECK(extra == Approx(cost.slice_seconds(s, 0, 3000, Pass::forward) * again[s] / 5.0).margin(1e-12));
-      CHECK(more.slice_seconds(s, 0, 3000, Pass::forward) == cost.slice_seconds(s, 0, 3000, Pass::forward));
+    for (const Pass pass : both) {
+      const KeyExchange chosen = exchange_of(cost, pack, pass);
+      CHECK(options.exchanges.contains(chosen));
+      if (chosen == KeyExchange::all_to_all) CHECK(possible);
+      ++seen[static_cast<std::size_t>(std::find(key_exchanges.begin(), key_exchanges.end(), chosen) -
+                                      key_exchanges.begin())];
+      const auto seconds = [&](const CalibratedCost& of) {
+        double sum = 0.0;
+        for (std::size_t s = 0; s < of.stages(); ++s) {
+          for (const Slice& slice : pack) sum += of.slice_seconds(s, slice.begin, slice.end, pass);
+        }
+        return sum;
+      };
+      const double least = seconds(cost.with_exchange(chosen));
+      CHECK(least >= seconds(cost) * (1 - 1e-12));
+      for (const KeyExchange other : key_exchanges) {
+        if (!cost.exchanges().contains(other)) {
+          CHECK_THROWS_AS(cost.with_exchange(other), InvalidInput);
+        } else {
+          CHECK(seconds(cost.with_exchange(other)) >= least);
+        }
+      }
     }
   }
+  for (const int times : seen) CHECK(times > 20);
 }
 
-TEST_CASE("a context-parallel group shares the work and pays for the exchange") {
-  const CalibratedCost one(job());
-  for (const auto exchange : {ContextExchange::ring, ContextExchange::ulysses, ContextExchange::cheapest}) {
-    const CalibratedCost base(job(), {.exchange = exchange});
-    const CalibratedCost four = base.with_context_parallel(4);
-    for (const Tokens begin : {0, 100000}) {
-      const double shared = four.slice_seconds(2, begin, begin + 4096, Pass::backward);
-      CHECK(shared >= one.slice_seconds(2, begin, begin + 4096, Pass::backward) / 4 * (1 - 1e-12));
-    }
+TEST_CASE("a group's exchange has to be possible") {
+  const CalibratedCost heads(job(), {.exchanges = {KeyExchange::all_to_all}});
+  CHECK(heads.supports_context_parallel(8));
+  CHECK_FALSE(heads.supports_context_parallel(3));  // 40 heads
+  CHECK_FALSE(heads.supports_context_parallel(0));
+  CHECK_THROWS_WITH(heads.with_context_parallel(3), Catch::Contains("40 heads"));
+  CHECK_THROWS_WITH(heads.with_context_parallel(0), Catch::Contains("group is 0"));
+  CHECK(CalibratedCost(job()).supports_context_parallel(3));
+  CHECK_THROWS_WITH(CalibratedCost(job(1, 3), {.exchanges = {KeyExchange::all_to_all}}),
+                    Catch::Contains("keys may be exchanged by all_to_all over tp * cp = 3 ranks"));
+  CHECK_THROWS_WITH(heads.with_exchange(KeyExchange::ring), Catch::Contains("is ring; expected all_to_all"));
+  const CalibratedCost twice = heads.with_context_parallel(2).with_context_parallel(2);
+  CHECK(twice.slice_seconds(1, 0, 999, Pass::forward) ==
+        heads.with_context_parallel(4).slice_seconds(1, 0, 999, Pass::forward));
+}
+
+TEST_CASE("host transfers cost what dense products leave over") {
+  Job on = job(2);
+  on.device.host.bandwidth = 1e9;
+  const CalibratedCost kept(on), moved(on, {.offload = 0.5});
+  const double bytes = 0.5 * saved_layer_bytes_per_token(on.model) / 2;
+  for (const Pass pass : both) {
+    const double compute = kept.slice_seconds(1, 0, 1, pass) -
+                           kept.attention_seconds(1, pass, kept.coefficients(1, pass).per_twice_pair / 5 * 2);
+    CHECK(moved.slice_seconds(1, 0, 1000, pass) - kept.slice_seconds(1, 0, 1000, pass) ==
+          Approx(1000 * (5 * bytes / 1e9 - compute)).epsilon(1e-9));
   }
-  const CalibratedCost cheapest(job()), ring(job(), {.exchange = ContextExchange::ring});
-  CHECK(cheapest.with_context_parallel(4).slice_seconds(2, 0, 512, Pass::forward) <=
-        ring.with_context_parallel(4).slice_seconds(2, 0, 512, Pass::forward));
-  const CalibratedCost ulysses(job(), {.exchange = ContextExchange::ulysses});
-  CHECK(ulysses.supports_context_parallel(8));
-  CHECK_FALSE(ulysses.supports_context_parallel(3));  // 40 heads
-  CHECK_THROWS_WITH(ulysses.with_context_parallel(3), Catch::Contains("40 heads"));
-  CHECK(ring.supports_context_parallel(3));
+  CHECK(moved.recompute_seconds(1, 0, 1000) == kept.recompute_seconds(1, 0, 1000));
 }
 
-TEST_CASE("inverses find the longest slice within a budget") {
+TEST_CASE("a model is of its pipeline's layers, and impossible pipelines are refused") {
+  const Transformer model = transformer_preset("llama-13b");
+  const Device device = device_preset("h100");
+  PipelineSpec spec{.tp = 1, .cp = 1, .layers = {0, 30, 10}, .devices = {{0}, {1}, {2}}};
+  const CalibratedCost cost(model, device, spec);
+  CHECK(cost.layers().size() == 3);
+  CHECK(cost.slice_seconds(0, 0, 1000, Pass::forward) == 0.0);
+  CHECK(cost.slice_seconds(1, 0, 1000, Pass::forward) ==
+        Approx(30 * cost.recompute_seconds(1, 0, 1000)).epsilon(1e-12));
+  spec.layers = {1, 30, 10};
+  CHECK_THROWS_WITH(CalibratedCost(model, device, spec), Catch::Contains("hold 41 layers; expected the 40"));
+  spec.layers = {0, 30, 10};
+  spec.devices[1] = {1, 3};
+  CHECK_THROWS_WITH(CalibratedCost(model, device, spec),
+                    Catch::Contains("stage 1 has 2 devices; expected tp * cp = 1"));
+  spec.devices.pop_back();
+  CHECK_THROWS_WITH(CalibratedCost(model, device, spec), Catch::Contains("devices are given for 2 stages"));
+  CHECK_THROWS_WITH(CalibratedCost(job(3)), Catch::Contains("tp is 3; expected a divisor of the 40"));
+  CHECK_THROWS_WITH(CalibratedCost(job(), {.sync = {.overlap = -0.5}}), Catch::Contains("overlap is -0.5"));
+  CHECK_THROWS_WITH(CalibratedCost(job(), {.kv_gradient_element_bytes = 0.0}),
+                    Catch::Contains("kv_gradient_element_bytes is 0"));
+}
+
+TEST_CASE("polynomials of slices invert") {
   std::mt19937 random(5);
-  for (int i = 0; i < 300; ++i) {
-    const CalibratedCost cost(job(1, i % 3 == 0 ? 4 : 1));
-    const Pass pass = i % 2 == 0 ? Pass::forward : Pass::backward;
-    const Tokens length = std::uniform_int_distribution<Tokens>(1, 200000)(random);
-    const Tokens at = std::uniform_int_distribution<Tokens>(0, length)(random);
-    const double whole = cost.pipeline_seconds(0, length, pass);
-    const double budget = whole * std::uniform_real_distribution<double>(0.0, 1.1)(random);
-    const Tokens end = longest_slice(cost, at, length, budget, pass);
-    CHECK(cost.pipeline_seconds(at, end, pass) <= budget);
-    CHECK((end == length || cost.pipeline_seconds(at, end + 1, pass) > budget));
-    const Tokens begin = longest_slice_before(cost, at, 0, budget, pass);
-    CHECK(cost.pipeline_seconds(begin, at, pass) <= budget);
-    CHECK((begin == 0 || cost.pipeline_seconds(begin - 1, at, pass) > budget));
-  }
-}
-
-TEST_CASE("memory counts weights, gradients, optimiser and activations") {
-  Job one = job();
-  one.layout = {.dp = 4, .tp = 2, .cp = 1, .pp = 8};
-  const double parameters = 5 * (4.0 * 5120 * 5120 + 3.0 * 5120 * 13824 + 2 * 5120) / 2;
-  const double expected[] = {18.0, 2 + 4 + 12.0 / 4, 2 + 4.0 / 4 + 12.0 / 4, 18.0 / 4};
-  for (int zero = 0; zero <= 3; ++zero) {
-    const TransformerMemory memory(one, {.zero_stage = zero, .reserve_bytes = 1e9});
-    CHECK(memory.static_bytes(3) == Approx(parameters * expected[zero] + 1e9));
-  }
-  const TransformerMemory memory(one);
-  const double layer = (2.0 * (4 * 5120 + 2 * 128 * 80 + 3 * 13824) + 4 * 40) / 2,
-               kept = (2.0 * 5120 + 4.0 * 5120) / 2;
-  CHECK(memory.activation_bytes(3, 0) == Approx(5 * layer));
-  CHECK(memory.activation_bytes(3, 2) == Approx(3 * layer + 2 * kept));
-  CHECK(memory.kv_gradient_bytes(3) == Approx(5 * 2.0 * 2 * 5120 / 2));
-  CHECK(memory.workspace_bytes(7, Pass::forward, 1000, 0) >
-        memory.workspace_bytes(3, Pass::forward, 1000, 0));
-  CHECK(memory.workspace_bytes(3, Pass::backward, 1000, 1) >
-        memory.workspace_bytes(3, Pass::backward, 1000, 0));
-  CHECK_THROWS_WITH(TransformerMemory(one, {.zero_stage = 4}), Catch::Contains("zero_stage is 4"));
-}
-
-TEST_CASE("memory counts working sets, chunks of logits and buffers for host transfers") {
-  Job one = job();
-  one.layout = {.dp = 4, .tp = 2, .cp = 3, .pp = 8};
-  const double ranks = 6, layer = (2.0 * (4 * 5120 + 2 * 128 * 80 + 3 * 13824) + 4 * 40) / ranks;
-  const double working = (2.0 * 2 * 5120 + 2.0 * 2 * 13824) / ranks;
-  const TransformerMemory plain(one, {.head_chunk_tokens = 250, .kv_gradient_element_bytes = 4});
-  CHECK(plain.workspace_bytes(3, Pass::forward, 900, 0) == Approx(900 * working));
-  CHECK(plain.workspace_bytes(3, Pass::forward, 900, 2) == Approx(900 * working));
-  CHECK(plain.workspace_bytes(3, Pass::backward, 900, 0) == Approx(900 * working));
-  CHECK(plain.workspace_bytes(3, Pass::backward, 900, 2) == Approx(900 * (working + layer)));
-  CHECK(plain.workspace_bytes(7, Pass::forward, 900, 0) == Approx(900 * working + 250 * 6.0 * 32000 / 2));
-  CHECK(plain.workspace_bytes(7, Pass::forward, 300, 0) == Approx(300 * working + 100 * 6.0 * 32000 / 2));
-  CHECK(plain.kv_gradient_bytes(3) == Approx(5 * 4.0 * 2 * 5120 / ranks));
-
-  const TransformerMemory offloaded(one, {.offload = 0.75});
-  CHECK(offloaded.activation_bytes(3, 0) == Approx(5 * layer * 0.25));
-  CHECK(offloaded.workspace_bytes(3, Pass::forward, 900, 0) == Approx(900 * (working + 2 * 0.75 * layer)));
-  CHECK(offloaded.static_bytes(3) == TransformerMemory(one).static_bytes(3));
-  CHECK_THROWS_WITH(TransformerMemory(one, {.offload = 1.5}), Catch::Contains("offload is 1.5"));
-  CHECK_THROWS_WITH(TransformerMemory(one, {.head_chunk_tokens = 0}),
-                    Catch::Contains("head_chunk_tokens is 0"));
-}
-
-TEST_CASE("the work of whole samples is the sum over both passes, for any kind of model") {
-  struct Plain {  // neither quadratic nor priced by rows
-    CalibratedCost cost;
-    std::size_t stages() const { return cost.stages(); }
-    double slice_seconds(std::size_t s, Tokens begin, Tokens end, Pass pass) const {
-      return cost.slice_seconds(s, begin, end, pass);
+  const auto number = [&](double most) { return std::uniform_real_distribution<double>(0.0, most)(random); };
+  for (int i = 0; i < 1000; ++i) {
+    INFO("case " << i);
+    const SliceCoefficients c{i % 3 == 0 ? number(1e-3) : 0.0, number(1e-6) + 1e-9,
+                              i % 2 == 0 ? number(1e-8) : 0.0, i % 5 == 0 ? 0.0 : number(1e-11)};
+    const auto at = std::uniform_int_distribution<Tokens>(1, 1000000)(random);
+    const auto tokens = std::uniform_int_distribution<Tokens>(1, 1000000)(random);
+    CHECK(tokens_after(c, at, c.seconds(at, at + tokens)) == Approx(double(tokens)).epsilon(1e-6));
+    const Tokens before = std::min(at, tokens);
+    CHECK(tokens_before(c, at, c.seconds(at - before, at)) == Approx(double(before)).epsilon(1e-6));
+    CHECK(tokens_after(c, at, 0.0) == 0.0);
+    CHECK(tokens_before(c, at, 0.0) == 0.0);
+    if (!c.splits_for_free()) {
+      CHECK(tokens_after(c, at, 0.999 * (c.per_slice + c.per_key * double(at))) == 0.0);
     }
-    double pack_seconds(std::size_t s, Pass pass) const { return cost.pack_seconds(s, pass); }
-    double transfer_seconds(Tokens tokens, Pass pass) const { return cost.transfer_seconds(tokens, pass); }
-  };
-  const std::vector<Tokens> lengths{1, 1000, 70000, 1000};
-  for (const std::int32_t cp : {1, 2}) {
-    INFO("cp " << cp);
-    const CalibratedCost cost(job(1, cp));
-    std::vector<double> ours(8, 0.5), plain(8, 0.5);
-    add_sample_seconds(cost, lengths, ours);
-    add_sample_seconds(Plain{cost}, lengths, plain);
-    for (std::size_t s = 0; s < 8; ++s) {
-      double sum = 0.5;
-      for (const Tokens length : lengths)
-        sum += cost.slice_seconds(s, 0, length, Pass::forward) +
-               cost.slice_seconds(s, 0, length, Pass::backward);
-      CHECK(ours[s] == Approx(sum));
-      CHECK(plain[s] == Approx(sum));
-    }
-  }
-}
-
-TEST_CASE("pack times are sums over slices plus a constant, for any kind of model") {
-  Packs packs;
-  packs.add({0, 0, 1000});
-  packs.add({1, 128, 640});
-  packs.close();
-  packs.close();
-  for (const std::int32_t cp : {1, 2}) {
-    const CalibratedCost cost(job(1, cp));
-    std::vector<double> seconds, transfer;
-    append_pack_times(packs, cost, Pass::backward, seconds, transfer);
-    REQUIRE(seconds.size() == 16);
-    for (std::size_t s = 0; s < 8; ++s) {
-      CHECK(seconds[s] ==
-            Approx(cost.pack_seconds(s, Pass::backward) + cost.slice_seconds(s, 0, 1000, Pass::backward) +
-                   cost.slice_seconds(s, 128, 640, Pass::backward)));
-      CHECK(seconds[8 + s] == cost.pack_seconds(s, Pass::backward));
-    }
-    CHECK(transfer[0] == cost.transfer_seconds(1512, Pass::backward));
-  }
-}
-
-TEST_CASE("an all-gather moves keys and values once forward and twice backward, and nothing hides it") {
-  for (const std::int32_t tp : {1, 8}) {
-    const Job on = job(tp, 4);
-    const CalibratedCost gather(on, {.exchange = ContextExchange::all_gather});
-    const Device& d = on.device;
-    const double bandwidth = tp == 1 ? d.intra_node.bandwidth : d.inter_node.bandwidth;
-    const double bytes = 2.0 * 2.0 * on.model.kv_heads * on.model.head_dim / tp * 3.0 / 4.0;
-    for (const Pass pass : {Pass::forward, Pass::backward}) {
-      for (const Tokens begin : {0, 3000}) {
-        CAPTURE(tp, begin);
-        const double keys = 7000.0 * (pass == Pass::forward ? 1.0 : 2.0);
-        CHECK(gather.slice_seconds(1, begin, 7000, pass) -
-                  gather.coefficients(1, pass).seconds(begin, 7000) ==
-              Approx(gather.layers()[1] * keys * bytes / bandwidth).epsilon(1e-9));
-      }
-    }
-  }
-  CHECK(CalibratedCost(job(), {.exchange = ContextExchange::all_gather})
-            .slice_seconds(0, 0, 99, Pass::forward) ==
-        CalibratedCost(job()).slice_seconds(0, 0, 99, Pass::forward));
-}
-
-TEST_CASE("attention and the rest add up to a slice's time, whatever is recomputed") {
-  for (const std::int32_t cp : {1, 4}) {
-    const CalibratedCost plain(job(2, cp));
-    std::vector<std::int32_t> recompute(plain.stages(), 0);
-    recompute[3] = 2;
-    for (const CalibratedCost& cost : {plain, plain.with_recompute(recompute)}) {
-      const double pairs = twice_causal_pairs(100, 9000);
-      const double forward = plain.coefficients(3, Pass::forward).per_twice_pair / plain.layers()[3] * pairs;
-      const double backward =
-          plain.coefficients(3, Pass::backward).per_twice_pair / plain.layers()[3] * pairs;
-      for (const Pass pass : {Pass::forward, Pass::backward}) {
-        CHECK(cost.other_seconds(3, 100, 9000, pass) + cost.attention_seconds(3, pass, forward, backward) ==
-              Approx(cost.slice_seconds(3, 100, 9000, pass)).epsilon(1e-12));
-      }
-    }
-  }
-}
-
-TEST_CASE("gathered keys and values, and backward their gradients, are held while a pack runs") {
-  const TransformerMemory without(job(2, 4)), with(job(2, 4), {.gathers_keys = true});
-  const double bytes = 3000.0 * 3.0 / 4.0 * kv_bytes_per_token(job().model, 2);
-  for (const std::size_t stage : {std::size_t{0}, std::size_t{7}}) {
-    CHECK(with.workspace_bytes(stage, Pass::forward, 3000, 0) ==
-          Approx(without.workspace_bytes(stage, Pass::forward, 3000, 0) + bytes));
-    CHECK(with.workspace_bytes(stage, Pass::backward, 3000, 1) ==
-          Approx(without.workspace_bytes(stage, Pass::backward, 3000, 1) + 2 * bytes));
   }
 }

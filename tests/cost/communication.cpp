@@ -2,8 +2,8 @@
 
 #include <catch2/catch.hpp>
 #include <cmath>
-#include <limits>
 
+#include "slimpack/cost/links.hpp"
 #include "slimpack/model/presets.hpp"
 
 using namespace slimpack;
@@ -14,15 +14,19 @@ namespace {
 
 constexpr double in_node = 360e9, between_nodes = 45e9;
 
-Job job(const char* model, std::int32_t tp, std::int32_t cp) {
-  return {transformer_preset(model), device_preset("h100"), {.dp = 1, .tp = tp, .cp = cp, .pp = 1}};
-}
-
 struct Case {
   const char* model;
   std::int32_t tp, cp;
   double bytes, bandwidth;
 };
+
+/// Link of `ranks` devices from the first of a node on.
+Link link(std::int64_t ranks) { return group_link(device_preset("h100"), ranks); }
+
+ExchangeRates rates(const Case& c, KeyExchange exchange, Pass pass) {
+  return exchange_rates(transformer_preset(c.model), c.tp, c.cp, link(std::int64_t{c.tp} * c.cp), exchange,
+                        pass);
+}
 
 }  // namespace
 
@@ -34,17 +38,19 @@ TEST_CASE("tensor parallelism moves hidden states four times forward and six tim
       {"llama-70b", 8, 4, 3584, in_node},  // context parallelism crosses the node's border, these do not
       {"llama-70b", 16, 1, 15360, between_nodes},
   };
+  const auto seconds = [](const Case& c, Pass pass) {
+    return tensor_parallel_seconds(transformer_preset(c.model), c.tp, c.cp, link(c.tp), pass);
+  };
   for (const Case& c : cases) {
     CAPTURE(c.tp, c.cp);
-    const Job on = job(c.model, c.tp, c.cp);
-    CHECK(tensor_parallel_seconds(on, Pass::forward) == Approx(4 * c.bytes / c.bandwidth).epsilon(1e-12));
-    CHECK(tensor_parallel_seconds(on, Pass::backward) == Approx(6 * c.bytes / c.bandwidth).epsilon(1e-12));
+    CHECK(seconds(c, Pass::forward) == Approx(4 * c.bytes / c.bandwidth).epsilon(1e-12));
+    CHECK(seconds(c, Pass::backward) == Approx(6 * c.bytes / c.bandwidth).epsilon(1e-12));
   }
-  CHECK(tensor_parallel_seconds(job("llama-70b", 1, 4), Pass::forward) == 0.0);
-  CHECK(tensor_parallel_seconds(job("llama-70b", 1, 4), Pass::backward) == 0.0);
+  CHECK(seconds({"llama-70b", 1, 4, 0, 1}, Pass::forward) == 0.0);
+  CHECK(seconds({"llama-70b", 1, 4, 0, 1}, Pass::backward) == 0.0);
 }
 
-TEST_CASE("a ring moves the keys and values of others, and backward their gradients too") {
+TEST_CASE("a ring moves the keys and values of others, and backward their gradients; so does an all-gather") {
   // Keys and values of a token: 2 * 2 bytes * 128 * 40 = 20480 for 13B; with 8 groups of heads 4096 for 70B.
   const Case cases[] = {
       {"llama-13b", 1, 2, 10240, in_node},
@@ -57,22 +63,19 @@ TEST_CASE("a ring moves the keys and values of others, and backward their gradie
       {"llama-70b", 16, 2, 256, between_nodes},  // a rank of 16 holds one of 8 key heads, as a rank of 8 does
   };
   for (const Case& c : cases) {
-    CAPTURE(c.model, c.tp, c.cp);
-    const Job on = job(c.model, c.tp, c.cp);
-    const auto forward = context_parallel_rates(on, ContextExchange::ring, Pass::forward);
-    const auto backward = context_parallel_rates(on, ContextExchange::ring, Pass::backward);
-    CHECK(forward.ring_per_key == Approx(c.bytes / c.bandwidth).epsilon(1e-12));
-    CHECK(backward.ring_per_key == Approx(2 * c.bytes / c.bandwidth).epsilon(1e-12));
-    for (const auto& rates : {forward, backward}) {
-      CHECK(std::isinf(rates.ulysses_per_query));
-      CHECK(std::isinf(rates.gather_per_key));
+    for (const KeyExchange exchange : {KeyExchange::ring, KeyExchange::all_gather}) {
+      CAPTURE(c.model, c.tp, c.cp, exchange_name(exchange));
+      const ExchangeRates forward = rates(c, exchange, Pass::forward),
+                          backward = rates(c, exchange, Pass::backward);
+      CHECK(forward.per_key == Approx(c.bytes / c.bandwidth).epsilon(1e-12));
+      CHECK(backward.per_key == Approx(2 * c.bytes / c.bandwidth).epsilon(1e-12));
+      CHECK(forward.per_query + backward.per_query == 0.0);
+      CHECK(forward.hidden == (exchange == KeyExchange::ring));
     }
-    CHECK(context_parallel_rates(on, ContextExchange::cheapest, Pass::forward).ring_per_key ==
-          forward.ring_per_key);
   }
 }
 
-TEST_CASE("Ulysses moves a rank's queries, keys, values and outputs to where their heads are") {
+TEST_CASE("an all-to-all moves a rank's queries, keys, values and outputs to where their heads are") {
   // Of a token: 2 bytes * 128 * (2 * 40 + 2 * 40) = 40960 for 13B, 2 bytes * 128 * (2 * 64 + 2 * 8) = 36864
   // for 70B. A rank has 1 / cp of the tokens and sends (cp - 1) / cp of that.
   const Case cases[] = {
@@ -89,28 +92,97 @@ TEST_CASE("Ulysses moves a rank's queries, keys, values and outputs to where the
   };
   for (const Case& c : cases) {
     CAPTURE(c.model, c.tp, c.cp);
-    const Job on = job(c.model, c.tp, c.cp);
     for (const Pass pass : {Pass::forward, Pass::backward}) {
-      const auto rates = context_parallel_rates(on, ContextExchange::ulysses, pass);
-      CHECK(rates.ulysses_per_query == Approx(c.bytes / c.bandwidth).epsilon(1e-12));
-      CHECK(std::isinf(rates.ring_per_key));
-      CHECK(std::isinf(rates.gather_per_key));
-      CHECK(context_parallel_rates(on, ContextExchange::cheapest, pass).ulysses_per_query ==
-            rates.ulysses_per_query);
+      const ExchangeRates r = rates(c, KeyExchange::all_to_all, pass);
+      CHECK(r.per_query == Approx(c.bytes / c.bandwidth).epsilon(1e-12));
+      CHECK(r.per_key == 0.0);
+      CHECK_FALSE(r.hidden);
     }
   }
-  const auto three = context_parallel_rates(job("llama-13b", 1, 3), ContextExchange::cheapest, Pass::forward);
-  CHECK(std::isinf(three.ulysses_per_query));  // 40 heads on 3 ranks
+  CHECK(rates({"llama-13b", 8, 1, 0, 1}, KeyExchange::all_to_all, Pass::forward).seconds(0, 1000, 0.0) ==
+        0.0);
 }
 
-TEST_CASE("the ring is paid for every key less what attention hides, the all-to-all for every query") {
-  const ContextParallelRates rates{.ring_per_key = 2.0, .ulysses_per_query = 7.0, .gather_per_key = 30.0};
-  CHECK(rates.seconds(90, 100, 150.0) == 50.0);
-  CHECK(rates.seconds(90, 100, 250.0) == 0.0);
-  CHECK(rates.seconds(90, 100, 0.0) == 70.0);
-  CHECK(rates.seconds(0, 1, 0.0) == 2.0);
-  const double never = std::numeric_limits<double>::infinity();
-  CHECK(ContextParallelRates{never, never, 30.0}.seconds(90, 100, 1e6) == 3000.0);
-  const auto alone = context_parallel_rates(job("llama-13b", 8, 1), ContextExchange::ulysses, Pass::forward);
-  CHECK(alone.seconds(0, 1000, 0.0) == 0.0);
+TEST_CASE("ranks that heads can't be shared by have no all-to-all") {
+  const ExchangeSet some{KeyExchange::ring, KeyExchange::all_to_all};
+  CHECK(possible_exchanges(transformer_preset("llama-13b"), 1, 4, some) == some);
+  CHECK(possible_exchanges(transformer_preset("llama-13b"), 1, 3, some) == ExchangeSet{KeyExchange::ring});
+  CHECK(possible_exchanges(transformer_preset("llama-13b"), 1, 3, {KeyExchange::all_to_all}).empty());
+  CHECK(possible_exchanges(transformer_preset("llama-70b"), 8, 2, some) == some);
+  CHECK(exchange_names(some) == "ring or all_to_all");
+  CHECK(exchange_names({}) == "none");
+  CHECK(some.size() == 2);
+}
+
+TEST_CASE("the cheapest exchange is taken; attention hides the ring alone, and nothing hides memory") {
+  const ExchangeRates ring{.per_key = 2.0, .hidden = true, .per_prefix = 0.5};
+  CHECK(ring.seconds(90, 100, 150.0) == 50.0 + 45.0);
+  CHECK(ring.seconds(90, 100, 250.0) == 45.0);
+  CHECK(ring.seconds(0, 1, 0.0) == 2.0);
+  const ExchangeRates heads{.per_query = 7.0}, gather{.per_key = 30.0};
+  CHECK(heads.seconds(90, 100, 1e6) == 70.0);
+  CHECK(gather.seconds(90, 100, 1e6) == 3000.0);
+  CheapestExchange cheapest;
+  CHECK(cheapest.seconds(90, 100, 0.0) == 0.0);
+  CHECK(cheapest.is_polynomial());
+  cheapest.add(heads);
+  CHECK(cheapest.is_polynomial());
+  CHECK(cheapest.polynomial().per_query == 7.0);
+  cheapest.add(ring);
+  CHECK_FALSE(cheapest.is_polynomial());
+  CHECK(cheapest.seconds(90, 100, 0.0) == 70.0);
+  CHECK(cheapest.seconds(90, 100, 250.0) == 45.0);
+  CheapestExchange hidden;
+  hidden.add(ring);
+  CHECK_FALSE(hidden.is_polynomial());
+}
+
+TEST_CASE("a prefix is read forward; backward it is read, and its gradients are written, read and added") {
+  CHECK(prefix_bytes(100.0, 2.0, Pass::forward) == 100.0);
+  CHECK(prefix_bytes(100.0, 2.0, Pass::backward) == 500.0);
+  CHECK(prefix_bytes(100.0, 4.0, Pass::backward) == 700.0);
+}
+
+TEST_CASE("links follow from devices, and the slowest of a stage counts") {
+  const Device d = device_preset("h100");
+  const auto between = [&](std::vector<DeviceId> devices) { return link_between(d, devices).bandwidth; };
+  CHECK(between({0, 7}) == in_node);
+  CHECK(between({8, 15, 9}) == in_node);
+  CHECK(between({7, 8}) == between_nodes);
+  CHECK(between({3}) == in_node);
+  // Two context ranks of two tensor ranks: (0, 1) and (2, 3); (6, 7) and (8, 9); (7, 8) and (9, 10).
+  const PipelineSpec spec{
+      .tp = 2, .cp = 2, .layers = {1, 1, 1}, .devices = {{0, 1, 2, 3}, {6, 7, 8, 9}, {7, 8, 9, 10}}};
+  CHECK(tensor_link(d, spec, 0).bandwidth == in_node);
+  CHECK(tensor_link(d, spec, 1).bandwidth == in_node);
+  CHECK(tensor_link(d, spec, 2).bandwidth == between_nodes);
+  CHECK(context_link(d, spec, 0).bandwidth == in_node);
+  CHECK(context_link(d, spec, 1).bandwidth == between_nodes);
+  CHECK(context_link(d, spec, 2).bandwidth == between_nodes);
+  CHECK(stage_link(d, spec, 0).bandwidth == between_nodes);
+  CHECK(stage_link(d, spec, 1).bandwidth == between_nodes);
+  const PipelineSpec near{.tp = 2, .cp = 1, .layers = {1, 1}, .devices = {{0, 1}, {4, 5}}};
+  CHECK(stage_link(d, near, 0).bandwidth == in_node);
+  // A device whose nodes are connected better than its devices.
+  Device odd = d;
+  odd.inter_node.bandwidth = 1e12;
+  CHECK(stage_link(odd, spec, 0).bandwidth ==
+        in_node);  // ranks 2 and 3 reach devices 8 and 9, ranks 0 and 1 do not
+  CHECK(tensor_link(odd, spec, 2).bandwidth == in_node);
+}
+
+TEST_CASE("presets' links are of one direction, and achieve a share of what is stated for both") {
+  struct Stated {
+    const char* device;
+    double nvlink, network;
+  };
+  for (const Stated& s :
+       {Stated{"h100", 900e9, 400e9 / 8}, Stated{"h200", 900e9, 400e9 / 8}, Stated{"h800", 400e9, 400e9 / 8},
+        Stated{"a800", 400e9, 200e9 / 8}, Stated{"a100", 600e9, 200e9 / 8}}) {
+    CAPTURE(s.device);
+    const Device& d = device_preset(s.device);
+    CHECK(d.intra_node.bandwidth == Approx(0.8 * s.nvlink / 2));
+    CHECK(d.inter_node.bandwidth == Approx(0.9 * s.network));
+    CHECK(d.inter_node.bandwidth < d.intra_node.bandwidth);
+  }
 }

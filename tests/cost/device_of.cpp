@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "slimpack/cost/calibrated.hpp"
-#include "slimpack/cost/packs.hpp"
 #include "slimpack/model/presets.hpp"
 #include "tests/cost/random_profile.hpp"
 
@@ -62,9 +61,8 @@ Profile profile_of(const Device& d) {
   const CalibratedCost cost = cost_on(d);
   for (const Pass pass : {Pass::forward, Pass::backward}) {
     PassRates& rates = pass == Pass::forward ? p.forward : p.backward;
-    const SliceCoefficients& c = cost.coefficients(0, pass);
-    rates.layer = {.per_token = c.per_token / stage_layers,
-                   .per_twice_pair = c.per_twice_pair / stage_layers};
+    const SliceCoefficients c = (1.0 / stage_layers) * cost.coefficients(0, pass);
+    rates.layer = {.per_key = c.per_key, .per_token = c.per_token, .per_twice_pair = c.per_twice_pair};
     rates.stage.per_pack = cost.pack_seconds(0, pass);
   }
   p.recompute = p.forward.layer;
@@ -125,7 +123,7 @@ TEST_CASE("the device of a profile that is fitted to tasks is the device that ra
       Job job{transformer_preset("llama-13b"), known, {.pp = 3}};
       job.model.layers = 3 * layers;
       for (const std::int32_t again : {0, layers}) {
-        const CalibratedCost cost = CalibratedCost(job).with_recompute(std::vector<std::int32_t>(3, again));
+        const CalibratedCost cost(job);
         for (int pack = 0; pack < 60; ++pack) {
           MeasuredTask task{.pass = pack % 2 == 0 ? Pass::forward : Pass::backward, .layers = layers};
           const auto stage = static_cast<std::size_t>(pack % 6 / 2);
@@ -137,7 +135,8 @@ TEST_CASE("the device of a profile that is fitted to tasks is the device that ra
             const Tokens begin = std::uniform_int_distribution<Tokens>(0, 1)(random) * 4096;
             const Tokens end = begin + std::uniform_int_distribution<Tokens>(64, 8192)(random);
             task.slices.push_back({static_cast<SampleId>(slice), begin, end});
-            task.seconds += cost.slice_seconds(stage, begin, end, task.pass);
+            task.seconds += cost.slice_seconds(stage, begin, end, task.pass) +
+                            task.recompute_layers * cost.recompute_seconds(stage, begin, end);
           }
           tasks.push_back(task);
         }
@@ -193,7 +192,7 @@ TEST_CASE("prices that a device has no constant for are shared by layers, slices
   CHECK(d.gemm_backward_efficiency == Approx(2 * 768 / 2e-6 / 1e10).epsilon(1e-9));
   // Forward 10 + 4 * 2 us, backward 4 * 3 us.
   CHECK(d.pack_overhead == Approx(15e-6).epsilon(1e-12));
-  // 100 keys, and 100 * 101 times 25 ns.
+  // 100 keys, and 100 * 101 times 25 ns; at such a bandwidth, a prefix takes no time.
   CHECK(d.attention_backward == Approx(2.5 * 16 * 10100 / (100e-6 + 10100 * 2.5e-8) / 1e10).epsilon(1e-12));
   CHECK(d.attention_forward == Approx(16 / 1e-8 / 1e10).epsilon(1e-12));
 }

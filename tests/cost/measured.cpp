@@ -4,8 +4,6 @@
 #include <random>
 #include <vector>
 
-#include "slimpack/cost/inverse.hpp"
-#include "slimpack/cost/packs.hpp"
 #include "tests/cost/random_profile.hpp"
 
 #ifdef SLIMPACK_TEST_EIGEN
@@ -16,7 +14,9 @@ using namespace slimpack;
 using slimpack::testing::gpu_machine, slimpack::testing::machine, slimpack::testing::profiled_model;
 
 static_assert(CostModel<MeasuredCost>);
-static_assert(QuadraticCostModel<MeasuredCost>);
+static_assert(PolynomialCostModel<MeasuredCost>);
+static_assert(LayeredCostModel<MeasuredCost>);
+static_assert(ExchangingCostModel<MeasuredCost>);
 static_assert(RecomputingCostModel<MeasuredCost>);
 static_assert(MergeableCostModel<MeasuredCost>);
 
@@ -41,41 +41,24 @@ TEST_CASE("a measured stage costs what its layers, its ends and its recomputatio
           Approx(p.forward.stage.seconds(slices) + 3 * p.forward.layer.seconds(slices) +
                  p.forward.last.seconds(slices))
               .epsilon(1e-12));
-    const MeasuredCost again = cost.with_recompute(std::vector<std::int32_t>{0, 0, 2});
-    CHECK(sum(again, 2, Pass::backward) - sum(cost, 2, Pass::backward) ==
-          Approx(2 * p.recompute.seconds(slices)).epsilon(1e-9));
-    CHECK(sum(again, 2, Pass::forward) == sum(cost, 2, Pass::forward));
-    CHECK(sum(again, 0, Pass::backward) == sum(cost, 0, Pass::backward));
-    for (const Pass pass : {Pass::forward, Pass::backward}) {
-      double pipeline = 0.0;
-      for (std::size_t s = 0; s < 3; ++s) pipeline += cost.slice_seconds(s, 7, 4000, pass);
-      CHECK(cost.pipeline_seconds(7, 4000, pass) == Approx(pipeline).epsilon(1e-12));
-      CHECK(cost.pipeline_seconds(7, 900, pass) + cost.pipeline_seconds(900, 4000, pass) >=
-            pipeline * (1 - 1e-12));
-      CHECK(cost.slice_seconds(0, 9, 9, pass) == 0.0);
+    for (std::size_t stage = 0; stage < 3; ++stage) {
+      double again = recompute_pack_seconds(cost, stage);
+      for (const Slice& slice : slices) again += cost.recompute_seconds(stage, slice.begin, slice.end);
+      CHECK(again == Approx(p.recompute.seconds(slices)).epsilon(1e-12));
+      CHECK(cost.recompute_coefficients(stage).seconds(300, 512) ==
+            Approx(cost.recompute_seconds(stage, 300, 512)).epsilon(1e-12));
     }
-    CHECK(cost.is_quadratic() == (seed % 2 == 1));
-    CHECK(cost.transfer_seconds(1000, Pass::backward) == Approx(2e-6 + 1000 * 64 * 4 / 1e9));
-  }
-}
-
-TEST_CASE("budgets invert with and without prices of slices") {
-  std::mt19937 random(5);
-  for (int i = 0; i < 300; ++i) {
-    const std::vector<std::int32_t> layers{3, 2};
-    const MeasuredCost cost(machine(static_cast<unsigned>(i), i % 4 < 2), profiled_model(), layers);
-    const Pass pass = i % 2 == 0 ? Pass::forward : Pass::backward;
-    const Tokens length = std::uniform_int_distribution<Tokens>(1, 100000)(random);
-    const Tokens at = std::uniform_int_distribution<Tokens>(0, length)(random);
-    const double budget =
-        cost.pipeline_seconds(0, length, pass) * std::uniform_real_distribution<double>(0.0, 1.1)(random);
-    INFO("case " << i << ": " << at << " of " << length << " within " << budget);
-    const Tokens end = longest_slice(cost, at, length, budget, pass);
-    CHECK(cost.pipeline_seconds(at, end, pass) <= budget);
-    CHECK((end == length || cost.pipeline_seconds(at, end + 1, pass) > budget));
-    const Tokens begin = longest_slice_before(cost, at, 0, budget, pass);
-    CHECK(cost.pipeline_seconds(begin, at, pass) <= budget);
-    CHECK((begin == 0 || cost.pipeline_seconds(begin - 1, at, pass) > budget));
+    for (const Pass pass : {Pass::forward, Pass::backward}) {
+      for (std::size_t stage = 0; stage < 3; ++stage) {
+        const double whole = cost.slice_seconds(stage, 7, 4000, pass);
+        CHECK(cost.slice_seconds(stage, 7, 900, pass) + cost.slice_seconds(stage, 900, 4000, pass) >=
+              whole * (1 - 1e-12));
+        CHECK(cost.coefficients(stage, pass).seconds(7, 4000) == Approx(whole).epsilon(1e-12));
+      }
+      CHECK(cost.slice_seconds(0, 9, 9, pass) == 0.0);
+      CHECK(cost.coefficients(0, pass).splits_for_free() == (seed % 2 == 1));
+    }
+    CHECK(cost.transfer_seconds(1, 1000, Pass::backward) == Approx(2e-6 + 1000 * 64 * 4 / 1e9));
   }
 }
 
@@ -93,8 +76,8 @@ TEST_CASE("a step ends with the exchange of gradients and the optimiser of the s
 TEST_CASE("members share tokens and pairs, and pass keys and values on") {
   for (const bool slices : {false, true}) {
     const Profile p = machine(7, slices);
-    const std::vector<std::int32_t> layers{2, 3}, again{1, 0};
-    const MeasuredCost one = MeasuredCost(p, profiled_model(), layers).with_recompute(again);
+    const std::vector<std::int32_t> layers{2, 3};
+    const MeasuredCost one(p, profiled_model(), layers);
     const Tokens begin = 3000, end = 4000;
     const double key = 2.0 * 2 * 16 * 4 / 1e9, latency = 2e-6, keys = 4000.0;
     for (const std::int32_t g : {2, 3, 6}) {
@@ -111,18 +94,25 @@ TEST_CASE("members share tokens and pairs, and pass keys and values on") {
         CHECK(merged.slice_seconds(s, begin, end, Pass::forward) ==
               Approx(whole(Pass::forward) + layers[s] * forward).epsilon(1e-9));
         CHECK(merged.slice_seconds(s, begin, end, Pass::backward) ==
-              Approx(whole(Pass::backward) + layers[s] * backward + again[s] * forward).epsilon(1e-9));
+              Approx(whole(Pass::backward) + layers[s] * backward).epsilon(1e-9));
+        CHECK(merged.recompute_seconds(s, begin, end) ==
+              Approx((p.recompute.per_token * 1000 +
+                      p.recompute.per_twice_pair * twice_causal_pairs(begin, end)) /
+                         g +
+                     p.recompute.per_slice + p.recompute.per_key * keys + forward)
+                  .epsilon(1e-9));
         CHECK(merged.pack_seconds(s, Pass::forward) == one.pack_seconds(s, Pass::forward));
         CHECK(g * merged.slice_seconds(s, begin, end, Pass::forward) >=
               one.slice_seconds(s, begin, end, Pass::forward) * (1 - 1e-12));
       }
-      CHECK(merged.transfer_seconds(999, Pass::forward) == Approx(2e-6 + 999 * 64 * 4 / 1e9 / g));
-      CHECK_FALSE(merged.is_quadratic());
+      CHECK(merged.transfer_seconds(0, 999, Pass::forward) == Approx(2e-6 + 999 * 64 * 4 / 1e9 / g));
+      CHECK(merged.is_polynomial());
+      CHECK_FALSE(merged.coefficients(0, Pass::forward).splits_for_free());
       const MeasuredCost twice = merged.with_context_parallel(2);
       CHECK(twice.slice_seconds(1, 5, 90, Pass::backward) ==
             one.with_context_parallel(2 * g).slice_seconds(1, 5, 90, Pass::backward));
     }
-    CHECK(one.with_context_parallel(1).is_quadratic() == !slices);
+    CHECK(one.with_context_parallel(1).coefficients(0, Pass::backward).splits_for_free() == !slices);
     CHECK(one.supports_context_parallel(5));
     CHECK_FALSE(one.supports_context_parallel(0));
     CHECK_THROWS_WITH(one.with_context_parallel(0), Catch::Contains("group is 0"));
@@ -131,37 +121,44 @@ TEST_CASE("members share tokens and pairs, and pass keys and values on") {
 
 TEST_CASE("members that share heads exchange their tokens' numbers") {
   const Profile p = machine(8, true);
-  const std::vector<std::int32_t> layers{5}, again{2};
-  const MeasuredCost one =
-      MeasuredCost(p, profiled_model(), layers, {.exchange = ContextExchange::ulysses}).with_recompute(again);
+  const std::vector<std::int32_t> layers{5};
+  const MeasuredCost one(p, profiled_model(), layers, {.exchange = KeyExchange::all_to_all});
   const MeasuredCost merged = one.with_context_parallel(2);
   const double number = 4 / 1e9 / 2 / 2, latency = 2e-6;  // a half of a half of the tokens
   const double pairs = twice_causal_pairs(300, 500);
   for (const Pass pass : {Pass::forward, Pass::backward}) {
     const PackRates& r = one.rates(0, pass);
     const double q = 4 * 16, kv = 2 * 2 * 16, lse = 4;
-    const double forward = 200 * number * (2 * q + kv + lse), backward = 200 * number * (4 * q + kv + lse),
-                 recompute = 200 * number * (2 * q + lse);
-    const double moved = pass == Pass::forward ? 5 * forward : 5 * backward + 2 * recompute;
-    const double messages = pass == Pass::forward ? 25 : 35 + 6;
+    const double forward = 200 * number * (2 * q + kv + lse), backward = 200 * number * (4 * q + kv + lse);
+    const double moved = 5 * (pass == Pass::forward ? forward : backward);
+    const double messages = pass == Pass::forward ? 25 : 35;
     CHECK(merged.slice_seconds(0, 300, 500, pass) ==
           Approx(r.per_slice + (r.per_key * 500 + r.per_token * 200 + r.per_twice_pair * pairs) / 2 + moved)
               .epsilon(1e-9));
     CHECK(merged.pack_seconds(0, pass) == Approx(r.per_pack + messages * latency).epsilon(1e-9));
   }
+  // What is computed again has its keys: queries, and back outputs with their log-sum-exps.
+  const PackRates& r = p.recompute;
+  CHECK(merged.recompute_seconds(0, 300, 500) ==
+        Approx(r.per_slice + (r.per_key * 500 + r.per_token * 200 + r.per_twice_pair * pairs) / 2 +
+               200 * number * (2 * 4 * 16 + 4))
+            .epsilon(1e-9));
+  CHECK(merged.recompute_pack_seconds(0) == Approx(r.per_pack + 3 * latency).epsilon(1e-9));
+  CHECK(one.exchanges() == ExchangeSet{KeyExchange::all_to_all});
+  CHECK_THROWS_WITH(one.with_exchange(KeyExchange::ring), Catch::Contains("is ring; expected all_to_all"));
   CHECK(one.supports_context_parallel(2));
   CHECK_FALSE(one.supports_context_parallel(4));
   CHECK_FALSE(merged.supports_context_parallel(2));
   CHECK_THROWS_WITH(one.with_context_parallel(4), Catch::Contains("is 4; expected a divisor of the 2"));
-  CHECK_THROWS_WITH(MeasuredCost(p, profiled_model(), layers, {.exchange = ContextExchange::cheapest}),
-                    Catch::Contains("expected ring or ulysses"));
+  CHECK_THROWS_WITH(MeasuredCost(p, profiled_model(), layers, {.exchange = KeyExchange::all_gather}),
+                    Catch::Contains("is all_gather; expected ring or all_to_all"));
 }
 
 TEST_CASE("on GPUs rows are of 2 bytes a number, weights and log-sum-exps of 4") {
   const Profile p = gpu_machine(3);
   const std::vector<std::int32_t> layers{5};
-  const MeasuredCost cost(p, profiled_model(), layers, {.replicas = 2, .exchange = ContextExchange::ulysses});
-  CHECK(cost.transfer_seconds(100, Pass::forward) == Approx(2e-6 + 100 * 64 * 2 / 1e9));
+  const MeasuredCost cost(p, profiled_model(), layers, {.replicas = 2, .exchange = KeyExchange::all_to_all});
+  CHECK(cost.transfer_seconds(0, 100, Pass::forward) == Approx(2e-6 + 100 * 64 * 2 / 1e9));
   const double weights = parameters(profiled_model());
   CHECK(cost.sync_seconds() == Approx(2 * (2e-6 + weights / 2 * 4 / 1e9) + weights / 2 * 1e-9));
   const MeasuredCost merged = cost.with_context_parallel(2);
@@ -227,10 +224,29 @@ TEST_CASE("profiles that do not fit are refused") {
   CHECK_THROWS_WITH(MeasuredCost(bad, profiled_model(), layers), Catch::Contains("transfer.bandwidth is 0"));
   CHECK_THROWS_WITH(MeasuredCost(good, profiled_model(), layers, {.replicas = 0}),
                     Catch::Contains("replicas is 0"));
-  const MeasuredCost cost(good, profiled_model(), layers);
-  CHECK_THROWS_WITH(cost.with_recompute(std::vector<std::int32_t>{4, 0}),
-                    Catch::Contains("stage 0 is 4; expected 0 to 3"));
-  CHECK_THROWS_WITH(cost.with_recompute(std::vector<std::int32_t>{4}), Catch::Contains("expected 2"));
+}
+
+TEST_CASE("context ranks of a pipeline are members of all of its packs") {
+  const Profile p = machine(3, true);
+  const Transformer model = profiled_model();
+  const std::vector<std::int32_t> layers{2, 3};
+  const PipelineSpec spec{.tp = 1, .cp = 3, .layers = layers, .devices = {{0, 1, 2}, {3, 4, 5}}};
+  const MeasuredCost shared(p, model, spec, {.replicas = 2}), alone(p, model, layers);
+  for (const Pass pass : {Pass::forward, Pass::backward}) {
+    CHECK(shared.slice_seconds(1, 100, 900, pass) ==
+          alone.with_context_parallel(3).slice_seconds(1, 100, 900, pass));
+    CHECK(shared.with_context_parallel(2).slice_seconds(1, 100, 900, pass) ==
+          alone.with_context_parallel(6).slice_seconds(1, 100, 900, pass));
+    CHECK(shared.transfer_seconds(0, 900, pass) ==
+          alone.with_context_parallel(3).transfer_seconds(0, 900, pass));
+  }
+  CHECK(shared.sync_seconds() == MeasuredCost(p, model, layers, {.replicas = 6}).sync_seconds());
+  CHECK_THROWS_WITH(MeasuredCost(p, model, spec, {.exchange = KeyExchange::all_to_all}),
+                    Catch::Contains("is 3; expected a divisor of the 2"));
+  PipelineSpec tensors = spec;
+  tensors.tp = 3;
+  tensors.cp = 1;
+  CHECK_THROWS_WITH(MeasuredCost(p, model, tensors), Catch::Contains("tp is 3; expected 1"));
 }
 
 #ifdef SLIMPACK_TEST_EIGEN

@@ -13,43 +13,9 @@
 #include "slimpack/core/packs.hpp"
 #include "slimpack/cost/flops.hpp"
 #include "slimpack/cost/profile.hpp"
+#include "slimpack/sharding/attention_model.hpp"
 
 namespace slimpack {
-
-/// Seconds of attention alone, of one layer on one device, in both passes.
-struct AttentionSeconds {
-  double forward = 0.0;
-  double backward = 0.0;
-
-  [[nodiscard]] constexpr double total() const { return forward + backward; }
-  constexpr AttentionSeconds& operator+=(const AttentionSeconds& other) {
-    forward += other.forward;
-    backward += other.backward;
-    return *this;
-  }
-  friend bool operator==(const AttentionSeconds&, const AttentionSeconds&) = default;
-};
-
-/// What sharding asks of a model of the attention kernel: one launch takes any number of chunks of queries
-/// (a variable-length kernel), and its time is a constant and a sum over the chunks.
-///
-/// - `chunk_seconds(begin, end)`: of queries `[begin, end)` of a document, not empty, which attend to keys
-///   `[0, end)` under the causal mask: `end - begin` query rows and `end` key rows.
-/// - `launch_seconds()`: of a launch, whatever it holds.
-template <class M>
-concept AttentionModel = requires(const M& m, Tokens begin, Tokens end) {
-  { m.chunk_seconds(begin, end) } -> std::convertible_to<AttentionSeconds>;
-  { m.launch_seconds() } -> std::convertible_to<AttentionSeconds>;
-};
-
-/// Seconds of the attention of all chunks of a rank as one launch; nothing if it has none. O(chunks).
-template <AttentionModel M>
-[[nodiscard]] AttentionSeconds attention_seconds(const M& model, std::span<const Slice> chunks) {
-  if (chunks.empty()) return {};
-  AttentionSeconds sum = model.launch_seconds();
-  for (const Slice& chunk : chunks) sum += model.chunk_seconds(chunk.begin, chunk.end);
-  return sum;
-}
 
 /// Rates that an attention kernel achieves, by shape (WLB-LLM, section 5.3 and Figure 10): between the lengths
 /// of the table it interpolates linearly in both directions, beyond them the nearest rate holds.

@@ -4,7 +4,6 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <numeric>
 #include <span>
 #include <utility>
 #include <vector>
@@ -13,260 +12,314 @@
 #include "slimpack/cost/communication.hpp"
 #include "slimpack/cost/concepts.hpp"
 #include "slimpack/cost/flops.hpp"
-#include "slimpack/cost/quadratic.hpp"
+#include "slimpack/cost/links.hpp"
+#include "slimpack/cost/polynomial.hpp"
+#include "slimpack/cost/synchronise.hpp"
 #include "slimpack/model/parallel.hpp"
+#include "slimpack/model/strategy.hpp"
 
 namespace slimpack {
 
 /// Choices of the calibrated model that the hardware leaves open.
 struct CalibratedOptions {
-  ContextExchange exchange = ContextExchange::cheapest;
-  double sync_overlap =
-      0.0;               ///< share of the gradient synchronisation hidden behind the backward pass, [0, 1]
-  double offload = 0.0;  ///< share of the activations moved to host memory and back, [0, 1]
+  /// Ways in which context-parallel ranks may exchange keys; slices take the cheapest one that is possible.
+  ExchangeSet exchanges{KeyExchange::ring, KeyExchange::all_to_all};
+  /// Share of tensor parallelism's communication that runs while dense products do, [0, 1]; never more than these
+  /// last. The default is what Flux measured for both products of an MLP on 8 H800 (81 %; on 8 A800 92 to 95 %:
+  /// docs/performance_report.md of bytedance/flux). NVIDIA NeMo hides what has no dependency entirely and the rest in
+  /// chunks (Transformer Engine's user buffers). PyTorch's asynchronous tensor parallelism is 9 to 10 % faster on
+  /// Llama 3 8B and 70B with tp 8 than none (torchtitan's benchmarks, June 2025), which is a share of about 0.4.
+  /// 0: nothing is hidden.
+  double tp_overlap = 0.8;
+  SyncOptions sync = {};                   ///< gradients and optimiser at the end of a step
+  double offload = 0.0;                    ///< share of the activations moved to host memory and back, [0, 1]
+  double kv_gradient_element_bytes = 2.0;  ///< of sums over slices: 2 for bf16, 4 for fp32
 };
 
 /// Analytic model of time (SlimPack, section 5.1): FLOPs over achieved rates, separately for dense products
-/// and attention and for each pass; memory-bound operators; the output head on the last stage; tensor- and
-/// context-parallel communication; recomputation of whole layers. A CostModel and a SeparableCostModel;
-/// without context parallelism also a QuadraticCostModel.
+/// and attention and for each pass; memory-bound operators; keys, values and their gradients that a slice reads and
+/// writes for its prefix (`prefix_bytes`); the output head on the last stage; tensor- and context-parallel
+/// communication; layers computed again. A CostModel that recomputes, merges, separates attention and prices several
+/// ways to exchange keys; a PolynomialCostModel as long as nothing hides an exchange.
+///
+/// Attention's achieved fractions are those of whole samples. What they lose to memory is part of them; a slice pays for
+/// its prefix alone, so that a sample costs more in slices than whole, by what it moves more.
 class CalibratedCost {
  public:
-  /// @throws InvalidInput if the job or an option is impossible.
-  explicit CalibratedCost(Job job, CalibratedOptions options = {}) : job_(std::move(job)), options_(options) {
-    validate(job_);
-    require(options.sync_overlap >= 0 && options.sync_overlap <= 1, "sync_overlap is ", options.sync_overlap,
-            "; expected a share in [0, 1]");
-    require(options.offload >= 0 && options.offload <= 1, "offload is ", options.offload,
-            "; expected a share in [0, 1]");
-    layers_ = split_layers(job_.model.layers, job_.layout.pp);
-    recompute_.assign(layers_.size(), 0);
-    tabulate();
+  /// Of one kind of pipelines of a strategy. @throws InvalidInput if a part of it or an option is impossible.
+  CalibratedCost(Transformer model, Device device, const Strategy& strategy, std::uint32_t kind,
+                 CalibratedOptions options = {})
+      : CalibratedCost(std::move(model), std::move(device), strategy.spec_of_kind(kind), options,
+                       Unsynchronised{}) {
+    sync_seconds_ = slimpack::sync_seconds(strategy, model_, device_, options.sync);
   }
 
-  [[nodiscard]] const Job& job() const { return job_; }
+  /// Of one pipeline, which trains alone. @throws InvalidInput if a part of it or an option is impossible.
+  CalibratedCost(Transformer model, Device device, const PipelineSpec& spec, CalibratedOptions options = {})
+      : CalibratedCost(std::move(model), std::move(device), Strategy{{spec}, {0}}, 0, options) {}
+
+  /// Of the pipelines of a layout. @throws InvalidInput if the job or an option is impossible.
+  explicit CalibratedCost(const Job& job, CalibratedOptions options = {})
+      : CalibratedCost(job.model, job.device, layout_strategy(job), 0, options) {}
+
   [[nodiscard]] std::size_t stages() const { return layers_.size(); }
   [[nodiscard]] std::span<const std::int32_t> layers() const { return layers_; }
 
   /// Time of `[begin, end)` on a stage, in seconds. O(1).
   [[nodiscard]] double slice_seconds(std::size_t stage, Tokens begin, Tokens end, Pass pass) const {
-    const double pairs = twice_causal_pairs(begin, end);
-    const double compute = coefficients(stage, pass).seconds_of_sums(end - begin, pairs);
-    return job_.layout.cp == 1
-               ? compute
-               : compute + exchange_seconds(layers_[stage], recompute_[stage], begin, end, pairs, pass);
+    return table_[index(pass)][stage].seconds(begin, end) +
+           layers_[stage] * exchange_seconds(begin, end, pass);
   }
 
-  /// Adds `slice_seconds` of every stage to `seconds`, one number per stage. Communication is priced once.
+  /// Sum of `slice_seconds` over all stages: communication is priced once. O(1).
+  [[nodiscard]] double pipeline_seconds(Tokens begin, Tokens end, Pass pass) const {
+    return totals_[index(pass)].seconds(begin, end) + model_.layers * exchange_seconds(begin, end, pass);
+  }
+  /// Adds `slice_seconds` of every stage to `seconds`, one number per stage: communication is priced once.
   void add_slice_seconds(Tokens begin, Tokens end, Pass pass, std::span<double> seconds) const {
-    const double pairs = twice_causal_pairs(begin, end);
-    const auto tokens = static_cast<double>(end - begin);
-    double exchange = 0.0, again = 0.0;
-    if (job_.layout.cp > 1) {
-      exchange = layer_exchange_seconds(begin, end, pairs, pass);
-      if (pass == Pass::backward && total_recompute_ > 0)
-        again = layer_exchange_seconds(begin, end, pairs, Pass::forward);
-    }
-    const double* const per_token = rates_[index(pass)].per_token.data();
-    const double* const per_twice_pair = rates_[index(pass)].per_twice_pair.data();
-    for (std::size_t s = 0; s < seconds.size(); ++s) {
-      const double compute = per_token[s] * tokens + per_twice_pair[s] * pairs;
-      seconds[s] = (seconds[s] + compute) + (layers_[s] * exchange + recompute_[s] * again);
-    }
+    SliceSums sums;
+    sums.add(begin, end);
+    const double exchange = exchange_seconds(begin, end, pass);
+    for (std::size_t s = 0; s < seconds.size(); ++s)
+      seconds[s] += table_[index(pass)][s].seconds(sums) + layers_[s] * exchange;
   }
 
-  /// `slice_seconds` without attention: dense products, memory-bound operators and communication (Wl of
-  /// WLB-LLM's Eq. 2).
+  /// What one layer that is computed again adds to a backward slice `[begin, end)`: its forward pass. O(1).
+  [[nodiscard]] double recompute_seconds(std::size_t stage, Tokens begin, Tokens end) const {
+    return again_[stage].seconds(begin, end) + exchange_seconds(begin, end, Pass::forward);
+  }
+
+  /// `slice_seconds` without attention's arithmetic: dense products, memory and communication (Wl of WLB-LLM's Eq. 2).
   [[nodiscard]] double other_seconds(std::size_t stage, Tokens begin, Tokens end, Pass pass) const {
     return slice_seconds(stage, begin, end, pass) -
-           coefficients(stage, pass).per_twice_pair * twice_causal_pairs(begin, end);
+           attention_seconds(stage, pass, layer_attention_seconds(begin, end, pass));
+  }
+  /// `recompute_seconds` without attention's arithmetic.
+  [[nodiscard]] double recompute_other_seconds(std::size_t stage, Tokens begin, Tokens end) const {
+    return recompute_seconds(stage, begin, end) - layer_attention_seconds(begin, end, Pass::forward);
+  }
+  /// Attention of a stage when the kernel takes so many seconds for one layer.
+  [[nodiscard]] double attention_seconds(std::size_t stage, Pass, double layer) const {
+    return layers_[stage] * layer;
   }
 
-  /// Attention of a stage whose layers' kernel takes `forward` and `backward` seconds for one layer; the
-  /// backward pass runs the layers that are recomputed forward again.
-  [[nodiscard]] double attention_seconds(std::size_t stage, Pass pass, double forward,
-                                         double backward) const {
-    if (pass == Pass::forward) return layers_[stage] * forward;
-    return layers_[stage] * backward + recompute_[stage] * forward;
+  [[nodiscard]] double pack_seconds(std::size_t, Pass) const { return device_.pack_overhead; }
+
+  /// Hidden states of a pack (or their gradients) between a stage and the one after it.
+  [[nodiscard]] double transfer_seconds(std::size_t stage, Tokens tokens, Pass) const {
+    const double bytes = static_cast<double>(tokens) * bytes_per_bf16 * model_.hidden;
+    return stage_links_[stage].seconds(bytes / ranks());
   }
 
-  [[nodiscard]] double pack_seconds(std::size_t, Pass) const { return job_.device.pack_overhead; }
-
-  /// Hidden states of a pack (or their gradients) to the neighbouring stage.
-  [[nodiscard]] double transfer_seconds(Tokens tokens, Pass) const {
-    const double bytes = static_cast<double>(tokens) * bytes_per_bf16 * job_.model.hidden;
-    return job_.device.inter_node.seconds(bytes / (double(job_.layout.tp) * job_.layout.cp));
+  /// Whether `coefficients` is the whole time of a slice: nothing hides an exchange.
+  [[nodiscard]] bool is_polynomial() const {
+    return exchange_[0].is_polynomial() && exchange_[1].is_polynomial();
   }
-
-  /// Sum of `slice_seconds` over all stages. O(1).
-  [[nodiscard]] double pipeline_seconds(Tokens begin, Tokens end, Pass pass) const {
-    const double pairs = twice_causal_pairs(begin, end);
-    const double compute = pipeline_coefficients(pass).seconds_of_sums(end - begin, pairs);
-    if (job_.layout.cp == 1) return compute;
-    return compute + exchange_seconds(job_.model.layers, total_recompute_, begin, end, pairs, pass);
-  }
-
-  /// Sum of `coefficients` over all stages.
-  [[nodiscard]] const SliceCoefficients& pipeline_coefficients(Pass pass) const {
-    return totals_[index(pass)];
-  }
-
-  /// Time that is polynomial in a slice's bounds: everything but context-parallel communication.
+  /// Time that is polynomial in a slice's bounds: everything but exchanges that may be hidden.
   [[nodiscard]] SliceCoefficients coefficients(std::size_t stage, Pass pass) const {
-    const StageCoefficients& rates = rates_[index(pass)];
-    return {rates.per_token[stage], rates.per_twice_pair[stage]};
+    SliceCoefficients c = table_[index(pass)][stage];
+    return c += static_cast<double>(layers_[stage]) * exchange_coefficients(pass);
+  }
+  /// The same of `recompute_seconds`.
+  [[nodiscard]] SliceCoefficients recompute_coefficients(std::size_t stage) const {
+    return again_[stage] + exchange_coefficients(Pass::forward);
   }
 
-  /// Whether `coefficients` is the whole time of a slice.
-  [[nodiscard]] bool is_quadratic() const { return job_.layout.cp == 1; }
-
-  /// The same model with `layers[stage]` layers of each stage computed again in the backward pass.
-  [[nodiscard]] CalibratedCost with_recompute(std::span<const std::int32_t> layers) const {
-    require_recompute(layers, layers_);
-    CalibratedCost copy = *this;
-    copy.recompute_.assign(layers.begin(), layers.end());
-    copy.tabulate();
-    return copy;
-  }
-
-  /// Whether `group` times the layout's context parallelism can be had with the exchange that was asked for.
+  /// Whether `group` times the pipeline's context parallelism can be had with an exchange that is allowed.
   [[nodiscard]] bool supports_context_parallel(std::int32_t group) const {
-    return options_.exchange != ContextExchange::ulysses ||
-           ulysses_possible(job_.model, job_.layout.tp, job_.layout.cp * group);
+    return group > 0 && !possible_exchanges(model_, tp_, cp_ * group, options_.exchanges).empty();
   }
-
-  /// The same model for packs that `group` pipelines run together, each on its share (DP-Merge).
+  /// The same model for packs that `group` pipelines run together, each on its share (DP-Merge). They are taken to
+  /// have consecutive devices.
+  /// @throws InvalidInput if that is not supported.
   [[nodiscard]] CalibratedCost with_context_parallel(std::int32_t group) const {
     require(group > 0, "context-parallel group is ", group, "; expected a positive number");
     CalibratedCost copy = *this;
-    copy.job_.layout.cp *= group;
+    copy.cp_ *= group;
+    if (group > 1) copy.exchange_link_ = group_link(device_, std::int64_t{tp_} * copy.cp_);
     copy.tabulate();
     return copy;
   }
 
-  /// Gradient reduction, gathering of updated parameters and the sharded optimiser's own step, on the slowest
-  /// stage. Ring collectives over all replicas; gradients in fp32, parameters in bf16.
-  [[nodiscard]] double sync_seconds() const {
-    double slowest = 0.0;
-    for (std::size_t s = 0; s < stages(); ++s) slowest = std::max(slowest, stage_parameters(job_, s));
-    const double ranks = double(job_.layout.dp) * job_.layout.cp;
-    const double gradient_and_parameter_bytes = 4.0 + 2.0, optimiser_bytes = 4.0 + 2.0 * 12.0 + 2.0;
-    const double exchange = slowest * gradient_and_parameter_bytes * (ranks - 1) / ranks /
-                            group_link(job_.device, job_.layout.tp * std::int64_t(ranks)).bandwidth;
-    return exchange * (1.0 - options_.sync_overlap) +
-           slowest / ranks * optimiser_bytes / job_.device.memory_bandwidth;
+  /// Ways to exchange that are allowed and possible.
+  [[nodiscard]] ExchangeSet exchanges() const {
+    return possible_exchanges(model_, tp_, cp_, options_.exchanges);
   }
+  /// The same model with one way alone. @throws InvalidInput if it is not allowed or not possible.
+  [[nodiscard]] CalibratedCost with_exchange(KeyExchange exchange) const {
+    require(options_.exchanges.contains(exchange), "the exchange is ", exchange_name(exchange), "; expected ",
+            exchange_names(options_.exchanges));
+    CalibratedCost copy = *this;
+    copy.options_.exchanges = {exchange};
+    copy.tabulate();
+    return copy;
+  }
+
+  /// Gradients, updated parameters and the optimiser of a step, as `slimpack::sync_seconds` prices the strategy.
+  [[nodiscard]] double sync_seconds() const { return sync_seconds_; }
 
  private:
-  struct LayerSeconds {
-    double per_token;
-    double per_twice_pair;
-  };
+  struct Unsynchronised {};
 
-  /// FLOP/s that dense products achieve on a device.
-  [[nodiscard]] double gemm_flops(Pass pass) const {
-    const Device& d = job_.device;
-    return d.peak_flops * (pass == Pass::forward ? d.gemm_efficiency : d.gemm_backward_efficiency);
-  }
-
-  /// One layer on one device. Memory-bound operators read and write twice as many numbers in the backward
-  /// pass.
-  [[nodiscard]] LayerSeconds layer_seconds(Pass pass) const {
-    const Transformer& m = job_.model;
-    const Device& d = job_.device;
-    const double ranks = double(job_.layout.tp) * job_.layout.cp;
-    const bool forward = pass == Pass::forward;
-    const double gemm =
-        linear_flops_per_token(m) * (forward ? 1.0 : backward_linear_ratio) / (gemm_flops(pass) * ranks);
-    const double streamed =
-        streamed_numbers_per_token(m) * bytes_per_bf16 * (forward ? 1.0 : 2.0) / (d.memory_bandwidth * ranks);
-    const double attention = attention_flops_per_twice_pair(m) * (forward ? 1.0 : backward_attention_ratio) /
-                             (d.peak_flops * (forward ? d.attention_forward : d.attention_backward) * ranks);
-    return {gemm + streamed + tensor_parallel_seconds(job_, pass), attention};
-  }
-
-  /// Final norm, logits and loss per token: a dense product of width `vocab`, and passes over fp32 logits.
-  [[nodiscard]] double head_seconds(Pass pass) const {
-    const Device& d = job_.device;
-    const double ranks = double(job_.layout.tp) * job_.layout.cp;
-    const double flops = 2.0 * job_.model.hidden * job_.model.vocab * (pass == Pass::forward ? 1.0 : 2.0);
-    const double logit_bytes = 8.0 * job_.model.vocab;
-    return (flops / gemm_flops(pass) + logit_bytes / d.memory_bandwidth) / ranks;
-  }
-
-  /// Host transfers overlap with dense compute; what is left over per token and layer.
-  [[nodiscard]] double exposed_offload(double layer_compute) const {
-    const double bytes = options_.offload * saved_layer_bytes_per_token(job_.model) /
-                         (double(job_.layout.tp) * job_.layout.cp);
-    return std::max(0.0, bytes / job_.device.host.bandwidth - layer_compute);
-  }
-
-  void tabulate() {
-    require(options_.exchange != ContextExchange::ulysses || supports_context_parallel(1),
-            "Ulysses over tp * cp = ", job_.layout.tp * job_.layout.cp, " ranks; expected a divisor of the ",
-            job_.model.heads, " heads");
-    for (StageCoefficients& rates : rates_) rates.resize(stages());
-    const LayerSeconds forward = layer_seconds(Pass::forward), backward = layer_seconds(Pass::backward);
+  CalibratedCost(Transformer model, Device device, const PipelineSpec& spec, const CalibratedOptions& options,
+                 Unsynchronised)
+      : model_(std::move(model)),
+        device_(std::move(device)),
+        options_(options),
+        layers_(spec.layers),
+        tp_(spec.tp),
+        cp_(spec.cp) {
+    validate(model_);
+    validate(device_);
+    require_pipeline(spec, model_);
+    const auto share = [](const char* name, double value) {
+      require(value >= 0.0 && value <= 1.0, name, " is ", value, "; expected a share in [0, 1]");
+    };
+    share("tp_overlap", options.tp_overlap);
+    share("offload", options.offload);
+    require(options.kv_gradient_element_bytes > 0.0 && options.kv_gradient_element_bytes <= 8.0,
+            "kv_gradient_element_bytes is ", options.kv_gradient_element_bytes,
+            "; expected more than 0 and at most 8");
+    SlowestLink exchange;
     for (std::size_t s = 0; s < stages(); ++s) {
-      const bool last = s + 1 == stages();
-      const double n = layers_[s], again = recompute_[s];
-      rates_[0].set(s, {n * (forward.per_token + exposed_offload(forward.per_token)) +
-                            (last ? head_seconds(Pass::forward) : 0.0),
-                        n * forward.per_twice_pair});
-      rates_[1].set(s, {n * (backward.per_token + exposed_offload(backward.per_token)) +
-                            again * forward.per_token + (last ? head_seconds(Pass::backward) : 0.0),
-                        n * backward.per_twice_pair + again * forward.per_twice_pair});
+      tensor_links_.push_back(tensor_link(device_, spec, s));
+      exchange.add(context_link(device_, spec, s));
+      if (s + 1 < stages()) stage_links_.push_back(stage_link(device_, spec, s));
     }
-    total_recompute_ = std::accumulate(recompute_.begin(), recompute_.end(), 0.0);
-    for (const Pass pass : {Pass::forward, Pass::backward}) {
-      totals_[index(pass)] = {};
-      for (std::size_t s = 0; s < stages(); ++s) totals_[index(pass)] += coefficients(s, pass);
-      exchange_[index(pass)] = {context_parallel_rates(job_, options_.exchange, pass),
-                                layer_seconds(pass).per_twice_pair};
-    }
+    exchange_link_ = exchange.or_else(device_.intra_node);
+    tabulate();
   }
 
   [[nodiscard]] static constexpr std::size_t index(Pass pass) { return pass == Pass::forward ? 0 : 1; }
 
-  /// Context-parallel communication of `n` layers, of which `again` also run forward again.
-  [[nodiscard]] double exchange_seconds(double n, double again, Tokens begin, Tokens end, double twice_pairs,
-                                        Pass pass) const {
-    const double seconds = n * layer_exchange_seconds(begin, end, twice_pairs, pass);
-    if (pass == Pass::forward || again == 0.0) return seconds;
-    return seconds + again * layer_exchange_seconds(begin, end, twice_pairs, Pass::forward);
-  }
-  [[nodiscard]] double layer_exchange_seconds(Tokens begin, Tokens end, double twice_pairs, Pass pass) const {
-    const Exchange& e = exchange_[index(pass)];
-    return e.rates.seconds(begin, end, e.attention_per_twice_pair * twice_pairs);
+  [[nodiscard]] double ranks() const { return double(tp_) * cp_; }
+
+  /// FLOP/s that dense products achieve on a device.
+  [[nodiscard]] double gemm_flops(Pass pass) const {
+    return device_.peak_flops *
+           (pass == Pass::forward ? device_.gemm_efficiency : device_.gemm_backward_efficiency);
   }
 
-  /// `coefficients` of all stages, side by side.
-  struct StageCoefficients {
-    std::vector<double> per_token, per_twice_pair;
+  /// Dense products of one layer on one device, per token.
+  [[nodiscard]] double dense_seconds(Pass pass) const {
+    return linear_flops_per_token(model_) * (pass == Pass::forward ? 1.0 : backward_linear_ratio) /
+           (gemm_flops(pass) * ranks());
+  }
 
-    void resize(std::size_t stages) {
-      per_token.resize(stages);
-      per_twice_pair.resize(stages);
+  /// Memory-bound operators of one layer, per token: they read and write twice as many numbers in the backward pass.
+  [[nodiscard]] double streamed_seconds(Pass pass) const {
+    return streamed_numbers_per_token(model_) * bytes_per_bf16 * (pass == Pass::forward ? 1.0 : 2.0) /
+           (device_.memory_bandwidth * ranks());
+  }
+
+  /// Tensor parallelism of one layer, per token, as far as dense products don't hide it.
+  [[nodiscard]] double tensor_seconds(std::size_t stage, Pass pass) const {
+    const double all = tensor_parallel_seconds(model_, tp_, cp_, tensor_links_[stage], pass);
+    return all - std::min(options_.tp_overlap * all, dense_seconds(pass));
+  }
+
+  /// Attention of one layer per unit of `twice_causal_pairs`.
+  [[nodiscard]] double attention_seconds_per_twice_pair(Pass pass) const {
+    const bool forward = pass == Pass::forward;
+    return attention_flops_per_twice_pair(model_) * (forward ? 1.0 : backward_attention_ratio) /
+           (device_.peak_flops * (forward ? device_.attention_forward : device_.attention_backward) *
+            ranks());
+  }
+  [[nodiscard]] double layer_attention_seconds(Tokens begin, Tokens end, Pass pass) const {
+    return pair_seconds_[index(pass)] * twice_causal_pairs(begin, end);
+  }
+
+  /// Memory traffic of one layer per token of a slice's prefix, on a rank that has the heads of `1 / shares` of the
+  /// model. Never above what a token of the slice takes, so that longer slices take longer.
+  [[nodiscard]] double prefix_seconds(std::int32_t shares, Pass pass) const {
+    const double bytes =
+        prefix_bytes(kv_bytes_per_token(model_, shares), options_.kv_gradient_element_bytes, pass);
+    return std::min(bytes / device_.memory_bandwidth, dense_seconds(pass) + streamed_seconds(pass));
+  }
+
+  /// Final norm, logits and loss per token: a dense product of width `vocab`, and passes over fp32 logits.
+  [[nodiscard]] double head_seconds(Pass pass) const {
+    const double flops = 2.0 * model_.hidden * model_.vocab * (pass == Pass::forward ? 1.0 : 2.0);
+    const double logit_bytes = 8.0 * model_.vocab;
+    return (flops / gemm_flops(pass) + logit_bytes / device_.memory_bandwidth) / ranks();
+  }
+
+  /// Host transfers overlap with dense compute; what is left over per token and layer.
+  [[nodiscard]] double exposed_offload(double layer_compute) const {
+    const double bytes = options_.offload * saved_layer_bytes_per_token(model_) / ranks();
+    return std::max(0.0, bytes / device_.host.bandwidth - layer_compute);
+  }
+
+  /// One layer of a stage without what depends on the exchange of keys.
+  [[nodiscard]] SliceCoefficients layer_coefficients(std::size_t stage, Pass pass) const {
+    SliceCoefficients layer{
+        .per_token = dense_seconds(pass) + streamed_seconds(pass) + tensor_seconds(stage, pass),
+        .per_twice_pair = pair_seconds_[index(pass)]};
+    if (cp_ == 1) layer += per_prefix_key(prefix_seconds(tp_, pass));
+    return layer;
+  }
+
+  /// What depends on it: the exchange itself, and how much of the prefix each rank reads.
+  [[nodiscard]] CheapestExchange exchange_prices(Pass pass) const {
+    CheapestExchange cheapest;
+    for (const KeyExchange e : key_exchanges) {
+      if (cp_ == 1 || !exchanges().contains(e)) continue;
+      ExchangeRates rates = exchange_rates(model_, tp_, cp_, exchange_link_, e, pass);
+      rates.per_prefix = prefix_seconds(e == KeyExchange::all_to_all ? tp_ * cp_ : tp_, pass);
+      cheapest.add(rates);
     }
-    void set(std::size_t s, const SliceCoefficients& c) {
-      per_token[s] = c.per_token;
-      per_twice_pair[s] = c.per_twice_pair;
+    return cheapest;
+  }
+
+  void tabulate() {
+    require(!exchanges().empty(), "keys may be exchanged by ", exchange_names(options_.exchanges),
+            " over tp * cp = ", std::int64_t{tp_} * cp_, " ranks; expected a divisor of the ", model_.heads,
+            " heads, or another exchange");
+    again_.clear();
+    for (const Pass pass : {Pass::forward, Pass::backward}) {
+      pair_seconds_[index(pass)] = attention_seconds_per_twice_pair(pass);
+      exchange_[index(pass)] = exchange_prices(pass);
+      std::vector<SliceCoefficients>& table = table_[index(pass)];
+      table.clear();
+      for (std::size_t s = 0; s < stages(); ++s) {
+        SliceCoefficients layer = layer_coefficients(s, pass);
+        if (pass == Pass::forward) again_.push_back(layer);
+        layer.per_token +=
+            exposed_offload(dense_seconds(pass) + streamed_seconds(pass) + tensor_seconds(s, pass));
+        table.push_back(static_cast<double>(layers_[s]) * layer);
+      }
+      table.back().per_token += head_seconds(pass);
+      totals_[index(pass)] = {};
+      for (const SliceCoefficients& stage : table) totals_[index(pass)] += stage;
     }
-  };
+  }
 
-  struct Exchange {
-    ContextParallelRates rates;
-    double attention_per_twice_pair = 0.0;
-  };
+  /// What depends on the exchange of keys, of one layer.
+  [[nodiscard]] double exchange_seconds(Tokens begin, Tokens end, Pass pass) const {
+    if (cp_ == 1 || begin == end) return 0.0;
+    return exchange_[index(pass)].seconds(begin, end, layer_attention_seconds(begin, end, pass));
+  }
+  [[nodiscard]] SliceCoefficients exchange_coefficients(Pass pass) const {
+    if (cp_ == 1 || !is_polynomial()) return {};
+    const ExchangeRates& rates = exchange_[index(pass)].polynomial();
+    return SliceCoefficients{.per_token = rates.per_query, .per_key = rates.per_key} +
+           per_prefix_key(rates.per_prefix);
+  }
 
-  Job job_;
+  Transformer model_;
+  Device device_;
   CalibratedOptions options_;
   std::vector<std::int32_t> layers_;
-  std::vector<std::int32_t> recompute_;
-  std::array<StageCoefficients, 2> rates_;  // [forward, backward]
-  std::array<SliceCoefficients, 2> totals_;
-  double total_recompute_ = 0.0;
-  std::array<Exchange, 2> exchange_;  // one layer: [forward, backward]
+  std::int32_t tp_, cp_;            // context ranks of each pack, members of a merged one included
+  std::vector<Link> tensor_links_;  // [stage]
+  std::vector<Link> stage_links_;   // [stage], to the one after it
+  Link exchange_link_;              // of context ranks; of several stages, the slowest
+  std::array<std::vector<SliceCoefficients>, 2> table_;  // [forward, backward][stage]
+  std::array<SliceCoefficients, 2> totals_;              // of all stages
+  std::vector<SliceCoefficients> again_;                 // [stage], one layer
+  std::array<double, 2> pair_seconds_{};                 // attention of one layer
+  std::array<CheapestExchange, 2> exchange_;             // of one layer
+  double sync_seconds_ = 0.0;
 };
 
 }  // namespace slimpack

@@ -18,13 +18,14 @@ namespace slimpack {
 ///   pure function, non-negative, and growing with the slice. A slice should not cost more than its parts
 ///   together, or no lower bound of a step can be stated. `pass` is forward or backward.
 /// - `pack_seconds(stage, pass)`: constant of every pack, whatever it holds.
-/// - `transfer_seconds(tokens, pass)`: from the end of a pack on one stage until the next may start it.
+/// - `transfer_seconds(stage, tokens, pass)`: between `stage` and `stage + 1`, from the end of a pack of so many
+///   tokens on one until the other may start it: forward from the former to the latter, backward the other way.
 template <class M>
 concept CostModel = requires(const M& m, std::size_t stage, Tokens begin, Tokens end, Pass pass) {
   { m.stages() } -> std::convertible_to<std::size_t>;
   { m.slice_seconds(stage, begin, end, pass) } -> std::convertible_to<double>;
   { m.pack_seconds(stage, pass) } -> std::convertible_to<double>;
-  { m.transfer_seconds(end, pass) } -> std::convertible_to<double>;
+  { m.transfer_seconds(stage, end, pass) } -> std::convertible_to<double>;
 };
 
 /// A cost model that can price packs which several pipelines run together, each on its share of every slice
@@ -35,24 +36,40 @@ concept MergeableCostModel = CostModel<M> && requires(const M& m, std::int32_t g
   { m.with_context_parallel(group) } -> std::convertible_to<M>;
 };
 
-/// A cost model that can price the recomputation of `layers[stage]` layers in the backward pass. Without it,
-/// nothing is recomputed.
+/// A cost model that can price layers which are computed again in the backward pass. Without it, nothing is
+/// recomputed.
+///
+/// - `recompute_seconds(stage, begin, end)`: what one of the stage's layers that is computed again adds to a
+///   backward slice; a pure function, non-negative, and growing with the slice. A slice of a pack that computes r
+///   layers again takes `slice_seconds(stage, begin, end, backward) + r * recompute_seconds(stage, begin, end)`.
 template <class M>
-concept RecomputingCostModel = CostModel<M> && requires(const M& m, std::span<const std::int32_t> layers) {
-  { m.with_recompute(layers) } -> std::convertible_to<M>;
+concept RecomputingCostModel = CostModel<M> &&
+    requires(const M& m, std::size_t stage, Tokens begin, Tokens end) {
+  { m.recompute_seconds(stage, begin, end) } -> std::convertible_to<double>;
+};
+
+/// A cost model that says how many layers each of its stages holds, so that these can be checked against the
+/// plan's: `layers()`, one number per stage.
+template <class M>
+concept LayeredCostModel = CostModel<M> && requires(const M& m) {
+  { m.layers() } -> std::convertible_to<std::span<const std::int32_t>>;
 };
 
 /// A cost model that can tell attention from the rest, so that the latency of a kernel can take its place.
 ///
 /// - `other_seconds(stage, begin, end, pass)`: `slice_seconds` without attention.
-/// - `attention_seconds(stage, pass, forward, backward)`: all attention of a stage when the kernel takes so
-///   many seconds for one layer in each pass; linear in both.
+/// - `attention_seconds(stage, pass, layer)`: attention of all layers of a stage when the kernel takes `layer`
+///   seconds for one of them; linear.
+/// - `recompute_other_seconds(stage, begin, end)`: `recompute_seconds` without attention, if the model has that.
+///   The attention of a layer that is computed again is the kernel's, forward.
 template <class M>
 concept SeparableCostModel = CostModel<M> &&
-    requires(const M& m, std::size_t stage, Tokens begin, Tokens end, Pass pass, double seconds) {
+    requires(const M& m, std::size_t stage, Tokens begin, Tokens end, Pass pass, double layer) {
   { m.other_seconds(stage, begin, end, pass) } -> std::convertible_to<double>;
-  { m.attention_seconds(stage, pass, seconds, seconds) } -> std::convertible_to<double>;
-};
+  { m.attention_seconds(stage, pass, layer) } -> std::convertible_to<double>;
+} &&(!RecomputingCostModel<M> || requires(const M& m, std::size_t stage, Tokens begin, Tokens end) {
+  { m.recompute_other_seconds(stage, begin, end) } -> std::convertible_to<double>;
+});
 
 /// What a planner asks of a model of memory. Bytes are per device.
 ///
@@ -94,6 +111,14 @@ template <MemoryModel M>
   return 0.0;
 }
 
+/// Constant of each of a stage's layers that a backward pack computes again; nothing if the model knows of none
+/// (`recompute_pack_seconds(stage)`).
+template <CostModel M>
+[[nodiscard]] double recompute_pack_seconds(const M& cost, std::size_t stage) {
+  if constexpr (requires { cost.recompute_pack_seconds(stage); }) return cost.recompute_pack_seconds(stage);
+  return 0.0;
+}
+
 /// Gradient synchronisation and optimiser of a step; nothing if the model knows of none (`sync_seconds()`).
 template <CostModel M>
 [[nodiscard]] double sync_seconds(const M& cost) {
@@ -109,14 +134,26 @@ void require_durations(const M& cost, std::span<const Tokens> lengths) {
     require(seconds >= 0.0 && std::isfinite(seconds), "the cost model takes ", seconds, " seconds for ",
             what..., "; expected zero or a positive number");
   };
+  const std::size_t stages = cost.stages();
   for (const Pass pass : {Pass::forward, Pass::backward}) {
     const char* const name = pass == Pass::forward ? "forward" : "backward";
-    check(cost.transfer_seconds(1, pass), "a ", name, " transfer of one token");
-    for (std::size_t s = 0; s < cost.stages(); ++s) {
+    for (std::size_t s = 0; s < stages; ++s) {
+      if (s + 1 < stages) {
+        check(cost.transfer_seconds(s, 1, pass), "a ", name, " transfer of one token between stages ", s,
+              " and ", s + 1);
+      }
       check(cost.pack_seconds(s, pass), "the constant of a ", name, " pack on stage ", s);
       for (std::size_t i = 0; i < lengths.size(); ++i) {
         check(cost.slice_seconds(s, 0, lengths[i], pass), "sample ", i, " of ", lengths[i], " tokens, ", name,
               " on stage ", s);
+      }
+    }
+  }
+  if constexpr (RecomputingCostModel<M>) {
+    for (std::size_t s = 0; s < stages; ++s) {
+      for (std::size_t i = 0; i < lengths.size(); ++i) {
+        check(cost.recompute_seconds(s, 0, lengths[i]), "computing sample ", i, " of ", lengths[i],
+              " tokens again in a layer of stage ", s);
       }
     }
   }

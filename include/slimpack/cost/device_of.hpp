@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "slimpack/core/error.hpp"
+#include "slimpack/cost/communication.hpp"
 #include "slimpack/cost/flops.hpp"
 #include "slimpack/cost/profile.hpp"
 #include "slimpack/model/device.hpp"
@@ -48,11 +49,19 @@ namespace detail {
   return streamed_numbers_per_token(p.model) * p.real_bytes * (pass == Pass::forward ? 1.0 : 2.0);
 }
 
+/// Seconds per key that the calibrated model charges for a slice's prefix on a device of this bandwidth, as far as the
+/// profile has them: these are no part of attention's rate, which is of whole samples, and are a price per token there.
+[[nodiscard]] inline double prefix_seconds_per_key(const Profile& p, Pass pass, double memory_bandwidth) {
+  const double kv_bytes = 2.0 * p.model.kv_heads * p.model.head_dim * p.real_bytes;
+  return std::min(p.of(pass).layer.per_key, prefix_bytes(kv_bytes, bytes_per_bf16, pass) / memory_bandwidth);
+}
+
 /// FLOP/s of attention for a whole sample of some length; 0 if it takes no time.
-[[nodiscard]] inline double attention_rate(const Profile& p, Pass pass, Tokens sample) {
+[[nodiscard]] inline double attention_rate(const Profile& p, Pass pass, Tokens sample,
+                                           double prefix_per_key) {
   const PackRates& layer = p.of(pass).layer;
-  const double seconds =
-      layer.per_key * static_cast<double>(sample) + layer.per_twice_pair * twice_causal_pairs(0, sample);
+  const double seconds = (layer.per_key - prefix_per_key) * static_cast<double>(sample) +
+                         layer.per_twice_pair * twice_causal_pairs(0, sample);
   return seconds > 0.0 ? rate_of_device(slice_flops(p.model, 0, sample, pass).attention / seconds, p) : 0.0;
 }
 
@@ -64,7 +73,8 @@ namespace detail {
 ///     if memory-bound operators would otherwise take above nine tenths of a layer's seconds per token.
 ///   - `gemm_efficiency`, `gemm_backward_efficiency`: FLOPs of dense products per token, over the peak and what is left
 ///     of these seconds. Seconds of a stage per token are shared by its layers.
-///   - `attention_forward`, `attention_backward`: FLOPs of attention over the peak and its seconds, for one sample.
+///   - `attention_forward`, `attention_backward`: FLOPs of attention over the peak and its seconds, for one sample. Of
+///     the price per key, what the calibrated model charges for a slice's prefix is not attention's.
 ///   - `pack_overhead`: the mean of both passes' constants of a pack of one slice, on a stage that is not the last.
 ///   - `inter_node`: the profile's transfers. `memory_bytes`: a GPU's. `name`: the machine's.
 /// What only the first or the last stage takes has no constant, and recomputation costs what the forward pass does.
@@ -92,15 +102,16 @@ namespace detail {
         std::max(d.memory_bandwidth, detail::layer_bytes_per_token(p, pass) /
                                          (most * detail::layer_seconds_per_token(p, pass, o.stage_layers)));
   }
+  const auto prefix = [&](Pass pass) { return detail::prefix_seconds_per_key(p, pass, d.memory_bandwidth); };
   d.peak_flops = o.peak_flops > 0.0 ? o.peak_flops : p.device ? p.device->peak_flops : base.peak_flops;
   const auto gemm_rate = [&](Pass pass) {
-    const double seconds = detail::layer_seconds_per_token(p, pass, o.stage_layers) -
+    const double seconds = detail::layer_seconds_per_token(p, pass, o.stage_layers) + prefix(pass) -
                            detail::layer_bytes_per_token(p, pass) / d.memory_bandwidth;
     return detail::rate_of_device(slice_flops(p.model, 0, 1, pass).linear / seconds, p);
   };
   const double gemm[] = {gemm_rate(Pass::forward), gemm_rate(Pass::backward)};
-  const double attention[] = {detail::attention_rate(p, Pass::forward, o.slice),
-                              detail::attention_rate(p, Pass::backward, o.slice)};
+  const double attention[] = {detail::attention_rate(p, Pass::forward, o.slice, prefix(Pass::forward)),
+                              detail::attention_rate(p, Pass::backward, o.slice, prefix(Pass::backward))};
   d.peak_flops = std::max({d.peak_flops, gemm[0], gemm[1], attention[0], attention[1]});
   d.gemm_efficiency = gemm[0] / d.peak_flops;
   d.gemm_backward_efficiency = gemm[1] / d.peak_flops;

@@ -12,7 +12,7 @@
 
 #include "slimpack/core/error.hpp"
 #include "slimpack/core/ids.hpp"
-#include "slimpack/cost/quadratic.hpp"
+#include "slimpack/cost/polynomial.hpp"
 #include "slimpack/model/device.hpp"
 
 namespace slimpack {
@@ -100,7 +100,7 @@ inline void state_errors(std::span<const ProfileRow> rows, QuadraticFit& fit) {
 }
 
 /// A CostModel from fits of a user's profile: a slice costs the difference of the quadratic at its ends, a
-/// pack the constant. The stages are equal. A QuadraticCostModel.
+/// pack the constant. The stages are equal. A PolynomialCostModel.
 class FittedCost {
  public:
   /// @param bytes_per_token what a token takes from stage to stage over `link`.
@@ -123,14 +123,10 @@ class FittedCost {
   }
   [[nodiscard]] double pack_seconds(std::size_t, Pass pass) const { return of(pass).c; }
   [[nodiscard]] SliceCoefficients coefficients(std::size_t, Pass pass) const {
-    return {of(pass).b - of(pass).a, of(pass).a};
+    return {.per_token = of(pass).b - of(pass).a, .per_twice_pair = of(pass).a};
   }
-  [[nodiscard]] SliceCoefficients pipeline_coefficients(Pass pass) const {
-    const auto n = static_cast<double>(stages_);
-    return {n * (of(pass).b - of(pass).a), n * of(pass).a};
-  }
-  [[nodiscard]] static constexpr bool is_quadratic() { return true; }
-  [[nodiscard]] double transfer_seconds(Tokens tokens, Pass) const {
+  [[nodiscard]] static constexpr bool is_polynomial() { return true; }
+  [[nodiscard]] double transfer_seconds(std::size_t, Tokens tokens, Pass) const {
     return link_.seconds(static_cast<double>(tokens) * bytes_per_token_);
   }
 

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -10,42 +9,55 @@
 #include <vector>
 
 #include "slimpack/core/error.hpp"
-#include "slimpack/cost/calibrated.hpp"
-#include "slimpack/cost/communication.hpp"
 #include "slimpack/cost/concepts.hpp"
+#include "slimpack/cost/exchange.hpp"
+#include "slimpack/cost/polynomial.hpp"
 #include "slimpack/cost/profile.hpp"
+#include "slimpack/model/parallel.hpp"
+#include "slimpack/model/strategy.hpp"
 #include "slimpack/model/transformer.hpp"
 
 namespace slimpack {
 
 /// What a profile leaves open: how pipelines work together.
 struct MeasuredOptions {
-  std::int32_t replicas = 1;    ///< pipelines that exchange gradients
-  bool shard_optimiser = true;  ///< each replica updates its share of the weights (ZeRO-1)
-  ContextExchange exchange = ContextExchange::ring;  ///< of merged packs: ring or ulysses
+  std::int32_t replicas = 1;                 ///< pipelines that exchange gradients
+  bool shard_optimiser = true;               ///< each replica updates its share of the weights (ZeRO-1)
+  KeyExchange exchange = KeyExchange::ring;  ///< of merged packs: ring or all_to_all
 };
 
-/// Time by a machine's profile: a CostModel that recomputes and merges, and a QuadraticCostModel where slices cost
-/// neither a constant nor a price per key. Stages are single devices. Of merged packs each member computes its share of
+/// Time by a machine's profile: a CostModel that recomputes and merges, and a PolynomialCostModel. Each rank of a
+/// stage is a member of its packs. Of merged packs each member computes its share of
 /// tokens and pairs. In a ring it meets all keys, and passes keys and values on (backward: their gradients as well);
 /// by heads (Ulysses) it has its heads' keys, and exchanges heads for tokens before attention and back behind it.
 /// Messages go over the profile's link, while their sender does not compute.
 class MeasuredCost {
  public:
-  /// @param model of the same layers as the profile's; any number of them. @param layers held by each stage.
-  /// @throws InvalidInput if the profile or the model is impossible, the profile is of other layers, or the stages'
-  /// layers are not the model's.
+  /// @param model of the same layers as the profile's; any number of them. @param spec without tensor parallelism;
+  /// its devices don't matter.
+  /// @throws InvalidInput if the profile or the model is impossible, the profile is of other layers, or the pipeline
+  /// can't train the model on single devices.
+  MeasuredCost(Profile profile, const Transformer& model, const PipelineSpec& spec,
+               MeasuredOptions options = {})
+      : MeasuredCost(std::move(profile), model, std::span(spec.layers), options) {
+    require(spec.tp == 1, "tp is ", spec.tp, "; expected 1, as the profile is of single devices");
+    require(spec.cp > 0, "cp is ", spec.cp, "; expected a positive number");
+    require_group(spec.cp);
+    group_ = ranks_ = spec.cp;
+    tabulate();
+  }
+
+  /// Of stages on single devices. @param layers held by each stage.
   MeasuredCost(Profile profile, const Transformer& model, std::span<const std::int32_t> layers,
                MeasuredOptions options = {})
-      : options_(options), layers_(layers.begin(), layers.end()), recompute_(layers.size(), 0) {
+      : options_(options), layers_(layers.begin(), layers.end()) {
     validate(model);
     validate(profile);
     require_same_layers(profile, model);
     profile.model = model;
     profile_ = std::make_shared<const Profile>(std::move(profile));
-    require(options.exchange == ContextExchange::ring || options.exchange == ContextExchange::ulysses,
-            "the exchange is ", options.exchange == ContextExchange::cheapest ? "cheapest" : "all-gather",
-            "; expected ring or ulysses, as the back end has one way");
+    require(options.exchange == KeyExchange::ring || options.exchange == KeyExchange::all_to_all,
+            "the exchange is ", exchange_name(options.exchange), "; expected ring or all_to_all");
     require(options.replicas > 0, "replicas is ", options.replicas, "; expected a positive number");
     require(!layers_.empty(), "there are no stages; expected at least one");
     std::int64_t sum = 0;
@@ -73,43 +85,29 @@ class MeasuredCost {
     return rates(stage, pass).slice_seconds(begin, end);
   }
 
+  /// What one layer that is computed again adds to a backward slice `[begin, end)`. O(1).
+  [[nodiscard]] double recompute_seconds(std::size_t, Tokens begin, Tokens end) const {
+    return again_.slice_seconds(begin, end);
+  }
+
   [[nodiscard]] double pack_seconds(std::size_t stage, Pass pass) const {
     return rates(stage, pass).per_pack;
   }
+  /// Constant of each layer that a backward pack computes again.
+  [[nodiscard]] double recompute_pack_seconds(std::size_t) const { return again_.per_pack; }
 
   /// Hidden states of a pack's tokens (or their gradients) to the neighbouring stage; of a merged one, each member's
   /// share.
-  [[nodiscard]] double transfer_seconds(Tokens tokens, Pass) const {
+  [[nodiscard]] double transfer_seconds(std::size_t, Tokens tokens, Pass) const {
     return profile_->transfer.seconds(static_cast<double>(tokens) * profile_->model.hidden *
                                       profile_->real_bytes / group_);
-  }
-
-  /// Sum of `slice_seconds` over all stages. O(1).
-  [[nodiscard]] double pipeline_seconds(Tokens begin, Tokens end, Pass pass) const {
-    return totals_[index(pass)].slice_seconds(begin, end);
   }
 
   [[nodiscard]] SliceCoefficients coefficients(std::size_t stage, Pass pass) const {
     return polynomial(rates(stage, pass));
   }
-
-  /// Sum of `coefficients` over all stages.
-  [[nodiscard]] const SliceCoefficients& pipeline_coefficients(Pass pass) const {
-    return polynomials_[index(pass)];
-  }
-
-  /// Whether `coefficients` is the whole time of a slice.
-  [[nodiscard]] bool is_quadratic() const { return totals_[0].is_quadratic() && totals_[1].is_quadratic(); }
-
-  /// The same model with `layers[stage]` layers of each stage computed again in the backward pass.
-  /// @throws InvalidInput if a stage has fewer layers, or another number of stages is given.
-  [[nodiscard]] MeasuredCost with_recompute(std::span<const std::int32_t> layers) const {
-    require_recompute(layers, layers_);
-    MeasuredCost copy = *this;
-    copy.recompute_.assign(layers.begin(), layers.end());
-    copy.tabulate();
-    return copy;
-  }
+  [[nodiscard]] SliceCoefficients recompute_coefficients(std::size_t) const { return polynomial(again_); }
+  [[nodiscard]] static constexpr bool is_polynomial() { return true; }
 
   /// Whether pipelines can be merged in groups of this size.
   [[nodiscard]] bool supports_context_parallel(std::int32_t group) const {
@@ -121,20 +119,28 @@ class MeasuredCost {
   /// @throws InvalidInput if that is not supported.
   [[nodiscard]] MeasuredCost with_context_parallel(std::int32_t group) const {
     require(group > 0, "context-parallel group is ", group, "; expected a positive number");
-    require(supports_context_parallel(group), "context-parallel group is ", group * group_,
-            "; expected a divisor of the ", profile_->model.kv_heads, " key/value heads of model '",
-            profile_->model.name, "', which members share");
+    require_group(group);
     MeasuredCost copy = *this;
     copy.group_ *= group;
     copy.tabulate();
     return copy;
   }
 
+  /// The way to exchange that the back end has.
+  [[nodiscard]] ExchangeSet exchanges() const { return {options_.exchange}; }
+  /// The same model. @throws InvalidInput if the back end exchanges in another way.
+  [[nodiscard]] MeasuredCost with_exchange(KeyExchange exchange) const {
+    require(exchange == options_.exchange, "the exchange is ", exchange_name(exchange), "; expected ",
+            exchange_name(options_.exchange));
+    return *this;
+  }
+
   /// Exchange of gradients and weights among the replicas in a ring, and the optimiser's step, on the slowest stage.
   [[nodiscard]] double sync_seconds() const {
     double most = 0.0;
-    for (std::size_t s = 0; s < stages(); ++s) most = std::max(most, stage_weights(s));
-    const double replicas = options_.replicas;
+    for (std::size_t s = 0; s < stages(); ++s)
+      most = std::max(most, stage_parameters(profile_->model, layers_, s));
+    const double replicas = options_.replicas * ranks_;
     const double own = options_.shard_optimiser ? most / replicas : most;
     const double rounds = 2.0 * (replicas - 1.0);
     return rounds * profile_->transfer.seconds(most / replicas * profile_->weight_bytes()) +
@@ -144,17 +150,16 @@ class MeasuredCost {
  private:
   [[nodiscard]] static constexpr std::size_t index(Pass pass) { return pass == Pass::forward ? 0 : 1; }
   [[nodiscard]] static constexpr SliceCoefficients polynomial(const PackRates& r) {
-    return {r.per_token, r.per_twice_pair};
+    return {r.per_slice, r.per_token, r.per_key, r.per_twice_pair};
   }
 
-  [[nodiscard]] double stage_weights(std::size_t s) const {
-    const Transformer& model = profile_->model;
-    const double ends = embedding_parameters(model);
-    return layers_[s] * layer_parameters(model) + (s == 0 ? ends : 0.0) +
-           (s + 1 == stages() ? ends + model.hidden : 0.0);
+  void require_group(std::int32_t group) const {
+    require(supports_context_parallel(group), "context-parallel group is ", group * group_,
+            "; expected a divisor of the ", profile_->model.kv_heads, " key/value heads of model '",
+            profile_->model.name, "', which members share");
   }
 
-  [[nodiscard]] bool by_heads() const { return options_.exchange == ContextExchange::ulysses; }
+  [[nodiscard]] bool by_heads() const { return options_.exchange == KeyExchange::all_to_all; }
 
   /// Attention of one layer among members: in a pass, or in a forward pass that is computed again.
   enum class Exchange : std::uint8_t { forward, backward, again };
@@ -202,42 +207,41 @@ class MeasuredCost {
                 others / group_ * numbers * profile_->real_bytes / group_ / profile_->transfer.bandwidth};
   }
 
+  /// A member's share of what one device would take.
+  [[nodiscard]] PackRates shared(PackRates rates) const {
+    rates.per_token /= group_;
+    rates.per_twice_pair /= group_;
+    if (by_heads()) rates.per_key /= group_;
+    return rates;
+  }
+
   [[nodiscard]] PackRates stage_rates(std::size_t s, Pass pass) const {
     const PassRates& of = profile_->of(pass);
-    const double layers = layers_[s], again = pass == Pass::backward ? recompute_[s] : 0.0;
+    const double layers = layers_[s];
     PackRates sum = of.stage;
     sum += layers * of.layer;
-    sum += again * profile_->recompute;
     if (s == 0) sum += of.first;
     if (s + 1 == stages()) sum += of.last;
-    sum.per_token /= group_;
-    sum.per_twice_pair /= group_;
-    if (by_heads()) sum.per_key /= group_;
-    sum += layers * exchange(pass == Pass::forward ? Exchange::forward : Exchange::backward);
-    sum += again * exchange(Exchange::again);
-    return sum;
+    sum = shared(sum);
+    return sum += layers * exchange(pass == Pass::forward ? Exchange::forward : Exchange::backward);
   }
 
   void tabulate() {
     table_.assign(2 * stages(), {});
     for (const Pass pass : {Pass::forward, Pass::backward}) {
-      PackRates& total = totals_[index(pass)];
-      total = {};
-      for (std::size_t s = 0; s < stages(); ++s) {
-        table_[2 * s + index(pass)] = stage_rates(s, pass);
-        total += rates(s, pass);
-      }
-      polynomials_[index(pass)] = polynomial(total);
+      for (std::size_t s = 0; s < stages(); ++s) table_[2 * s + index(pass)] = stage_rates(s, pass);
     }
+    again_ = shared(profile_->recompute);
+    again_ += exchange(Exchange::again);
   }
 
   std::shared_ptr<const Profile> profile_;  // never changed: planners copy cost models often
   MeasuredOptions options_;
-  std::vector<std::int32_t> layers_, recompute_;
+  std::vector<std::int32_t> layers_;
   double group_ = 1.0;            // members of each pack
+  double ranks_ = 1.0;            // of each stage, which are members of every pack
   std::vector<PackRates> table_;  // [stage][forward, backward]
-  std::array<PackRates, 2> totals_;
-  std::array<SliceCoefficients, 2> polynomials_;
+  PackRates again_;               // of one layer
 };
 
 }  // namespace slimpack

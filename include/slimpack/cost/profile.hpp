@@ -41,9 +41,6 @@ struct PackRates {
     return sum;
   }
 
-  /// Whether a slice's seconds are a polynomial that adds up over its parts.
-  [[nodiscard]] constexpr bool is_quadratic() const { return per_slice == 0.0 && per_key == 0.0; }
-
   constexpr PackRates& operator+=(const PackRates& other) {
     per_pack += other.per_pack;
     per_slice += other.per_slice;

@@ -1,0 +1,85 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "slimpack/core/error.hpp"
+#include "slimpack/cost/concepts.hpp"
+
+namespace slimpack {
+
+/// A memory model of any type as one type, for the stages of one pipeline. Bytes per token are tabulated; workspace is
+/// asked of the model, of which this holds a copy.
+class Memory {
+ public:
+  /// @param layers that each stage holds. @param recomputes whether layers may be computed again.
+  /// @throws InvalidInput if what is always on a stage leaves no room for tokens.
+  template <MemoryModel M>
+  Memory(M memory, std::span<const std::int32_t> layers, bool recomputes)
+      : model_(std::make_shared<const M>(std::move(memory))),
+        workspace_(&workspace_of<M>),
+        capacity_(static_cast<const M*>(model_.get())->capacity_bytes()) {
+    const M& model = *static_cast<const M*>(model_.get());
+    require_room(model, layers.size());
+    for (std::size_t s = 0; s < layers.size(); ++s) {
+      Stage& stage = stages_.emplace_back();
+      stage.layers = recomputes ? layers[s] : 0;
+      stage.fixed = model.static_bytes(s);
+      stage.room = capacity_ - stage.fixed;
+      stage.kv_gradient = model.kv_gradient_bytes(s);
+      for (std::int32_t r = 0; r <= stage.layers; ++r)
+        stage.activation.push_back(model.activation_bytes(s, r));
+    }
+  }
+
+  [[nodiscard]] std::size_t stages() const { return stages_.size(); }
+  [[nodiscard]] double capacity_bytes() const { return capacity_; }
+  /// What is always on a stage.
+  [[nodiscard]] double static_bytes(std::size_t stage) const { return stages_[stage].fixed; }
+  /// What a stage has for tokens and workspace.
+  [[nodiscard]] double room_bytes(std::size_t stage) const { return stages_[stage].room; }
+  /// Most layers that a stage may compute again.
+  [[nodiscard]] std::int32_t recompute_limit(std::size_t stage) const { return stages_[stage].layers; }
+  /// Per token from its forward pass to its backward pass, if so many layers are computed again.
+  [[nodiscard]] double activation_bytes(std::size_t stage, std::int32_t recompute) const {
+    return stages_[stage].activation[static_cast<std::size_t>(recompute)];
+  }
+  /// Per token of a sample whose backward pass has begun.
+  [[nodiscard]] double kv_gradient_bytes(std::size_t stage) const { return stages_[stage].kv_gradient; }
+
+  /// While a pack runs on a stage of one of `members` pipelines, what these exchange included.
+  /// @param tokens of the pack, of all members together.
+  [[nodiscard]] double workspace_bytes(std::size_t stage, Pass pass, Tokens tokens, std::size_t members,
+                                       std::int32_t recompute) const {
+    return workspace_(model_.get(), stage, pass, tokens, members, recompute);
+  }
+
+ private:
+  struct Stage {
+    std::int32_t layers = 0;
+    double fixed = 0.0;
+    double room = 0.0;
+    double kv_gradient = 0.0;
+    std::vector<double> activation;  // [layers computed again]
+  };
+
+  template <class M>
+  static double workspace_of(const void* memory, std::size_t stage, Pass pass, Tokens tokens,
+                             std::size_t members, std::int32_t recompute) {
+    const M& model = *static_cast<const M*>(memory);
+    const auto g = static_cast<Tokens>(members);
+    return model.workspace_bytes(stage, pass, (tokens + g - 1) / g, recompute) +
+           exchange_bytes(model, stage, pass, tokens, members);
+  }
+
+  std::shared_ptr<const void> model_;
+  double (*workspace_)(const void*, std::size_t, Pass, Tokens, std::size_t, std::int32_t);
+  double capacity_;
+  std::vector<Stage> stages_;
+};
+
+}  // namespace slimpack
