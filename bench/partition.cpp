@@ -219,12 +219,12 @@ struct SquareWork {
 
   [[nodiscard]] std::size_t stages() const { return 1; }
   [[nodiscard]] double slice_seconds(std::size_t, Tokens begin, Tokens end, Pass) const {
-    return pipeline_coefficients(Pass::forward).seconds(begin, end);
+    return coefficients(0, Pass::forward).seconds(begin, end);
   }
   [[nodiscard]] double pack_seconds(std::size_t, Pass) const { return 0.0; }
-  [[nodiscard]] double transfer_seconds(Tokens, Pass) const { return 0.0; }
-  [[nodiscard]] bool is_quadratic() const { return true; }
-  [[nodiscard]] SliceCoefficients pipeline_coefficients(Pass) const {
+  [[nodiscard]] double transfer_seconds(std::size_t, Tokens, Pass) const { return 0.0; }
+  [[nodiscard]] bool is_polynomial() const { return true; }
+  [[nodiscard]] SliceCoefficients coefficients(std::size_t, Pass) const {
     return {.per_token = per_token - 1.0, .per_twice_pair = 1.0};
   }
 };
@@ -255,7 +255,8 @@ std::vector<double> equal_slices(const std::vector<Tokens>& lengths, std::size_t
     return a.length > b.length || (a.length == b.length && a.id < b.id);
   });
   Packs packs;
-  cutter.cut({.samples = samples}, ranks, work, Pass::forward, {.tile = 128}, packs);
+  const Prices prices(work);
+  cutter.cut({.samples = samples}, ranks, SlicePrices(prices, Pass::forward), {.tile = 128}, packs);
   std::vector<double> loads(ranks, 0.0);
   for (std::size_t r = 0; r < packs.size(); ++r) {
     for (const Slice& s : packs[r]) loads[r] += work.slice_seconds(0, s.begin, s.end, Pass::forward);
@@ -281,7 +282,7 @@ std::vector<double> seq1f1b_slices(const std::vector<Tokens>& lengths, std::size
     const double share = work.slice_seconds(0, 0, length, Pass::forward) / static_cast<double>(ranks);
     Tokens end = length;
     for (std::size_t r = ranks; r-- > 1;) {
-      const double tokens = tokens_before(work.pipeline_coefficients(Pass::forward), end, share);
+      const double tokens = tokens_before(work.coefficients(0, Pass::forward), end, share);
       const Tokens begin = end - std::min(end, static_cast<Tokens>(tokens));
       loads[r] += work.slice_seconds(0, begin, end, Pass::forward);
       end = begin;

@@ -176,6 +176,8 @@ void slice_over_ranks(benchmark::State& state, const char* variable) {
   const slimpack::CalibratedCost cost({.model = slimpack::transformer_preset("llama-13b"),
                                        .device = slimpack::device_preset("h100"),
                                        .layout = {}});
+  const slimpack::Prices all(cost);
+  const slimpack::SlicePrices prices(all, Pass::forward);
   slimpack::MicroPackCutter cutter;
   std::vector<slimpack::StreamSample> samples;
   slimpack::Packs packs;
@@ -183,20 +185,19 @@ void slice_over_ranks(benchmark::State& state, const char* variable) {
     samples.clear();
     packs.clear();
     for (std::size_t i = 0; i < lengths.size(); ++i) {
-      samples.push_back({static_cast<slimpack::SampleId>(i), lengths[i],
-                         slimpack::pipeline_seconds(cost, 0, lengths[i], Pass::forward)});
+      samples.push_back({static_cast<slimpack::SampleId>(i), lengths[i], prices(0, lengths[i])});
     }
     std::sort(samples.begin(), samples.end(), [](const auto& a, const auto& b) {
       return a.length != b.length ? a.length > b.length : a.id < b.id;
     });
-    cutter.cut({.samples = samples}, ranks, cost, Pass::forward, {.tile = state.range(0)}, packs);
+    cutter.cut({.samples = samples}, ranks, prices, {.tile = state.range(0)}, packs);
     benchmark::DoNotOptimize(packs);
   }
   double sum = 0.0, most = 0.0;
   for (std::size_t k = 0; k < packs.size(); ++k) {
     double seconds = 0.0;
     for (const slimpack::Slice& slice : packs[k]) {
-      seconds += slimpack::pipeline_seconds(cost, slice.begin, slice.end, Pass::forward);
+      seconds += prices(slice.begin, slice.end);
     }
     sum += seconds;
     most = std::max(most, seconds);

@@ -24,7 +24,7 @@ std::string print(const Instance& in) {
 }
 
 /// Documents whose weight is their square or anything; light or heavy tails; caps that are loose, tight, or
-/// just not to be kept.
+/// slightly too tight.
 Instance random_instance(unsigned seed, std::size_t count) {
   std::mt19937_64 random(seed);
   Instance in{.bins = 2 + seed % 3};
@@ -110,7 +110,7 @@ TEST_CASE("the bound under a size limit is below every assignment, and above the
   }
   CHECK(raised > 40);
   CHECK(met > 40);
-  // The bin of the first has to take 5 more: at least a seventh of the item that weighs least for its size.
+  // The first item's bin has to take 5 more: at least a seventh of the item with the least weight per size.
   const std::vector<std::int64_t> weights{900, 40, 30, 30}, sizes{90, 40, 35, 30};
   CHECK(makespan_lower_bound(weights, 2, {sizes, 100}) == 900 + 5);
 }
@@ -165,8 +165,8 @@ TEST_CASE("the capped search agrees with branch and bound on 200 cases of 12 to 
 
 namespace {
 
-/// Sequences of `capacity` tokens each, filled to the last token: documents with long tails, the one at the end
-/// of a sequence cut.
+/// Sequences of `capacity` tokens each, filled to the last token: documents with long tails, of which the last
+/// one of each sequence is cut.
 struct FullSequences {
   Instance in;
   std::vector<std::uint32_t> original;
@@ -193,7 +193,7 @@ FullSequences full_sequences(unsigned seed, std::size_t bins, std::int64_t capac
 
 }  // namespace
 
-TEST_CASE("sequences without a token of room are packed as full again, and balanced") {
+TEST_CASE("sequences without a free token are packed just as full, and balanced") {
   std::size_t proven = 0, without_start = 0;
   double before = 0.0, after = 0.0;
   for (unsigned seed = 0; seed < 60; ++seed) {

@@ -42,7 +42,7 @@ TEST_CASE("with a size limit, no assignment is below the bound") {
 }
 
 TEST_CASE("a tight limit fills the heaviest item's bin") {
-  // Both bins are full: beside the item of 6 stand 4 of the others' 14 tokens, at their 1 each.
+  // Both bins are full: the item of 6 shares its bin with 4 of the others' 14 tokens, which weigh 1 each.
   const std::vector<double> weights{36.0, 1.0, 1.0, 2.0};
   const std::vector<std::int64_t> sizes{6, 4, 4, 6};
   CHECK(makespan_lower_bound(weights, 2) == 36.0);

@@ -41,7 +41,7 @@ TEST_CASE("LPT lies between the optimum and Graham's bound") {
   }
 }
 
-TEST_CASE("LPT fills what bins hold already") {
+TEST_CASE("LPT adds to what bins already hold") {
   const std::vector<double> weights{2, 2, 2, 1}, loads{5, 0, 3};
   const Assignment a = LptSolver().solve(weights, loads);
   CHECK(a.bin == std::vector<std::uint32_t>{1, 1, 2, 1});

@@ -57,7 +57,7 @@ std::vector<W> loads_of(const std::vector<W>& weights, const std::vector<std::ui
   return load;
 }
 
-/// Least makespan over all assignments that keep the sizes below the capacity, or -1 where there is none.
+/// Least makespan over all assignments that keep the sizes within the capacity, or -1 if there is none.
 template <class W>
 struct Exhaustive {
   const std::vector<W>& weights;

@@ -10,8 +10,8 @@ using namespace slimpack;
 
 namespace {
 
-/// Loads of the method by its definition, by falling load: every tuple has a load per bin, reduced by its
-/// least one, and the two of largest spread are looked for among all.
+/// Loads of the method by its definition, in decreasing order: every tuple has a load per bin, reduced by its
+/// least one, and the two with the largest spread are searched among all.
 std::vector<std::int64_t> naive_differencing(const std::vector<std::int64_t>& weights, std::size_t bins,
                                              bool equal_counts) {
   std::vector<std::vector<std::int64_t>> tuples;

@@ -77,7 +77,7 @@ TEST_CASE("first-fit decreasing packs as its definition says") {
   }
 }
 
-TEST_CASE("least-slack packing fills bin after bin as well as can be") {
+TEST_CASE("least-slack packing fills one bin after another as well as possible") {
   for (unsigned seed = 1; seed <= 400; ++seed) {
     INFO("seed " << seed);
     std::mt19937 random(seed);

@@ -26,7 +26,7 @@ struct Job4d {
 
   explicit Job4d(const Job& j)
       : job(j),
-        cost(j, {.exchange = ContextExchange::all_gather}),
+        cost(j, {.exchanges = {KeyExchange::all_gather}}),
         memory(j, {.reserve_bytes = 0.0, .gathers_keys = true}),
         attention(assumed_attention_table(j.device), j.model, j.layout.tp) {}
 };

@@ -36,7 +36,7 @@ struct ProfiledTimes {
     return static_cast<float>(1e-3 * p.forward_milliseconds_per_1k * passes * (until(end) - until(begin)));
   }
   double pack_seconds(std::size_t, slimpack::Pass) const { return 2e-4; }
-  double transfer_seconds(slimpack::Tokens tokens, slimpack::Pass) const {
+  double transfer_seconds(std::size_t, slimpack::Tokens tokens, slimpack::Pass) const {
     return 1e-5 + 1e-8 * static_cast<double>(tokens);
   }
 };
@@ -67,8 +67,8 @@ struct PinnedCost {
     return share * cost.slice_seconds(stage, begin, end, pass) + extra;
   }
   double pack_seconds(std::size_t stage, slimpack::Pass pass) const { return cost.pack_seconds(stage, pass); }
-  double transfer_seconds(slimpack::Tokens tokens, slimpack::Pass pass) const {
-    return cost.transfer_seconds(tokens, pass);
+  double transfer_seconds(std::size_t stage, slimpack::Tokens tokens, slimpack::Pass pass) const {
+    return cost.transfer_seconds(stage, tokens, pass);
   }
   bool supports_context_parallel(std::int32_t group) const { return cost.supports_context_parallel(group); }
   PinnedCost with_context_parallel(std::int32_t group) const {
@@ -81,7 +81,7 @@ struct PinnedCost {
 static_assert(slimpack::CostModel<foreign::ProfiledTimes>);
 static_assert(!slimpack::MergeableCostModel<foreign::ProfiledTimes>);
 static_assert(!slimpack::RecomputingCostModel<foreign::ProfiledTimes>);
-static_assert(!slimpack::QuadraticCostModel<foreign::ProfiledTimes>);
+static_assert(!slimpack::PolynomialCostModel<foreign::ProfiledTimes>);
 static_assert(slimpack::MemoryModel<foreign::FixedBytes>);
 
 using namespace slimpack;
@@ -182,7 +182,7 @@ TEST_CASE("a cost model that gives no durations is refused") {
       return stage == 1 && end > 400 && pass == Pass::backward ? seconds + slice : seconds;
     }
     double pack_seconds(std::size_t stage, Pass) const { return 1e-4 + (stage == 2 ? pack : 0.0); }
-    double transfer_seconds(Tokens, Pass) const { return transfer; }
+    double transfer_seconds(std::size_t, Tokens, Pass) const { return transfer; }
   };
   const std::vector<Tokens> lengths{300, 400, 5000, 30};
   const foreign::FixedBytes memory{.capacity = 80e9};
@@ -193,8 +193,9 @@ TEST_CASE("a cost model that gives no durations is refused") {
   CHECK(violations(plan_slimpack(lengths, job_of(2), Broken{}, memory)).empty());
   const double infinite = std::numeric_limits<double>::infinity();
   for (const double bad : {infinite, std::nan(""), -1e9}) {
-    refused({.slice = bad}, " seconds for sample 2 of 5000 tokens, backward on stage 1; expected");
+    refused({.slice = bad}, " tokens, backward on stage 1; expected");
     refused({.pack = bad}, " seconds for the constant of a forward pack on stage 2; expected");
-    refused({.transfer = bad}, " seconds for a forward transfer of one token; expected");
+    refused({.transfer = bad},
+            " seconds for a forward transfer of one token between stages 0 and 1; expected");
   }
 }

@@ -53,7 +53,9 @@ struct OwnTimes {
     return (pass == Pass::forward ? 1e-6 : 2e-6) * work;
   }
   double pack_seconds(std::size_t, Pass) const { return 0.0; }
-  double transfer_seconds(Tokens tokens, Pass) const { return 1e-9 * static_cast<double>(tokens); }
+  double transfer_seconds(std::size_t, Tokens tokens, Pass) const {
+    return 1e-9 * static_cast<double>(tokens);
+  }
 };
 
 static_assert(!SeparableCostModel<OwnTimes>);
@@ -166,7 +168,7 @@ TEST_CASE("a user's cost model that knows no attention keeps its own prices") {
   }
   CHECK(planner.document_seconds(700) == Approx(9 * OwnTimes{3}.slice_seconds(0, 0, 700, Pass::forward)));
   CHECK_THROWS_WITH(MicroBatchPlanner(job, OwnTimes{2}, on.memory, on.attention),
-                    Catch::Contains("the cost model has 2 stages; expected pp = 3"));
+                    Catch::Contains("the cost model has 2 stages; expected the 3 of the strategy"));
   job.layout.pp = 0;
   CHECK_THROWS_WITH(MicroBatchPlanner(job, OwnTimes{3}, on.memory, on.attention), Catch::Contains("pp is 0"));
 }

@@ -41,7 +41,7 @@ bool check_pack_note(const Plan& plan, const SlimPackOptions& options) {
   CHECK(note.starts_with(form + (options.packs > 0 ? "their number was given"
                                  : !options.asymmetric
                                      ? "backward packs have the boundaries of forward packs"
-                                     : "of the numbers of packs tried, the one with the shortest step "
+                                     : "of the candidates tried, the one with the shortest step "
                                        "has no equal ones")));
   const auto tokens = static_cast<std::size_t>(plan_metrics(plan).tokens) / plan.forward.packs.size();
   const std::string coarse = "; boundaries are " + std::to_string(options.tile) +
@@ -101,8 +101,7 @@ TEST_CASE("notes about balance hold for random batches under all options") {
     SlimPackOptions options{.tile = pick(0, 1) == 0 ? 1 : 16,
                             .merge = pick(0, 3) > 0,
                             .equal_packs = pick(0, 3) == 0,
-                            .packs = pick(0, 2) > 0 ? std::size_t{0} : static_cast<std::size_t>(pick(1, 20)),
-                            .most_packs_per_stage = 8};
+                            .packs = pick(0, 2) > 0 ? std::size_t{0} : static_cast<std::size_t>(pick(1, 20))};
     Plan plan;
     try {
       plan = plan_slimpack(lengths, job, cost, memory, options);
@@ -125,7 +124,7 @@ TEST_CASE("notes about balance hold for random batches under all options") {
       CHECK((replicas.find("without merging") != std::string::npos) == !options.merge);
     } else if (replicas == "replicas hold unequal work because that makes the step shorter") {
       ++shorter;
-      options.rebalance_rounds = 0;
+      options.search.rebalance_rounds = 0;
       CHECK(plan.step.seconds < plan_slimpack(lengths, job, cost, memory, options).step.seconds);
     }
   }

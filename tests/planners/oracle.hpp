@@ -44,7 +44,7 @@ inline double run(const Plan& plan) {
     const std::size_t last = pass.seconds[task.pack].size() - 1;
     if (forward ? s > 0 : s < last) {
       const double done = finish[index(task.pass)][task.pack][forward ? s - 1 : s + 1];
-      wait(done < 0.0 ? done : done + pass.transfer_seconds[task.pack]);
+      wait(done < 0.0 ? done : done + pass.transfer_seconds[task.pack][forward ? s - 1 : s]);
     }
     for (const Slice& own : pass.packs[task.pack]) {
       for (std::size_t k = 0; k < pass.packs.size(); ++k) {

@@ -42,8 +42,7 @@ Case random_case(unsigned seed) {
                .merge = pick(0, 3) != 0,
                .group_sizes = pick(0, 1) == 0 ? GroupSizes::any : GroupSizes::powers_of_two,
                .equal_packs = pick(0, 2) == 0,
-               .packs = pick(0, 3) == 0 ? static_cast<std::size_t>(pick(1, 9)) : 0,
-               .most_packs_per_stage = 8};
+               .packs = pick(0, 3) == 0 ? static_cast<std::size_t>(pick(1, 9)) : 0};
   return c;
 }
 
@@ -173,8 +172,9 @@ TEST_CASE("a plan on forward boundaries alone balances the backward pass worse")
   const Plan both = plan_slimpack(lengths, job, {.packs = 32});
   const Plan forward_only = plan_slimpack(lengths, job, {.asymmetric = false, .packs = 32});
   const PlanMetrics own = plan_metrics(both), mirrored = plan_metrics(forward_only);
-  CHECK(own.max_over_mean_forward < 1.02);
-  CHECK(own.max_over_mean_backward < 1.02);
+  // Slices pay for their prefix, so packs are cut to MicroPackOptions::accuracy.
+  CHECK(own.max_over_mean_forward < 1.03);
+  CHECK(own.max_over_mean_backward < 1.03);
   CHECK(mirrored.max_over_mean_forward < 1.02);
   CHECK(mirrored.max_over_mean_backward > 1.04);
   CHECK(both.step.seconds < forward_only.step.seconds);
@@ -233,7 +233,7 @@ TEST_CASE("planners work with a user's own cost model") {
              1e-9 * twice_causal_pairs(begin, end);
     }
     double pack_seconds(std::size_t, Pass) const { return 1e-5; }
-    double transfer_seconds(Tokens, Pass) const { return 1e-6; }
+    double transfer_seconds(std::size_t, Tokens, Pass) const { return 1e-6; }
   };
   std::mt19937 random(3);
   Job job = oracle::random_job(random, 2, 1e10);

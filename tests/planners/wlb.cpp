@@ -18,7 +18,7 @@ using oracle::largest_context;
 
 namespace {
 
-using Planner = WlbPlanner<CalibratedCost, TransformerMemory, AttentionKernel>;
+using Planner = WlbPlanner<CalibratedCost, AttentionKernel>;
 
 Planner planner_of(const oracle::Job4d& on, WlbOptions options) {
   return {on.job, on.cost, on.memory, on.attention, std::move(options)};
@@ -193,11 +193,23 @@ TEST_CASE("the largest micro-batch fills memory, and one more token is too many"
     std::mt19937 random(seed);
     const oracle::Job4d on = oracle::random_job_4d(random);
     const MicroBatchPlanner planner(on.job, on.cost, on.memory, on.attention);
+    const std::size_t stages = planner.layers().size();
+    GroupPrices prices{Prices(on.cost)};
+    // As many micro-batches as stages fill the pipeline; each is one document.
     const auto fits = [&](Tokens tokens, std::int32_t recompute) {
-      return full_pipeline_fits(on.memory, planner.layers(), recompute, static_cast<double>(tokens),
-                                planner.layers().size());
+      const std::vector<Tokens> lengths(stages, tokens);
+      Packs packs;
+      for (SampleId id = 0; id < stages; ++id) packs.add_row(1, {id, 0, tokens});
+      std::vector<std::int32_t> layers;
+      for (const std::int32_t held : planner.layers()) layers.push_back(std::min(held, recompute));
+      Schedule schedule;
+      schedule.pipelines = 1;
+      schedule.forward = schedule.backward = in_rows(packs);
+      Scheduler(lengths, prices, planner.memory())(schedule, Recompute(layers),
+                                                   {.fit = FitPolicy::recompute});
+      return schedule.fits();
     };
-    const std::int32_t all = planner.layers().front();
+    const std::int32_t all = *std::max_element(planner.layers().begin(), planner.layers().end());
     for (const double headroom : {1.0, 2.0, 1e9}) {
       const Tokens most = largest_micro_batch(planner, largest_context, headroom);
       std::int32_t least = 0;

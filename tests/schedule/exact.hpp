@@ -175,14 +175,16 @@ class StepSearch {
   void add_pack(const std::vector<Slice>& pack, const std::vector<std::size_t>& on, Pass pass) {
     const C cost = on.size() > 1 ? cost_.with_context_parallel(static_cast<std::int32_t>(on.size())) : cost_;
     const std::size_t stages = cost.stages(), first = operations_.size();
-    const double transfer = cost.transfer_seconds(count_tokens(pack), pass);
+    const Tokens tokens = count_tokens(pack);
     for (std::size_t s = 0; s < stages; ++s) {
       Operation o;
       for (const std::size_t p : on) o.resources.push_back(p * stages + s);
       o.seconds = cost.pack_seconds(s, pass);
       for (const Slice& slice : pack) o.seconds += cost.slice_seconds(s, slice.begin, slice.end, pass);
-      if (pass == Pass::forward && s > 0) o.after.emplace_back(first + s - 1, transfer);
-      if (pass == Pass::backward && s + 1 < stages) o.after.emplace_back(first + s + 1, transfer);
+      if (pass == Pass::forward && s > 0)
+        o.after.emplace_back(first + s - 1, cost.transfer_seconds(s - 1, tokens, pass));
+      if (pass == Pass::backward && s + 1 < stages)
+        o.after.emplace_back(first + s + 1, cost.transfer_seconds(s, tokens, pass));
       operations_.push_back(std::move(o));
     }
     for (const Slice& slice : pack) made_.push_back({&slice, first, pass});

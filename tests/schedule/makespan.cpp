@@ -2,147 +2,63 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <numeric>
 #include <random>
+#include <vector>
+
+#include "slimpack/model/presets.hpp"
+#include "slimpack/plan/assemble.hpp"
+#include "slimpack/plan/timeline.hpp"
+#include "slimpack/plan/validate.hpp"
+#include "tests/planners/oracle.hpp"
+#include "tests/planners/rules.hpp"
+#include "tests/schedule/random_rows.hpp"
 
 using namespace slimpack;
 
 namespace {
 
-/// Packs of equal duration in 1F1B order.
-PipelineTimes uniform(std::size_t packs, std::size_t stages, double forward, double backward,
-                      double transfer) {
-  PipelineTimes times;
-  times.forward = {std::vector<double>(packs * stages, forward), std::vector<double>(packs, transfer)};
-  times.backward = {std::vector<double>(packs * stages, backward), std::vector<double>(packs, transfer)};
-  std::vector<std::uint32_t> required;
-  for (std::uint32_t k = 1; k <= packs; ++k) required.push_back(k);
-  packflow_leads(required, packs, stages, times.leads);
-  return times;
-}
-
-double one(const PipelineTimes& times, std::size_t stages) {
-  return GroupMakespan()({.merged_forward = {}, .merged_backward = {}, .members = {times}}, stages);
-}
-
-/// A group of random pipelines in PackFlow order.
-struct Group {
-  GroupTimes times;
-  std::size_t stages = 1;
-};
-
-Group random_group(std::mt19937& random) {
-  const auto pick = [&](int lo, int hi) {
-    return static_cast<std::size_t>(std::uniform_int_distribution<int>(lo, hi)(random));
-  };
-  std::exponential_distribution<double> seconds(1.0);
-  Group group;
-  const std::size_t members = pick(1, 4);
-  group.stages = pick(1, 5);
-  const std::size_t merged_forward = members > 1 ? pick(1, 5) : 0,
-                    merged_backward = members > 1 ? pick(1, 5) : 0;
-  std::vector<std::uint32_t> merged_required;
-  for (std::size_t k = 0; k < merged_backward; ++k)
-    merged_required.push_back(static_cast<std::uint32_t>(pick(1, static_cast<int>(merged_forward))));
-  std::sort(merged_required.begin(), merged_required.end());
-  if (!merged_required.empty()) merged_required.back() = static_cast<std::uint32_t>(merged_forward);
-  const auto append = [&](PassTimes& pass, std::size_t packs) {
-    for (std::size_t i = 0; i < packs * group.stages; ++i) pass.seconds.push_back(seconds(random));
-    for (std::size_t i = 0; i < packs; ++i) pass.transfer.push_back(0.2 * seconds(random));
-  };
-  append(group.times.merged_forward, merged_forward);
-  append(group.times.merged_backward, merged_backward);
-  for (std::size_t i = 0; i < members; ++i) {
-    PipelineTimes times;
-    // Without a merged pack a member has to have packs of its own.
-    const std::size_t forward = pick(members > 1 ? 0 : 1, 7);
-    const std::size_t backward = forward == 0 ? 0 : pick(1, 7);
-    append(times.forward, forward);
-    append(times.backward, backward);
-    const std::size_t all = merged_forward + forward;
-    std::vector<std::uint32_t> required = merged_required;
-    for (std::size_t k = 0; k < backward; ++k) {
-      required.push_back(
-          static_cast<std::uint32_t>(pick(static_cast<int>(merged_forward) + 1, static_cast<int>(all))));
-    }
-    std::sort(required.begin(), required.end());
-    required.back() = static_cast<std::uint32_t>(all);
-    packflow_leads(required, all, group.stages, times.leads);
-    group.times.members.push_back(std::move(times));
+/// Samples of 8 tokens, each a pack of its own in both passes.
+PackRows single_packs(std::size_t count) {
+  Packs packs;
+  for (SampleId id = 0; id < count; ++id) {
+    packs.add({id, 0, 8});
+    packs.close();
   }
-  return group;
+  return in_rows(std::move(packs));
 }
 
-/// A member's packs of one pass, merged ones first.
-PassTimes with_merged(const PassTimes& merged, const PassTimes& own) {
-  PassTimes all = merged;
-  all.seconds.insert(all.seconds.end(), own.seconds.begin(), own.seconds.end());
-  all.transfer.insert(all.transfer.end(), own.transfer.begin(), own.transfer.end());
-  return all;
+PassTimes equal_times(std::size_t packs, std::size_t stages, double seconds, double transfer) {
+  return {std::vector<double>(packs * stages, seconds), std::vector<double>(packs * (stages - 1), transfer)};
 }
 
-/// Runs a group task by task: again and again, any stage whose next task has what it waits for. NaN if stuck.
-double simulate(const Group& group) {
-  const std::size_t members = group.times.members.size(), stages = group.stages;
-  struct Stage {
-    std::vector<Task> order;
-    std::size_t next = 0;
-    double free = 0.0;
-  };
-  std::vector<std::vector<Stage>> all(members, std::vector<Stage>(stages));
-  std::vector<PassTimes> times[2];                        // [pass][member]
-  std::vector<std::vector<std::vector<double>>> done[2];  // [pass][member][pack][stage]
-  std::size_t left = 0;
-  for (std::size_t i = 0; i < members; ++i) {
-    const PipelineTimes& own = group.times.members[i];
-    times[0].push_back(with_merged(group.times.merged_forward, own.forward));
-    times[1].push_back(with_merged(group.times.merged_backward, own.backward));
-    for (std::size_t s = 0; s < stages; ++s) {
-      for_each_task(own.leads, s, [&](Task task) { all[i][s].order.push_back(task); });
-      left += all[i][s].order.size();
-    }
-    for (const int pass : {0, 1})
-      done[pass].emplace_back(times[pass][i].packs(), std::vector<double>(stages, -1.0));
-  }
-  double end = 0.0;
-  const auto try_start = [&](std::size_t i, std::size_t s) {
-    if (all[i][s].next == all[i][s].order.size()) return false;
-    const Task task = all[i][s].order[all[i][s].next];
-    const bool forward = task.pass == Pass::forward;
-    const int pass = forward ? 0 : 1;
-    const bool merged =
-        task.pack < (forward ? group.times.merged_forward : group.times.merged_backward).packs();
-    std::vector<std::size_t> runs{i};
-    if (merged) {
-      runs.clear();
-      for (std::size_t m = 0; m < members; ++m) runs.push_back(m);
-    }
-    double start = 0.0;
-    for (const std::size_t m : runs) {
-      const Stage& stage = all[m][s];
-      if (stage.next == stage.order.size() || !(stage.order[stage.next] == task)) return false;
-      start = std::max(start, stage.free);
-      if (forward ? s == 0 : s + 1 == stages) continue;
-      const double before = done[pass][m][task.pack][forward ? s - 1 : s + 1];
-      if (before < 0.0) return false;
-      start = std::max(start, before + times[pass][m].transfer[task.pack]);
-    }
-    const double finish = start + times[pass][i].seconds[task.pack * stages + s];
-    for (const std::size_t m : runs) {
-      all[m][s].free = finish;
-      ++all[m][s].next;
-      done[pass][m][task.pack][s] = finish;
-      --left;
-    }
-    end = std::max(end, finish);
-    return true;
-  };
-  for (bool moved = true; left > 0 && moved;) {
-    moved = false;
-    for (std::size_t i = 0; i < members; ++i) {
-      for (std::size_t s = 0; s < stages; ++s) moved = try_start(i, s) || moved;
-    }
-  }
-  return left == 0 ? end : std::numeric_limits<double>::quiet_NaN();
+LeadTable packflow(const std::vector<std::uint32_t>& required, std::size_t forward_rows, std::size_t stages) {
+  LeadTable leads;
+  packflow_leads(required, forward_rows, stages, leads);
+  return leads;
+}
+
+/// Seconds of equal packs in 1F1B order.
+double one_f_one_b(std::size_t packs, std::size_t stages, double forward, double backward, double transfer) {
+  const PackRows rows = single_packs(packs);
+  std::vector<std::uint32_t> required(packs);
+  std::iota(required.begin(), required.end(), 1u);
+  return Makespan()(rows, equal_times(packs, stages, forward, transfer), rows,
+                    equal_times(packs, stages, backward, transfer), packflow(required, packs, stages), 1);
+}
+
+/// A plan of one schedule on equal pipelines.
+Plan plan_of(const oracle::RandomRows& rows, Schedule schedule, std::vector<std::vector<double>> peaks) {
+  const auto stages = static_cast<std::int32_t>(rows.stages);
+  const Transformer model{"tiny", 2 * stages, 64, 4, 2, 16, 160, 500};
+  std::vector<PipelineId> ids(rows.pipelines);
+  std::iota(ids.begin(), ids.end(), PipelineId{0});
+  std::vector<PipelineSpec> specs(rows.pipelines,
+                                  {.layers = std::vector<std::int32_t>(rows.stages, 2), .devices = {}});
+  std::vector<PlacedSchedule> placed;
+  placed.push_back({std::move(ids), std::move(schedule), std::move(peaks)});
+  return assemble_plan("test", rows.lengths, model, device_preset("h100"), strategy_of(std::move(specs)),
+                       std::move(placed), 0.5);
 }
 
 }  // namespace
@@ -151,40 +67,77 @@ TEST_CASE("equal packs in 1F1B take the closed form's time") {
   for (std::size_t stages = 1; stages <= 6; ++stages) {
     for (std::size_t packs = stages; packs <= 12; ++packs) {
       const double steady = static_cast<double>(packs + stages - 1) * (2.0 + 3.0);
-      CHECK(one(uniform(packs, stages, 2.0, 3.0, 0.0), stages) == Approx(steady).epsilon(1e-14));
+      CHECK(one_f_one_b(packs, stages, 2.0, 3.0, 0.0) == Approx(steady).epsilon(1e-14));
     }
   }
 }
 
-TEST_CASE("a single pack passes all stages and all transfers twice, but the last stage's") {
-  CHECK(one(uniform(1, 4, 2.0, 3.0, 0.5), 4) == Approx(4 * 5.0 + 6 * 0.5).epsilon(1e-14));
+TEST_CASE("a single pack passes all stages and all transfers twice") {
+  CHECK(one_f_one_b(1, 4, 2.0, 3.0, 0.5) == Approx(4 * 5.0 + 6 * 0.5).epsilon(1e-14));
 }
 
-TEST_CASE("merged packs start when the slowest member is there") {
-  // Two members on one stage: a merged forward, a merged backward, and 3 + 4 seconds of the second's own.
-  const PipelineTimes merged = uniform(1, 1, 1.0, 2.0, 0.0);
-  GroupTimes group{merged.forward, merged.backward, std::vector<PipelineTimes>(2)};
-  group.members[0].leads = merged.leads;
-  PipelineTimes& second = group.members[1];
-  second.forward = {{3.0}, {0.0}};
-  second.backward = {{4.0}, {0.0}};
-  packflow_leads(std::vector<std::uint32_t>{1, 2}, 2, 1, second.leads);
-  CHECK(GroupMakespan()(group, 1) == Approx(10.0).epsilon(1e-14));
-  // If the member runs its own forward pack ahead of the merged backward pack, the other waits for it.
-  second.leads(0, 0) = 2;
-  second.backward.seconds[0] = 0.5;
-  CHECK(GroupMakespan()(group, 1) == Approx(6.5).epsilon(1e-14));
+TEST_CASE("shared packs start when the slowest member is there") {
+  // Two pipelines of one stage share pack 0; the second has a pack of its own that takes 3 and 4 seconds.
+  Packs packs;
+  packs.add({0, 0, 8});
+  packs.close();
+  packs.add({1, 0, 8});
+  packs.close();
+  Ragged<std::uint32_t> members;
+  members.add(0);
+  members.add(1);
+  members.close();
+  members.add_row(1, 1);
+  const PackRows rows = in_rows(packs, members, 2);
+  const PassTimes forward{{1.0, 3.0}, {}}, backward{{2.0, 4.0}, {}};
+  CHECK(Makespan()(rows, forward, rows, backward, packflow({1, 2}, 2, 1), 2) == Approx(10.0).epsilon(1e-14));
+  // If the member runs its own forward pack ahead of the shared backward pack, the other waits for it.
+  LeadTable ahead = packflow({1, 2}, 2, 1);
+  ahead(0, 0) = 2;
+  const PassTimes short_backward{{2.0, 0.5}, {}};
+  CHECK(Makespan()(rows, forward, rows, short_backward, ahead, 2) == Approx(6.5).epsilon(1e-14));
 }
 
-TEST_CASE("the makespan of a group is that of running it task by task") {
-  std::mt19937 random(21);
-  GroupMakespan makespan;  // one for all, so that nothing may be left over from the instance before
-  int merged = 0;
-  for (int instance = 0; instance < 3000; ++instance) {
-    INFO("instance " << instance);
-    const Group group = random_group(random);
-    CHECK(makespan(group.times, group.stages) == Approx(simulate(group)).epsilon(1e-12));
-    merged += group.times.merged_forward.packs() > 0 ? 1 : 0;
+TEST_CASE(
+    "schedules of overlapping groups take the time of running their tasks one by one, and keep the rules") {
+  int overlapping = 0;
+  for (unsigned seed = 1; seed <= 600; ++seed) {
+    INFO("seed " << seed);
+    std::mt19937 random(seed);
+    const oracle::RandomRows rows(random);
+    const oracle::UnevenCost cost = oracle::random_cost(random, rows.stages);
+    GroupPrices prices{Prices(cost)};
+    const std::vector<std::int32_t> layers(rows.stages, 2);
+    const Memory memory(oracle::UnevenMemory{.layers = layers}, layers, true);
+    Scheduler scheduler(rows.lengths, prices, memory);
+    for (const PassOrder order : {PassOrder::packflow, PassOrder::gpipe}) {
+      INFO((order == PassOrder::gpipe ? "GPipe" : "PackFlow"));
+      Schedule schedule = rows.schedule();
+      scheduler(schedule, {.order = order});
+      REQUIRE(schedule.fits());
+      CHECK_FALSE(schedule.memory_bound);
+      const double seconds = schedule.seconds;
+      const Plan plan = plan_of(rows, schedule, scheduler.peak_bytes(schedule));
+      const auto found = violations(plan);
+      INFO((found.empty() ? "" : found.front()));
+      CHECK(found.empty());
+      CHECK(oracle::broken_rule(plan).empty());
+      CHECK(plan.step.pipeline_seconds == seconds);
+      CHECK(oracle::run(plan) == Approx(seconds).epsilon(1e-12));
+      CHECK(time_plan(plan).seconds == Approx(seconds).epsilon(1e-12));
+      // Durations are those of the model, for as many pipelines as run the pack.
+      for (std::size_t k = 0; k < plan.backward.packs.size(); ++k) {
+        const auto own =
+            cost.with_context_parallel(static_cast<std::int32_t>(plan.backward.pipelines[k].size()));
+        for (std::size_t s = 0; s < rows.stages; ++s) {
+          double expected = own.pack_seconds(s, Pass::backward);
+          for (const Slice& slice : plan.backward.packs[k])
+            expected += own.slice_seconds(s, slice.begin, slice.end, Pass::backward);
+          CHECK(plan.backward.seconds[k][s] == Approx(expected));
+        }
+      }
+    }
+    overlapping += rows.teams.size() > 1 && rows.pipelines > 1 ? 1 : 0;
   }
-  CHECK(merged > 1000);
+  CHECK(overlapping > 200);
 }

@@ -8,6 +8,7 @@
 
 #include "slimpack/cost/calibrated.hpp"
 #include "slimpack/model/presets.hpp"
+#include "slimpack/schedule/task.hpp"
 #include "slimpack/slicing/formation.hpp"
 #include "tests/slicing/streams.hpp"
 
@@ -54,7 +55,7 @@ struct DearCuts {
     return static_cast<double>(end - begin) + (begin > 0 ? waste : 0.0);
   }
   double pack_seconds(std::size_t, Pass) const { return 0.0; }
-  double transfer_seconds(Tokens, Pass) const { return 0.0; }
+  double transfer_seconds(std::size_t, Tokens, Pass) const { return 0.0; }
 };
 static_assert(CostModel<DearCuts>);
 
@@ -78,7 +79,7 @@ struct ShapedCost {
     }
   }
   double pack_seconds(std::size_t, Pass) const { return 0.0; }
-  double transfer_seconds(Tokens, Pass) const { return 0.0; }
+  double transfer_seconds(std::size_t, Tokens, Pass) const { return 0.0; }
 };
 static_assert(CostModel<ShapedCost>);
 
@@ -89,7 +90,9 @@ void check_parts(const M& cost, Pass pass, std::mt19937& random) {
     return std::uniform_int_distribution<Tokens>(lo, hi)(random);
   };
   const Tokens tile = pick(1, 300);
-  SampleParts<M> parts(cost, pass, tile);
+  const Prices prices(cost);
+  const SlicePrices slices(prices, pass);
+  SampleParts parts(slices, tile);
   for (int call = 0; call < 4; ++call) {
     const Tokens length = pick(1, 50000);
     BegunSample sample{.length = length};
@@ -98,7 +101,7 @@ void check_parts(const M& cost, Pass pass, std::mt19937& random) {
                        : length - std::min(length, pick(1, (length + tile - 1) / tile) * tile);
     const auto seconds = [&](Tokens n) {
       const Slice slice = parts.slice(sample, n);
-      return pipeline_seconds(cost, slice.begin, slice.end, pass);
+      return slices(slice.begin, slice.end);
     };
     sample.seconds = seconds(sample.rest());
     const double budget = sample.seconds * std::uniform_real_distribution<double>(0.0, 0.999)(random);
@@ -122,10 +125,9 @@ void check_parts(const M& cost, Pass pass, std::mt19937& random) {
     for (const SamplePart& part : {low, high}) {
       if (part.tokens == 0) continue;
       const Slice all = parts.slice(sample, sample.rest()), own = parts.slice(sample, part.tokens);
-      const Slice behind =
-          pass == Pass::forward ? Slice{0, own.end, all.end} : Slice{0, all.begin, own.begin};
-      CHECK(parts.seconds_behind(sample, part) ==
-            Approx(pipeline_seconds(cost, behind.begin, behind.end, pass)).margin(1e-9 * sample.seconds));
+      const Slice left = pass == Pass::forward ? Slice{0, own.end, all.end} : Slice{0, all.begin, own.begin};
+      CHECK(parts.seconds_left(sample, part) ==
+            Approx(slices(left.begin, left.end)).margin(1e-9 * sample.seconds));
     }
   }
 }
@@ -149,7 +151,8 @@ TEST_CASE("MicroPacks hold every token once, in order, at aligned boundaries") {
     for (const Pass pass : {Pass::forward, Pass::backward}) {
       Packs packs;
       const auto samples = stream(lengths, cost, pass);
-      cut_micropacks(std::span<const StreamSample>(samples), wanted, cost, pass, {.tile = tile}, packs);
+      cut_micropacks(std::span<const StreamSample>(samples), wanted, SlicePrices(Prices(cost), pass),
+                     {.tile = tile}, packs);
       CHECK(packs.size() <= wanted);
       check_cut(packs, lengths, pass, tile);
     }
@@ -176,7 +179,8 @@ TEST_CASE("MicroPacks are equal within 2 % where a pack holds many tiles") {
       if (wanted < 2) continue;
       ++cases;
       Packs packs;
-      cut_micropacks(std::span<const StreamSample>(samples), wanted, cost, pass, {}, packs);
+      cut_micropacks(std::span<const StreamSample>(samples), wanted, SlicePrices(Prices(cost), pass), {},
+                     packs);
       CHECK(packs.size() == wanted);
       CHECK(max_over_mean(packs, cost, pass) <= 1.02);
     }
@@ -187,19 +191,16 @@ TEST_CASE("MicroPacks are equal within 2 % where a pack holds many tiles") {
 TEST_CASE("the last pack is no larger than the others where slices cost more than their samples") {
   for (const std::int32_t cp : {3, 5, 11}) {
     for (const Tokens longest : {60000, 131072, 400000}) {
-      INFO("cp " << cp << ", longest " << longest);
       const CalibratedCost cost = cost_of(cp);
-      REQUIRE_FALSE(cost.is_quadratic());
       const std::vector<Tokens> lengths{longest, longest / 2, longest / 3, longest / 5};
-      const auto check = [&](Pass pass, double expected, bool once) {
-        INFO("expected " << expected << " times the samples, once " << once);
+      for (const Pass pass : {Pass::forward, Pass::backward}) {
+        INFO("cp " << cp << ", longest " << longest << ", pass " << pass_name(pass));
+        const Prices prices(cost);
+        const SlicePrices slices(prices, pass);
+        REQUIRE_FALSE(slices.additive());
         const auto samples = stream(lengths, cost, pass);
-        double whole = 0.0;
-        for (const StreamSample& sample : samples) whole += sample.seconds;
         Packs packs;
-        const double total = MicroPackCutter().cut({.samples = samples, .expected = expected}, 24, cost, pass,
-                                                   {.once = once}, packs);
-        const double learnt = once ? total / whole - 1.0 : 0.0;
+        const double total = MicroPackCutter().cut({.samples = samples}, 24, slices, {}, packs);
         check_cut(packs, lengths, pass, 128);
         REQUIRE(packs.size() <= 24);
         const auto count = static_cast<double>(packs.size());
@@ -207,19 +208,15 @@ TEST_CASE("the last pack is no larger than the others where slices cost more tha
         for (std::size_t k = 0; k < packs.size(); ++k) {
           last = 0.0;
           for (const Slice& slice : packs[k]) {
-            last += cost.pipeline_seconds(slice.begin, slice.end, pass);
-            tile = std::max(tile, cost.pipeline_seconds(slice.end - std::min<Tokens>(128, slice.size()),
-                                                        slice.end, pass));
+            last += slices(slice.begin, slice.end);
+            tile = std::max(tile, slices(slice.end - std::min<Tokens>(128, slice.size()), slice.end));
           }
           sum += last;
         }
         CHECK(total == Approx(sum));
-        CHECK(last <= (1.02 + learnt) * sum / count + tile);
-        CHECK(max_over_mean(packs, cost, pass) <= 1.02 + learnt + count * tile / sum);
-      };
-      for (const Pass pass : {Pass::forward, Pass::backward}) {
-        for (const double expected : {1.0, 1.01, 0.5, 3.0}) check(pass, expected, false);
-        check(pass, 1.0, true);
+        // What is asked of the last pack is MicroPackOptions::accuracy, widened where the search is slow.
+        CHECK(last <= 1.05 * sum / count + tile);
+        CHECK(max_over_mean(packs, cost, pass) <= 1.05 + count * tile / sum);
       }
     }
   }
@@ -227,7 +224,7 @@ TEST_CASE("the last pack is no larger than the others where slices cost more tha
 
 TEST_CASE("a sample is not cut to fill a pack if that wastes more than the pack would lack") {
   const std::vector<Tokens> lengths{100, 100};
-  for (const double waste : {1.0, 30.0}) {
+  for (const double waste : {1.0, 60.0}) {
     INFO("waste " << waste);
     const DearCuts cost{waste};
     std::vector<StreamSample> samples;
@@ -235,10 +232,11 @@ TEST_CASE("a sample is not cut to fill a pack if that wastes more than the pack 
       samples.push_back({i, lengths[i], static_cast<double>(lengths[i])});
     for (const Pass pass : {Pass::forward, Pass::backward}) {
       Packs packs;
-      const double total = MicroPackCutter().cut({.samples = samples}, 3, cost, pass, {.tile = 10}, packs);
+      const double total = MicroPackCutter().cut({.samples = samples}, 3, SlicePrices(Prices(cost), pass),
+                                                 {.tile = 10}, packs);
       check_cut(packs, lengths, pass, 10);
       REQUIRE(packs.size() == 3);
-      // With dear cuts: 80 tokens of the first sample, its other 20, and the second one as a whole.
+      // With dear cuts: the first sample in two parts, and the second one as a whole.
       CHECK(packs[1].size() == (waste < 10.0 ? 2 : 1));
       CHECK(packs[2].front().size() == (waste < 10.0 ? 70 : 100));
       CHECK(total == Approx(200.0 + (waste < 10.0 ? 2.0 : 1.0) * waste));
@@ -271,8 +269,8 @@ TEST_CASE("one long sample is cut as well as exact cuts at tiles allow") {
     for (std::size_t wanted = 2; wanted <= 5; ++wanted) {
       const auto samples = stream(lengths, cost, Pass::forward);
       Packs packs;
-      cut_micropacks(std::span<const StreamSample>(samples), wanted, cost, Pass::forward, {.tile = tile},
-                     packs);
+      cut_micropacks(std::span<const StreamSample>(samples), wanted, SlicePrices(Prices(cost), Pass::forward),
+                     {.tile = tile}, packs);
       // Least longest pack over all cuts, by dynamic programming over boundaries.
       const auto n = static_cast<std::size_t>(tiles);
       std::vector<double> best(n + 1, std::numeric_limits<double>::infinity());
@@ -304,8 +302,9 @@ TEST_CASE("single tokens as boundaries balance almost perfectly") {
   for (const Pass pass : {Pass::forward, Pass::backward}) {
     const auto samples = stream(lengths, cost, pass);
     Packs packs;
-    cut_micropacks(std::span<const StreamSample>(samples), 16, cost, pass, {.tile = 1}, packs);
-    CHECK(max_over_mean(packs, cost, pass) < 1.0003);
+    cut_micropacks(std::span<const StreamSample>(samples), 16, SlicePrices(Prices(cost), pass),
+                   {.tile = 1, .accuracy = 1e-3}, packs);
+    CHECK(max_over_mean(packs, cost, pass) < 1.001);
   }
 }
 
@@ -316,8 +315,8 @@ TEST_CASE("backward fillers have their forward pass behind them") {
   const std::vector<std::uint32_t> ready{3, 5, 5, 6, 6, 6, 7, 7, 3, 4, 7};
   const auto samples = stream(lengths, cost, Pass::backward);
   Packs packs;
-  MicroPackCutter().cut({.samples = samples, .order = order, .ready = ready}, 8, cost, Pass::backward, {},
-                        packs);
+  MicroPackCutter().cut({.samples = samples, .order = order, .ready = ready}, 8,
+                        SlicePrices(Prices(cost), Pass::backward), {}, packs);
   check_cut(packs, lengths, Pass::backward, 128);
   // The long sample at the head is available after forward pack 3; pack k may use what is ready by 3 + k.
   for (std::size_t k = 0; k < packs.size(); ++k) {
@@ -342,7 +341,8 @@ TEST_CASE("cutting refuses what it can't do") {
   const std::vector<StreamSample> samples{{0, 10, 1.0}};
   Packs packs;
   const std::span<const StreamSample> stream(samples);
-  CHECK_THROWS_WITH(cut_micropacks(stream, 1, cost, Pass::forward, {.tile = 0}, packs),
+  CHECK_THROWS_WITH(cut_micropacks(stream, 1, SlicePrices(Prices(cost), Pass::forward), {.tile = 0}, packs),
                     Catch::Contains("tile is 0"));
-  CHECK_THROWS_WITH(cut_micropacks(stream, 0, cost, Pass::forward, {}, packs), Catch::Contains("0 packs"));
+  CHECK_THROWS_WITH(cut_micropacks(stream, 0, SlicePrices(Prices(cost), Pass::forward), {}, packs),
+                    Catch::Contains("0 packs"));
 }

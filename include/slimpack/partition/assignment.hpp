@@ -38,8 +38,8 @@ struct BasicAssignment {
 
 using Assignment = BasicAssignment<double>;
 
-/// A second weight of every item and what any bin may hold of it: tokens, say, beside work. Without sizes
-/// there is no such limit.
+/// A second weight of every item, and what any bin may hold of it: for example tokens, if the weight is work.
+/// Without sizes there is no such limit.
 struct SizeLimit {
   std::span<const std::int64_t> sizes = {};  ///< of the items, not negative
   std::int64_t capacity = 0;                 ///< of every bin
@@ -76,8 +76,8 @@ inline void check_counts(std::size_t items, std::size_t bins) {
   require(items <= most && bins <= most, items, " items and ", bins, " bins; expected at most ", most);
 }
 
-/// Sum of what items take of a capacity; `what` names it. @throws InvalidInput if one fits into no bin, or
-/// the sum is above 2^63 - 1.
+/// Sum of what items take of a capacity; messages call it `what`. @throws InvalidInput if one fits into no
+/// bin, or the sum is above 2^63 - 1.
 inline std::int64_t checked_sizes(std::string_view what, std::span<const std::int64_t> sizes,
                                   std::int64_t capacity) {
   std::int64_t sum = 0;
@@ -105,7 +105,7 @@ struct WeighedItem {
   std::uint32_t item;
 };
 
-/// The items by falling weight, equal weights in order.
+/// The items by decreasing weight, equal weights in their order.
 template <ItemWeight W>
 void sort_falling(std::span<const W> weights, std::vector<WeighedItem<W>>& sorted) {
   sorted.resize(weights.size());

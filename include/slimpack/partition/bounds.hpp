@@ -18,9 +18,9 @@
 
 namespace slimpack {
 
-/// What the largest load of any assignment is at least: the mean load (rounded up for integers), the heaviest
-/// item, and for each c the c + 1 lightest of the c * bins + 1 heaviest items, as some bin holds c + 1 of
-/// those.
+/// A lower bound on the largest load of any assignment: the mean load (rounded up for integers), the heaviest
+/// item, and for each c the c + 1 lightest of the c * bins + 1 heaviest items, because some bin holds c + 1
+/// of them.
 /// @param weights of the items, not negative. @param bins at least 1.
 /// @throws InvalidInput if there is no bin, a weight is negative or not finite, or their sum overflows.
 /// Complexity: O(n log n). A floating-point bound holds up to the rounding of its sum.
@@ -48,16 +48,17 @@ template <WeightRange R>
     const W lightest = before[c * bins + 1] - before[c * bins - c];
     if (lightest > most) std::tie(best, most) = std::pair(c, lightest);
   }
-  // Differences of long floating-point sums only say which c is best.
+  // Differences of long floating-point sums are inexact, so they only choose the best c.
   const auto end = sorted.begin() + static_cast<std::ptrdiff_t>(std::min(sorted.size(), best * bins + 1));
   const auto begin = sorted.begin() + static_cast<std::ptrdiff_t>(best * bins - best);
   return std::max(bound, std::accumulate(begin, end, W{}));
 }
 
-/// What any packing needs at least, by Martello and Toth's L2 (1990, section 8.3). Items above half the
-/// capacity need a bin each. For every a up to half the capacity, those above capacity - a share theirs with
-/// nothing of a or more; what the items from a to half the capacity exceed the room beside the others needs
-/// further bins. Besides, of items of weight w or more a bin holds at most capacity / w.
+/// A lower bound on the number of bins of any packing: Martello and Toth's L2 (1990, section 8.3). Items
+/// above half the capacity need a bin each. For every a up to half the capacity, items above capacity - a
+/// share their bin with nothing of weight a or more; the items from a to half the capacity need further bins
+/// as far as they exceed the room left by the others. In addition, a bin holds at most capacity / w items of
+/// weight w or more.
 /// @param weights of the items, 0 <= weight <= capacity, with a sum below 2^63.
 /// @return never less than the sum over the capacity, rounded up (L1); 1 if all items weigh nothing.
 /// @throws InvalidInput naming the first item that no bin can hold.
@@ -80,7 +81,7 @@ template <WeightRange R>
     const auto most = static_cast<std::size_t>(capacity / sorted[i]);
     bound = std::max(bound, (i + most) / most);
   }
-  // As a falls from item to item, the heavy items that can share their bin become more.
+  // As a decreases from item to item, more of the heavy items can share their bin.
   std::size_t alone = heavy;
   std::int64_t room = 0, light_sum = 0;
   for (std::size_t i = heavy; i < sorted.size(); ++i) {

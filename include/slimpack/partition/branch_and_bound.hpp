@@ -13,8 +13,8 @@
 
 namespace slimpack::detail {
 
-/// The largest makespan that counts as an improvement: for floating point a few units in the last place
-/// below.
+/// The largest makespan that counts as an improvement: for floating-point numbers, a few units in the last
+/// place below.
 template <ItemWeight W>
 [[nodiscard]] W next_below(W makespan) {
   if constexpr (std::floating_point<W>) {
@@ -24,16 +24,17 @@ template <ItemWeight W>
   }
 }
 
-/// Depth-first search for assignments into identical bins: items by falling weight, every item tried in every
-/// bin, one of those that hold the same. Of items that are alike a later one never takes an earlier bin.
+/// Depth-first search for assignments into identical bins: items by decreasing weight, every item tried in
+/// every bin, but only in one of those with the same contents. Of equal items, a later one never takes an
+/// earlier bin.
 template <ItemWeight W>
 class BranchAndBound {
  public:
   struct Settings {
     std::size_t bins = 1;
-    W allowed{};                 ///< the largest makespan of any interest
-    W enough{};                  ///< the search ends at a makespan that is no larger
-    bool fullest_first = false;  ///< the bins' order for an item; else the emptiest first
+    W allowed{};                 ///< the largest makespan that is worth finding
+    W enough{};                  ///< the search ends when it finds a makespan this small
+    bool fullest_first = false;  ///< whether an item tries the fullest bin first; otherwise the emptiest
     std::uint64_t max_steps = 0;
   };
 
@@ -55,12 +56,12 @@ class BranchAndBound {
     }
   }
 
-  /// Looks for an assignment with the makespan allowed, then for ever lower ones.
-  /// @return whether the search came to its end, so that nothing below what was found exists, unless it was
-  /// enough.
+  /// Looks for an assignment with the makespan allowed, then for lower and lower ones.
+  /// @return whether the search was completed: then no lower makespan than the one found exists, unless that
+  /// one was enough.
   bool run(const Settings& settings) {
     settings_ = settings;
-    // More bins than items would only be alike.
+    // Further bins than items would stay empty.
     settings_.bins = std::min(settings.bins, std::max<std::size_t>(items_.size(), 1));
     allowed_ = settings.allowed;
     parts_.assign(settings_.bins, {});
@@ -90,7 +91,7 @@ class BranchAndBound {
   }
 
   [[nodiscard]] bool found() const { return found_; }
-  /// Bins looked at by the last run.
+  /// Bins tried by the last run.
   [[nodiscard]] std::uint64_t steps() const { return steps_; }
   /// The best assignment of the last run: the bin of each item.
   [[nodiscard]] const std::vector<std::uint32_t>& bins() const { return best_; }
@@ -100,7 +101,7 @@ class BranchAndBound {
     W load{};
     std::int64_t size = 0;
   };
-  /// The state of one item: where it is, and what its bin held without it.
+  /// The state of one item: its bin, and what that held without it.
   struct Frame {
     std::size_t first = 0;  ///< the lowest bin that it may take
     std::size_t bin = 0;
@@ -117,8 +118,8 @@ class BranchAndBound {
     frame.filled = false;
     frame.first = 0;
     if (depth == 0 || depth == items_.size() || !alike(depth, depth - 1)) return;
-    // Where the item before filled its bin, other bins are left out for it, lower ones too; so they stay
-    // open.
+    // If the previous item filled its bin, other bins were not tried for it, lower ones included, so they
+    // stay open to equal items.
     const Frame& last = frames_[depth - 1];
     frame.first = last.filled ? last.first : last.bin;
   }
@@ -130,7 +131,8 @@ class BranchAndBound {
   [[nodiscard]] std::size_t next_bin(std::size_t depth) const {
     const Frame& frame = frames_[depth];
     if (frame.fullest > allowed_) return parts_.size();
-    // The item may as well be what fills a bin: what else the bin could take fits where the item would go.
+    // If the item fills the bin, no other bin has to be tried: whatever else it could take fits where the
+    // item would go.
     if (frame.filled && frame.allowed == allowed_) return parts_.size();
     std::size_t next = parts_.size();
     for (std::size_t b = frame.first; b < parts_.size(); ++b) {
@@ -160,12 +162,13 @@ class BranchAndBound {
   }
   void take_back(std::size_t depth) { parts_[frames_[depth].bin] = frames_[depth].before; }
 
-  /// Whether the room that is allowed in bins that can take another item is enough for all that is left.
+  /// Whether the bins that can take another item have enough room below the makespan allowed for all that is
+  /// left.
   [[nodiscard]] bool promising(std::size_t depth) const {
     if (depth == items_.size()) return true;
     const W lightest = items_.back().weight;
     W missing = weight_left_[depth];
-    // Sums of floating-point numbers in another order differ.
+    // Floating-point sums depend on their order.
     const W negligible = std::floating_point<W> ? static_cast<W>(1e-6 * static_cast<double>(missing)) : W{};
     std::int64_t size_missing = size_left_[depth];
     for (const Part& part : parts_) {
@@ -186,7 +189,7 @@ class BranchAndBound {
 
   Settings settings_;
   std::int64_t capacity_ = 0;          // of sizes; 0 if there are none
-  std::vector<WeighedItem<W>> items_;  // by falling weight, then size
+  std::vector<WeighedItem<W>> items_;  // by decreasing weight, then size
   std::vector<std::int64_t> size_;     // [place in items_]
   std::vector<W> weight_left_;         // from this item on
   std::vector<std::int64_t> size_left_;

@@ -15,8 +15,8 @@ namespace slimpack {
 
 namespace detail {
 
-/// Items by rising weight for their size: what a bin that has to hold so much is filled with at least, one
-/// item in part. Items without a size fill nothing.
+/// Items by increasing weight per size: the least weight that fills a given room, with one item in part.
+/// Items without a size fill nothing.
 template <ItemWeight W>
 class LightestFilling {
  public:
@@ -37,7 +37,7 @@ class LightestFilling {
   [[nodiscard]] double without(std::uint32_t i, double room) const {
     if (room <= 0.0) return 0.0;
     const Item& item = order_[place_[i]];
-    // Behind its place in the order, the others move up.
+    // After its place in the order, the others move up.
     return room <= filled_[place_[i]] ? with_all(room) : with_all(room + item.size) - item.weight;
   }
 
@@ -75,10 +75,10 @@ class LightestFilling {
 
 }  // namespace detail
 
-/// `makespan_lower_bound` for bins of limited size, never below the one without. Any j bins hold at least
-/// what the sizes exceed the room in the others by. A bin with some item holds, besides, no less than the
-/// items that weigh least for their size, one of them in part; those with the j heaviest items likewise, and
-/// the fullest of them a j-th of it. Worth most where the capacity is tight and a few items are heavy.
+/// `makespan_lower_bound` for bins of limited size, never below the one without a limit. Any j bins hold at
+/// least the sizes for which the other bins have no room. So the j bins with the j heaviest items also hold
+/// at least the items that weigh least per size, one of them in part, and the fullest of these bins holds at
+/// least a j-th of the sum. The gain is largest if the capacity is tight and a few items are heavy.
 /// @param limit sizes of the items, and what every bin may hold; without sizes, there is no limit.
 /// @throws InvalidInput as `makespan_lower_bound`, or if sizes do not fit the items or the capacity.
 /// Complexity: O(n log n + n bins). A floating-point bound holds up to the rounding of its sums.
@@ -91,7 +91,7 @@ template <WeightRange R>
   if (limit.sizes.empty()) return bound;
   const auto raise = [&](double share) {
     if constexpr (std::integral<W>) {
-      // What rounding may have added is taken off before the share is rounded up.
+      // Subtracts what rounding may have added before the share is rounded up.
       bound = std::max(bound, static_cast<W>(std::ceil(share * (1.0 - 1e-12))));
     } else {
       bound = std::max(bound, static_cast<W>(share));

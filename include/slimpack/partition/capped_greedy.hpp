@@ -21,24 +21,25 @@ template <ItemWeight W>
 struct CappedAssignment {
   BasicAssignment<W> assignment;
   std::vector<std::int64_t> filled;  ///< [bin] sum of sizes
-  std::vector<std::uint32_t> left;   ///< items without a bin, by falling size
+  std::vector<std::uint32_t> left;   ///< items without a bin, by decreasing size
 };
 
-/// What bins hold before the first item comes.
+/// What bins hold before the first item is placed.
 template <ItemWeight W>
 struct BinContents {
   std::span<const W> load;
   std::span<const std::int64_t> filled;
 };
 
-/// Items by falling size, equal sizes in order, each to the bin of the least load; where that has no room, to
-/// the bin that is filled least; where that has none either, to no bin. Of equal bins the lowest.
+/// Items by decreasing size, equal sizes in their order, each to the bin with the least load; if that one has
+/// no room, to the bin with the most room; if that has too little as well, to no bin. Of equal bins, the
+/// lowest.
 /// @param weights of the items, not negative. @param limit sizes of the items and what every bin may hold.
 /// @param contents of every bin; their number is the number of bins.
-/// @throws InvalidInput if there is no bin or a bin is over the capacity to begin with, a weight is negative
+/// @throws InvalidInput if there is no bin or a bin exceeds the capacity from the start, a weight is negative
 /// or not finite, or sizes do not fit the items or the capacity.
 /// Complexity: O(n (1 + bins)) and the sort by digits, O(n log capacity).
-/// Source: WLB-LLM, Algorithm 1, lines 18 to 35; here a bin may be filled to the very limit.
+/// Source: WLB-LLM, Algorithm 1, lines 18 to 35, except that a bin may be filled to exactly its capacity.
 template <WeightRange R, ItemWeight W = std::ranges::range_value_t<R>>
 [[nodiscard]] CappedAssignment<W> capped_greedy(const R& weights, const SizeLimit& limit,
                                                 const BinContents<W>& contents) {

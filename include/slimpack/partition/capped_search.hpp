@@ -27,10 +27,10 @@
 namespace slimpack {
 
 struct CappedSearchOptions {
-  /// A bin of every item, within the capacity: documents in their original order, say. Optional; the answer
-  /// is never worse by more than the gap.
+  /// A bin for every item, within the capacity, such as documents in their original order. Optional; the
+  /// answer is never worse by more than the gap.
   std::span<const std::uint32_t> start = {};
-  double gap = 0.0;  ///< the search ends where the makespan is at most 1 + gap times the lower bound
+  double gap = 0.0;  ///< the search ends when the makespan is at most 1 + gap times the lower bound
   std::uint64_t max_exchange_steps = 1000000;  ///< subsets looked at, some nanoseconds each
   std::uint64_t max_exact_steps = 1000000;     ///< of branch and bound, for up to `max_exact_items`
   std::size_t max_exact_items = 32;
@@ -39,7 +39,7 @@ struct CappedSearchOptions {
 /// An assignment within the capacity and what is known about the least makespan.
 template <ItemWeight W>
 struct CappedSearchResult {
-  /// `optimal`; `feasible`; `infeasible`: there is none, which is proven; `unknown`: none was found.
+  /// `optimal`; `feasible`; `infeasible`: proven that there is none; `unknown`: none was found.
   SolveStatus status = SolveStatus::unknown;
   BasicAssignment<W> assignment = {};  ///< empty unless optimal or feasible
   W bound{};                           ///< no assignment is below, up to rounding
@@ -62,8 +62,8 @@ std::vector<std::uint32_t> bins_of(const ExchangeSearch<W>& search, std::size_t 
   return bin;
 }
 
-/// The greedy assignment; what it leaves over is squeezed in where exchanges make room. Nothing if there is
-/// not enough.
+/// The greedy assignment; for the items that it leaves over, exchanges make room. Nothing if they don't make
+/// enough.
 template <ItemWeight W>
 std::optional<std::vector<std::uint32_t>> complete_greedy(std::span<const W> weights, const SizeLimit& limit,
                                                           std::size_t bins) {
@@ -118,7 +118,7 @@ class CappedSearch {
   }
   [[nodiscard]] bool good() const { return known() && assignment_.makespan() <= enough_; }
 
-  /// Keeps an assignment if it is the best one after a local search; of two that are good enough the more
+  /// Keeps an assignment if it is the best one after a local search; of two that are good enough, the more
   /// even one.
   void offer(std::vector<std::uint32_t> bin) {
     auto candidate = assignment_of(weights_, std::move(bin), bins_);
@@ -134,7 +134,7 @@ class CappedSearch {
     return squares;
   }
 
-  /// Greedily; what is left over is squeezed in where exchanges make room.
+  /// Greedily; for the items left over, exchanges make room.
   void offer_greedy() {
     if (auto bin = complete_greedy(weights_, limit_, bins_)) offer(std::move(*bin));
   }
@@ -144,7 +144,8 @@ class CappedSearch {
     if (packing.load.size() <= bins_) offer(std::move(packing.bin));
   }
 
-  /// Bin after bin the heaviest item left with the lightest companions; after each, the rest greedily.
+  /// One bin after another: the heaviest item left with the lightest companions; after each, the rest
+  /// greedily.
   void offer_with_companions() {
     std::vector<std::uint32_t> bin(weights_.size(), unassigned);
     std::vector<W> weights(weights_.begin(), weights_.end());
@@ -173,7 +174,7 @@ class CappedSearch {
     }
   }
 
-  /// Completes an assignment by items that go greedily into the first bins.
+  /// Completes an assignment by placing items greedily into the first bins.
   void offer_rest(std::vector<std::uint32_t> bin, std::span<const W> weights, const SizeLimit& limit,
                   std::span<const std::uint32_t> items, std::size_t bins) {
     const auto rest = complete_greedy(weights, limit, bins);
@@ -182,7 +183,7 @@ class CappedSearch {
     offer(std::move(bin));
   }
 
-  /// Branch and bound below the best so far. True if nothing below the answer exists then.
+  /// Branch and bound below the best so far. True if it proves that nothing below the answer exists.
   bool search_exactly() {
     typename BranchAndBound<W>::Settings settings{.bins = bins_,
                                                   .allowed = std::numeric_limits<W>::max(),
@@ -195,8 +196,8 @@ class CappedSearch {
     return ended && !(search.found() && assignment_.makespan() <= enough_ && enough_ > result_.bound);
   }
 
-  /// Exchanges until none helps; then what other bins hold is changed, in some ways, and kept if that leads
-  /// further.
+  /// Exchanges until none helps; then changes what other bins hold, in several ways, and keeps a change that
+  /// makes further exchanges possible.
   void exchange() {
     ExchangeSearch<W> search(weights_, limit_, bins_);
     for (std::uint32_t i = 0; i < weights_.size(); ++i) search.put(i, assignment_.bin[i]);
@@ -237,16 +238,17 @@ class CappedSearch {
 
 }  // namespace detail
 
-/// Items into bins of limited size so that the fullest holds little, with a proven gap: greedily, by
-/// exchanges of few items for few, for few items by branch and bound. Made for tight limits, where the sizes
-/// nearly fill the bins and a bin with one heavy item needs the lightest companions (WLB-LLM's Eq. 1).
+/// Puts items into bins of limited size so that the fullest holds little, with a proven gap: greedily, then
+/// by exchanges of few items for few, and for few items by branch and bound. It is meant for tight limits,
+/// where the sizes nearly fill the bins and a bin with one heavy item needs the lightest companions
+/// (WLB-LLM's Eq. 1).
 /// @param weights of the items, not negative. @param limit sizes of the items, and what every bin may hold.
 /// @param bins at least 1.
-/// @return with `optimal` the least makespan; up to `max_exact_items` items always optimal or infeasible if
-/// the gap is 0 and the steps suffice. The same input gives the same answer.
+/// @return with `optimal`, the least makespan; for up to `max_exact_items` items always optimal or infeasible
+/// if the gap is 0 and the steps suffice. The same input gives the same answer.
 /// @throws InvalidInput if there is no bin, a weight is negative or not finite, their sum overflows, sizes do
 /// not fit the items or the capacity, or the start is no assignment within the capacity.
-/// Complexity: O(n log n + n bins) for loose limits; else bounded by the options' steps.
+/// Complexity: O(n log n + n bins) for loose limits; otherwise bounded by the options' steps.
 template <WeightRange R, ItemWeight W = std::ranges::range_value_t<R>>
 [[nodiscard]] CappedSearchResult<W> capped_search(const R& weights, const SizeLimit& limit, std::size_t bins,
                                                   const CappedSearchOptions& options = {}) {

@@ -12,8 +12,8 @@
 
 namespace slimpack::detail {
 
-/// Sums of sizes that subsets of items reach, found item by item; each is reached by the first subset that
-/// comes upon it. Items that weigh little for their size should be added first.
+/// Sums of sizes that subsets of items reach, found item by item. The first subset found for a sum is kept,
+/// so items with little weight per size should be added first.
 template <ItemWeight W>
 class SubsetSums {
  public:
@@ -32,7 +32,7 @@ class SubsetSums {
     if (size <= 0 || static_cast<std::size_t>(size) > most_) return;
     const auto s = static_cast<std::size_t>(size);
     const std::size_t words = s / 64, bits = s % 64;
-    // From above, so that a word is read before it changes.
+    // From the top, so that a word is read before it changes.
     for (std::size_t w = reached_.size(); w-- > words;) {
       std::uint64_t shifted = reached_[w - words] << bits;
       if (bits > 0 && w > words) shifted |= reached_[w - words - 1] >> (64 - bits);
@@ -46,7 +46,7 @@ class SubsetSums {
     }
   }
 
-  /// The subset of least weight known whose size is from `least` to `most`; nothing if none is known.
+  /// The lightest known subset whose size is from `least` to `most`; nothing if none is known.
   [[nodiscard]] std::optional<std::vector<std::uint32_t>> lightest(std::int64_t least) const {
     std::size_t best = most_ + 1;
     for (std::size_t sum = static_cast<std::size_t>(least); sum <= most_; ++sum) {
@@ -62,16 +62,15 @@ class SubsetSums {
 
  private:
   std::size_t most_;
-  std::vector<std::uint64_t> reached_;  // one bit a sum
+  std::vector<std::uint64_t> reached_;  // one bit per sum
   std::vector<std::uint32_t> last_;     // [sum] the item that reached it
   std::vector<W> weight_;               // [sum] of the subset
   std::vector<std::int64_t> sizes_;     // [item]
 };
 
-/// Items to share a bin with the heaviest one, that weigh little but leave no more than the other bins can
-/// hold. Nothing if none are found, or sizes are so large that the sums would take more than 2^22 entries.
-/// Complexity: O(n log n + k need / 64) and what sums there are, k being about twice the number of items
-/// that it takes.
+/// Items that share a bin with the heaviest one: they weigh little, and leave no more than the other bins can
+/// hold. Nothing if none are found, or if sizes are so large that the sums would take more than 2^22 entries.
+/// Complexity: O(n log n + k need / 64 + sums), where k is about twice the number of these items.
 template <ItemWeight W>
 std::optional<std::vector<std::uint32_t>> lightest_companions(std::span<const W> weights,
                                                               const SizeLimit& limit, std::size_t bins,
@@ -100,7 +99,7 @@ std::optional<std::vector<std::uint32_t>> lightest_companions(std::span<const W>
   const std::int64_t most = std::min(limit.capacity - limit.sizes[heaviest], least + largest);
   if (sum < least || most < least || static_cast<double>(most) > most_sums) return std::nullopt;
   SubsetSums<W> sums(most);
-  // As many again give exact sums a chance.
+  // Twice as many make exact sums more likely.
   const std::size_t tried = std::min(order.size(), 2 * taken + 8);
   for (std::size_t k = 0; k < tried; ++k) sums.add(limit.sizes[order[k]], weights[order[k]]);
   auto subset = sums.lightest(least);

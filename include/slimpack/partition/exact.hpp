@@ -24,7 +24,7 @@
 namespace slimpack {
 
 struct ExactAssignmentOptions {
-  std::uint64_t max_steps = 100000000;  ///< bins looked at for an item before the search gives up
+  std::uint64_t max_steps = 100000000;  ///< bins tried before the search gives up
   SizeLimit limit = {};
 };
 
@@ -35,11 +35,11 @@ struct ExactAssignment {
       SolveStatus::unknown;            ///< `unknown`: gave up before any assignment that keeps the limit
   BasicAssignment<W> assignment = {};  ///< empty unless optimal or feasible
   W bound{};                ///< no assignment is below, up to rounding; the makespan itself if optimal
-  std::uint64_t steps = 0;  ///< bins looked at
+  std::uint64_t steps = 0;  ///< bins tried
 };
 
 struct ExactPackingOptions {
-  std::uint64_t max_steps = 100000000;  ///< bins looked at for an item before the search gives up
+  std::uint64_t max_steps = 100000000;  ///< bins tried before the search gives up
 };
 
 /// A packing and what is known about the fewest bins.
@@ -47,7 +47,7 @@ struct ExactPacking {
   SolveStatus status = SolveStatus::feasible;  ///< or `optimal`
   Packing packing = {};
   std::size_t bound = 0;    ///< no packing has fewer bins
-  std::uint64_t steps = 0;  ///< bins looked at
+  std::uint64_t steps = 0;  ///< bins tried
 };
 
 namespace detail {
@@ -60,8 +60,7 @@ BasicAssignment<W> assignment_of(std::span<const W> weights, std::vector<std::ui
   return assignment;
 }
 
-/// A good assignment, made in no time: the bin of each item, or nothing if none was found that keeps the
-/// limit.
+/// A good assignment, found quickly: the bin of each item, or nothing if none was found that keeps the limit.
 template <ItemWeight W>
 std::vector<std::uint32_t> first_answer(std::span<const W> weights, std::size_t bins,
                                         const SizeLimit& limit) {
@@ -156,7 +155,7 @@ template <WeightRange R, ItemWeight W = std::ranges::range_value_t<R>>
   detail::BranchAndBound<std::int64_t> search(weights, {});
   for (std::size_t bins = result.bound; bins < most; ++bins) {
     if (into(bins, detail::first_answer(weights, bins, {}))) break;
-    // Whatever number can't be decided leaves its share of the steps to the others.
+    // A number of bins that is decided early leaves its unused steps to the others.
     const std::uint64_t share = (options.max_steps - result.steps) / (most - bins);
     const bool ended = search.run(
         {.bins = bins, .allowed = capacity, .enough = capacity, .fullest_first = true, .max_steps = share});

@@ -11,9 +11,9 @@
 
 namespace slimpack::detail {
 
-/// Exchanges of few items for few between bins of limited size: what is left where neither a move nor a swap
-/// of two items fits, because all bins are full. For a subset of one bin, those of another that keep both
-/// within their capacity are a range of its subsets by size.
+/// Exchanges of few items for few between bins of limited size: what remains possible if neither a move nor a
+/// swap of two items fits because all bins are full. For a subset of one bin, the subsets of another that
+/// keep both within their capacity are a range of its subsets by size.
 template <ItemWeight W>
 class ExchangeSearch {
  public:
@@ -27,8 +27,8 @@ class ExchangeSearch {
   [[nodiscard]] W makespan() const { return bins_.load(fullest()); }
   void put(std::uint32_t item, std::size_t bin) { bins_.put(item, bin); }
 
-  /// Finds room for an item: in the bin with most, into which the others exchange as much of theirs as they
-  /// can. False if that is not enough; the items keep their bins then, or others.
+  /// Makes room for an item in the bin with the most room, into which the others exchange as much of theirs
+  /// as they can. False if that is not enough; some items may have changed their bins then.
   bool insert(std::uint32_t item) {
     const auto order = bins_.by_room();
     const std::size_t bin = order.front();
@@ -44,8 +44,8 @@ class ExchangeSearch {
     return false;
   }
 
-  /// Applies the exchange of up to two items for up to two, of the fullest bin and another, after which the
-  /// larger load of both is least. Stops looking at `enough`. False if none relieves the fullest bin.
+  /// Applies the exchange of up to two items for up to two, between the fullest bin and another, after which
+  /// the larger load of both is least. Stops looking at `enough`. False if none relieves the fullest bin.
   bool improve(W enough) {
     const std::size_t from = fullest();
     Exchange best{.worse = bins_.load(from)};
@@ -91,9 +91,10 @@ class ExchangeSearch {
     return apply(best);
   }
 
-  /// Changes what bins other than the fullest hold, another way for every number: an item of little weight
-  /// for its size goes from each to the bin with most room, and the room that it leaves to the lightest bin;
-  /// where there is no room, items of two bins change places. False if there is nothing to change.
+  /// Changes what bins other than the fullest hold, in another way for every number: an item with little
+  /// weight per size goes from each bin to the one with the most room, and the room that it leaves goes to
+  /// the lightest bin; if there is no room, items of two bins change places. False if there is nothing to
+  /// change.
   bool shake(std::size_t number) {
     const std::size_t full = fullest();
     bool changed = false;
@@ -112,7 +113,7 @@ class ExchangeSearch {
 
  private:
   static constexpr std::size_t none = ~std::size_t{0};
-  static constexpr std::size_t few = 24;  ///< partners that are all looked at
+  static constexpr std::size_t few = 24;  ///< up to as many partners are all tried
 
   struct Exchange {
     W worse{};  ///< the larger load of the two bins afterwards
@@ -134,7 +135,7 @@ class ExchangeSearch {
     return std::max<W>(bins_.load(from) - given.weight + back.weight,
                        bins_.load(to) - back.weight + given.weight);
   }
-  /// Sizes of what may come back for a subset.
+  /// Sizes of what may come back in exchange for a subset.
   struct SizeRange {
     std::int64_t least, most;
   };
@@ -142,8 +143,8 @@ class ExchangeSearch {
     return {subset.size - bins_.room(to), subset.size + bins_.room(from)};
   }
 
-  /// Takes an exchange for the best one if it is. False if partners that are further from levelling the two
-  /// bins can't be better either.
+  /// Notes an exchange if it is the best so far. False if partners that are further from levelling the two
+  /// bins can't be better.
   bool consider(std::size_t from, std::size_t to, const ItemSubset<W>& given, const ItemSubset<W>& back,
                 Exchange& best) {
     bins_.add_steps(1);
@@ -154,7 +155,7 @@ class ExchangeSearch {
     return true;
   }
 
-  /// Partners of a subset from the one that levels the two bins outwards.
+  /// Partners of a subset, starting with the one that levels the two bins best.
   void look_around(std::size_t from, std::size_t to, const ItemSubset<W>& given, Exchange& best) {
     const auto& by_size = bins_.subsets(to);
     const auto& order = bins_.subsets_by_weight(to);
@@ -192,7 +193,7 @@ class ExchangeSearch {
     apply(best);
   }
 
-  /// Moves an item, number `number` by weight for its size, to the bin with most room.
+  /// Moves an item, number `number` by weight per size, to the bin with the most room.
   bool eject(std::size_t b, std::size_t number) {
     const std::size_t to = bins_.by_room().front();
     std::vector<std::uint32_t> items(bins_.items(b).begin(), bins_.items(b).end());
@@ -209,8 +210,8 @@ class ExchangeSearch {
     return true;
   }
 
-  /// Exchanges subsets between two bins so that none becomes the fullest: number `number` of those that are
-  /// found.
+  /// Exchanges subsets between two bins so that neither becomes the fullest: the exchange number `number` of
+  /// those found.
   bool exchange_any(std::size_t from, std::size_t to, std::size_t number) {
     const auto& given = bins_.subsets(from);
     const auto& back = bins_.subsets(to);

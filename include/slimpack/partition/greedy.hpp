@@ -13,12 +13,12 @@
 
 namespace slimpack {
 
-/// Longest processing time first: items by falling weight, each to the bin that holds least. Ties go to the
-/// lower bin. Keeps its memory between calls.
+/// Longest processing time first: items by decreasing weight, each to the bin with the least load. Ties go to
+/// the lower bin. Keeps its memory between calls.
 class LptSolver {
  public:
-  /// @param weights of the items, not negative. @param initial_loads what the bins hold already; their number
-  /// is the number of bins.
+  /// @param weights of the items, not negative. @param initial_loads the loads of the bins before the first
+  /// item; their number is the number of bins.
   /// @throws InvalidInput if there is no bin, or a weight is negative or not finite.
   /// Complexity: O(n log n + n log bins). At most 4/3 - 1/(3 bins) times the least makespan (Graham 1969)
   /// from empty bins.

@@ -16,7 +16,7 @@
 namespace slimpack {
 
 struct KarmarkarKarpOptions {
-  /// Every bin gets the same number of items; one more or less where they don't divide evenly.
+  /// Every bin gets the same number of items, or one more or less if they don't divide evenly.
   bool equal_counts = false;
 };
 
@@ -25,15 +25,16 @@ struct KarmarkarKarpOptions {
 /// largest load of one with the smallest of the other, until one tuple is left. Keeps its memory between
 /// calls.
 ///
-/// A tuple that is made of two single items leads all others until each of its bins holds something, so
-/// single items never need more than their place in the sorted order, and the heap holds full tuples alone,
-/// at most items / bins. Loads are never reduced by the smallest one: spreads stay what they are, and sums of
-/// integers stay exact.
+/// A tuple made of two single items has the largest spread until each of its bins holds something. So single
+/// items need no tuples, only their place in the sorted order, and the heap holds full tuples alone, at most
+/// items / bins. Loads are never reduced by the smallest one: spreads stay the same, and sums of integers
+/// stay exact.
 template <ItemWeight W>
 class KarmarkarKarpSolver {
  public:
   /// @param weights of the items, not negative. @param bins at least 1.
-  /// @return the bins by falling load. Equal spreads: tuples before items, later tuples before earlier ones.
+  /// @return the bins by decreasing load. Equal spreads: tuples before items, later tuples before earlier
+  /// ones.
   /// @throws InvalidInput if there is no bin, a weight is negative or not finite, or their sum overflows.
   /// At most 4/3 - 1/(3 (bins - 1)) times the least makespan for bins > 2 (Michiels, Korst and Aarts 2003),
   /// 7/6 times for 2 (Fischetti and Martello 1987); both without equal counts.
@@ -55,7 +56,7 @@ class KarmarkarKarpSolver {
   }
 
  private:
-  /// One bin of a tuple. Its items form a ring; `item` is any of them.
+  /// One bin of a tuple. Its items form a ring; `item` is one of them.
   struct Cell {
     W load;
     std::uint32_t item;
@@ -74,7 +75,7 @@ class KarmarkarKarpSolver {
     return next_ < items_.size() && (heap_.empty() || items_[next_].weight > heap_.front().spread);
   }
 
-  /// Slot of the one tuple that is left in the end.
+  /// Slot of the tuple that is left at the end.
   std::uint32_t join_items() {
     if (items_.empty()) return start_tuple().first;
     for (;;) {
@@ -112,7 +113,7 @@ class KarmarkarKarpSolver {
     }
   }
 
-  /// A tuple of the items that lead: its slot, and how many of its bins hold one.
+  /// A tuple of the items with the largest spread: its slot, and how many of its bins hold one.
   std::pair<std::uint32_t, std::size_t> start_tuple() {
     const std::uint32_t slot = new_slot();
     Cell* cells = cells_of(slot);
@@ -122,7 +123,7 @@ class KarmarkarKarpSolver {
     return {slot, filled};
   }
 
-  /// Puts items into the least bin of a tuple as long as the two lead.
+  /// Puts items into the least loaded bin of a tuple as long as these two have the largest spreads.
   void add_items(std::uint32_t slot) {
     Cell* cells = cells_of(slot);
     Cell* last = cells + bins_ - 1;
@@ -150,7 +151,7 @@ class KarmarkarKarpSolver {
     free_.push_back(second);
   }
 
-  /// Makes one ring of two.
+  /// Joins two rings.
   std::uint32_t splice(std::uint32_t a, std::uint32_t b) {
     if (a == none) return b;
     if (b != none) std::swap(after_[a], after_[b]);
@@ -208,7 +209,7 @@ class KarmarkarKarpSolver {
   std::uint32_t born_ = 0;  // tuples pushed so far
   std::vector<detail::WeighedItem<W>> items_;
   std::vector<std::uint32_t> after_;  // [item] the next one of its ring
-  std::vector<Cell> cells_;           // [slot][bin] by falling load
+  std::vector<Cell> cells_;           // [slot][bin] by decreasing load
   std::vector<std::uint32_t> free_;   // slots
   std::vector<Tuple> heap_;
 };

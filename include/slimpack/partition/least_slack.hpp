@@ -13,25 +13,25 @@
 namespace slimpack {
 
 struct LeastSlackOptions {
-  std::uint64_t max_steps_per_bin = 20000;  ///< items tried before a bin's best content so far is taken
+  std::uint64_t max_steps_per_bin = 20000;  ///< items tried before a bin gets its best content so far
 };
 
 namespace detail {
 
-/// Fills one bin after the other from the items that are left.
+/// Fills one bin after another from the items that are left.
 class SlackFiller {
  public:
   SlackFiller(std::span<const std::int64_t> weights, std::int64_t capacity)
       : capacity_(capacity), left_(falling_order(weights, capacity)) {
-    // What weighs nothing stays where it is: in the first bin.
+    // Items without weight stay in the first bin.
     while (!left_.empty() && weights[left_.back()] == 0) left_.pop_back();
     weight_.reserve(left_.size());
     for (const std::uint32_t item : left_) weight_.push_back(weights[item]);
   }
   [[nodiscard]] bool done() const { return left_.empty(); }
 
-  /// Opens a bin with the heaviest item and tries others beside it, heavy ones first, for the least room
-  /// left.
+  /// Opens a bin with the heaviest item, and tries others with it, heavy ones first, to leave as little room
+  /// as possible.
   void fill_bin(std::uint32_t bin, std::uint64_t max_steps, Packing& packing) {
     sum_from_.assign(left_.size() + 1, 0);
     for (std::size_t i = left_.size(); i-- > 0;) sum_from_[i] = sum_from_[i + 1] + weight_[i];
@@ -40,7 +40,7 @@ class SlackFiller {
     std::int64_t room = capacity_ - weight_[0], least = room;
     for (std::size_t next = 1;;) {
       next = first_within(next, room);
-      // Taking all that follow would leave this much less room.
+      // Even taking all that follow would not leave less room.
       if (next < left_.size() && least > 0 && max_steps > 0 && sum_from_[next] > room - least) {
         --max_steps;
         chosen_.push_back(next);
@@ -86,19 +86,19 @@ class SlackFiller {
   }
 
   std::int64_t capacity_;
-  std::vector<std::uint32_t> left_;         // items by falling weight
+  std::vector<std::uint32_t> left_;         // items by decreasing weight
   std::vector<std::int64_t> weight_;        // [place in left_]
-  std::vector<std::int64_t> sum_from_;      // [place in left_] of it and all behind
-  std::vector<std::size_t> chosen_, best_;  // places in left_, rising
+  std::vector<std::int64_t> sum_from_;      // [place in left_] of it and all after it
+  std::vector<std::size_t> chosen_, best_;  // places in left_, ascending
 };
 
 }  // namespace detail
 
-/// Minimum bin slack: bins one by one, each with the heaviest item left and those others that leave the least
-/// room. Finds packings that best fit misses where few items share a bin.
+/// Minimum bin slack: fills one bin after another with the heaviest item left and those others that leave the
+/// least room. If few items share a bin, it finds packings that best fit misses.
 /// @param weights of the items, 0 <= weight <= capacity, with a sum below 2^63. @param capacity of every bin.
 /// @throws InvalidInput naming the first item that no bin can hold.
-/// Complexity: O(n + max_steps_per_bin log n) a bin; memory O(n).
+/// Complexity: O(n + max_steps_per_bin log n) per bin; memory O(n).
 /// Source: Gupta and Ho (1999); the heaviest item first: Fleszar and Hindi (2002), MBS'.
 [[nodiscard]] inline Packing least_slack_packing(std::span<const std::int64_t> weights, std::int64_t capacity,
                                                  const LeastSlackOptions& options = {}) {

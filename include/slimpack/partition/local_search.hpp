@@ -16,8 +16,8 @@ namespace slimpack {
 
 struct LocalSearchOptions {
   std::size_t max_rounds = 10000;  ///< one move or swap each
-  bool keep_counts = false;        ///< swaps alone: every bin keeps its number of items
-  SizeLimit limit = {};            ///< kept, if the assignment keeps it to begin with
+  bool keep_counts = false;        ///< swaps only: every bin keeps its number of items
+  SizeLimit limit = {};            ///< which the assignment keeps at first and afterwards
 };
 
 /// What a local search did to an assignment.
@@ -27,7 +27,7 @@ struct LocalSearchResult {
   W after;                ///< makespan, not above `before`
   std::size_t moves = 0;  ///< of one item into another bin
   std::size_t swaps = 0;  ///< of two items
-  /// No move or swap relieves the fullest bin any further. False if the rounds ran out.
+  /// Whether no move or swap relieves the fullest bin any further. False if the rounds ran out.
   bool local_optimum = false;
 };
 
@@ -90,13 +90,14 @@ class LocalSearch {
     return options_.limit.sizes.empty() || item == none ? 0 : options_.limit.sizes[item];
   }
 
-  /// What lowers the fullest bin most without filling another as much. `from` is none if nothing does.
+  /// The exchange that lowers the fullest bin most without filling another as much; `from` is none if there
+  /// is none.
   [[nodiscard]] Exchange best_exchange() const {
     const std::uint32_t from = order_.back();
     Exchange best{.worse = load(from)};
     if constexpr (std::floating_point<W>) best.worse *= W{1} - W{16} * std::numeric_limits<W>::epsilon();
     for (const std::uint32_t to : order_) {
-      // At best the two bins end level, and later bins are fuller.
+      // At best the two bins end up level, and later bins are fuller.
       if (load(to) + (load(from) - load(to)) / 2 >= best.worse) break;
       const auto& members = members_[from];
       for (std::size_t i = members.size(); i-- > 0;) {
@@ -107,7 +108,7 @@ class LocalSearch {
     return best;
   }
 
-  /// Partners of one item, from the one that levels the two bins outwards, until none can be better.
+  /// Partners of one item, starting with the one that levels the two bins best, until none can be better.
   void look_for_partner(std::uint32_t from, std::uint32_t to, const Item& item, Exchange& best) const {
     const auto& others = members_[to];
     const W gap = load(from) - load(to);
@@ -137,7 +138,7 @@ class LocalSearch {
     return worse_load(from, to, item, back) < best.worse;
   }
 
-  /// Makes an exchange the best one, if the sizes allow it.
+  /// Makes an exchange the best one if the sizes allow it.
   bool take(std::uint32_t from, std::uint32_t to, const Item& item, const Item& back, Exchange& best) const {
     const std::int64_t shift = size_of(item.item) - size_of(back.item);
     if (!options_.limit.sizes.empty() &&
@@ -151,7 +152,7 @@ class LocalSearch {
   void apply(const Exchange& exchange) {
     hand_over(exchange.item, exchange.from, exchange.to);
     if (exchange.back != none) hand_over(exchange.back, exchange.to, exchange.from);
-    // The two bins are put back into their places among the others, which did not change.
+    // Only the two bins have to find their places again; the others did not change.
     const auto moved = [&](std::uint32_t b) { return b == exchange.from || b == exchange.to; };
     order_.erase(std::remove_if(order_.begin(), order_.end(), moved), order_.end());
     for (const std::uint32_t bin : {exchange.from, exchange.to}) {
@@ -178,21 +179,21 @@ class LocalSearch {
 
   LocalSearchOptions options_;
   BasicAssignment<W>& assignment_;
-  std::vector<std::vector<Item>> members_;  // [bin] by rising weight
+  std::vector<std::vector<Item>> members_;  // [bin] by increasing weight
   std::vector<std::int64_t> size_;          // [bin]
-  std::vector<std::uint32_t> order_;        // bins by rising load
+  std::vector<std::uint32_t> order_;        // bins by increasing load
 };
 
 }  // namespace detail
 
-/// Lowers the makespan of an assignment by moves of one item out of the fullest bin and swaps of two, each
-/// time the one after which the larger load of the two bins is least, until none lowers the fullest bin.
-/// Loads may include what bins held before; they are carried along.
+/// Lowers the makespan of an assignment by moves of one item out of the fullest bin and swaps of two items,
+/// each time the one after which the larger load of the two bins is least, until none lowers the fullest bin.
+/// Loads may include what bins held before the items.
 /// @param weights of the items. @param assignment with a bin for each; improved in place.
 /// @throws InvalidInput if the assignment does not fit the weights, or does not keep the size limit.
-/// Complexity: O(n log n) first, then for a round O(m log n) per bin that may take part (without sizes; most
-/// often one), m being the number of items in the fullest bin. Floating-point gains of a few units in the
-/// last place are left.
+/// Complexity: O(n log n), then per round O(m log n) for each bin that may take part (without sizes, mostly
+/// one), m being the number of items in the fullest bin. Floating-point gains of a few units in the last
+/// place are ignored.
 template <WeightRange R, ItemWeight W = std::ranges::range_value_t<R>>
 LocalSearchResult<W> improve_assignment(const R& weights, BasicAssignment<W>& assignment,
                                         const LocalSearchOptions& options = {}) {

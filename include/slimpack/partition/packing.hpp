@@ -21,7 +21,7 @@ struct Packing {
 
 namespace detail {
 
-/// A set of small integers in which the least member at or above a value is found in three word operations.
+/// A set of small integers that finds its least member at or above a value in three word operations.
 class RoomSet {
  public:
   explicit RoomSet(std::size_t size) {
@@ -72,8 +72,8 @@ void sort_by_digit(std::span<const std::uint32_t> items, std::size_t keys, Key&&
   for (const std::uint32_t item : items) sorted[first[key(item)]++] = item;
 }
 
-/// Indices of the items by falling weight, equal weights in order. By one counting sort where weights are
-/// small, else by 11 bits at a time.
+/// Indices of the items by decreasing weight, equal weights in their order: by one counting sort if weights
+/// are small, otherwise by 11 bits at a time.
 inline std::vector<std::uint32_t> falling_order(std::span<const std::int64_t> weights,
                                                 std::int64_t capacity) {
   std::vector<std::uint32_t> order(weights.size()), sorted(weights.size());
@@ -93,7 +93,7 @@ inline std::vector<std::uint32_t> falling_order(std::span<const std::int64_t> we
   return order;
 }
 
-/// Open bins, from which the fullest one with enough room is taken; of several, the one that changed last.
+/// Open bins, which give the fullest one with enough room; of several, the one that changed last.
 class FullestFirst {
  public:
   FullestFirst(std::size_t, std::int64_t, std::int64_t capacity)
@@ -130,8 +130,7 @@ class FullestFirst {
   std::vector<std::uint32_t> below_;  // [bin] bin under it in its stack
 };
 
-/// Bins in order, from which the first one with enough room is taken: a tree of the largest room below each
-/// node.
+/// Bins in order, which give the first one with enough room: a tree of the largest room below each node.
 class LowestFirst {
  public:
   LowestFirst(std::size_t items, std::int64_t sum, std::int64_t capacity) {
@@ -159,7 +158,7 @@ class LowestFirst {
   std::vector<std::int64_t> room_;  // [node] children of i are 2i and 2i + 1
 };
 
-/// Places the items by falling weight.
+/// Places the items by decreasing weight.
 template <class OpenBins>
 Packing pack_decreasing(std::span<const std::int64_t> weights, std::int64_t capacity) {
   OpenBins open(weights.size(), checked_sizes("weight", weights, capacity), capacity);
@@ -176,11 +175,11 @@ Packing pack_decreasing(std::span<const std::int64_t> weights, std::int64_t capa
 
 }  // namespace detail
 
-/// Best-fit decreasing: items by falling weight, each into the fullest bin that still has room, a new one if
+/// Best-fit decreasing: items by decreasing weight, each into the fullest bin that has room, or a new one if
 /// none has.
 /// @param weights of the items, 0 <= weight <= capacity. @param capacity of every bin, at most 2^32.
 /// @throws InvalidInput naming the first item that no bin can hold.
-/// Complexity: O(n log_64 capacity) beside the sort; memory O(n + capacity). At most 11/9 OPT + 6/9 bins.
+/// Complexity: O(n log_64 capacity) plus the sort; memory O(n + capacity). At most 11/9 OPT + 6/9 bins.
 [[nodiscard]] inline Packing best_fit_decreasing(std::span<const std::int64_t> weights,
                                                  std::int64_t capacity) {
   require(capacity > 0 && capacity <= std::int64_t{1} << 32, "capacity is ", capacity,
@@ -188,11 +187,11 @@ Packing pack_decreasing(std::span<const std::int64_t> weights, std::int64_t capa
   return detail::pack_decreasing<detail::FullestFirst>(weights, capacity);
 }
 
-/// First-fit decreasing: items by falling weight, each into the first bin that still has room, a new one if
+/// First-fit decreasing: items by decreasing weight, each into the first bin that has room, or a new one if
 /// none has.
 /// @param weights of the items, 0 <= weight <= capacity, with a sum below 2^63. @param capacity of every bin.
 /// @throws InvalidInput naming the first item that no bin can hold.
-/// Complexity: O(n log bins) beside the sort; memory O(n), whatever the capacity. At most 11/9 OPT + 6/9 bins
+/// Complexity: O(n log bins) plus the sort; memory O(n), whatever the capacity. At most 11/9 OPT + 6/9 bins
 /// (Dosa 2007).
 [[nodiscard]] inline Packing first_fit_decreasing(std::span<const std::int64_t> weights,
                                                   std::int64_t capacity) {

@@ -21,7 +21,7 @@ struct ItemSubset {
   std::array<std::uint32_t, 3> items{nothing, nothing, nothing};
 };
 
-/// Bins with the subsets of few items that each holds, by size and by weight; made when they are asked for.
+/// Bins with the small subsets of items that each holds, by size and by weight; made on demand.
 template <ItemWeight W>
 class SubsetBins {
  public:
@@ -66,8 +66,8 @@ class SubsetBins {
     return ordered([](const Bin& a, const Bin& b) { return a.filled < b.filled; });
   }
 
-  /// The bin's subsets of up to two items by size. Of a bin with many items, some, from all sizes, stand in
-  /// pairs.
+  /// The bin's subsets of up to two items by size. If a bin has many items, only some of them, of all sizes,
+  /// are in pairs.
   const std::vector<ItemSubset<W>>& subsets(std::size_t b) {
     Bin& bin = bins_[b];
     if (bin.tabulated) return bin.subsets;
@@ -115,7 +115,7 @@ class SubsetBins {
   }
 
  private:
-  static constexpr std::size_t paired_items = 64;  ///< of a bin that stand in pairs, about
+  static constexpr std::size_t paired_items = 64;  ///< about how many of a bin's items are in pairs
 
   struct Bin {
     std::vector<std::uint32_t> items;
@@ -150,7 +150,7 @@ class SubsetBins {
       if (a.size != b.size) return a.size < b.size;
       return a.weight < b.weight || (a.weight == b.weight && a.items < b.items);
     });
-    constexpr std::uint64_t sorted_entry = 8;  // steps that it counts for
+    constexpr std::uint64_t sorted_entry = 8;  // steps that sorting an entry counts as
     steps_ += sorted_entry * subsets.size();
   }
 

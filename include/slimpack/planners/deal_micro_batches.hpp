@@ -11,7 +11,6 @@
 #include "slimpack/core/error.hpp"
 #include "slimpack/core/packs.hpp"
 #include "slimpack/partition/local_search.hpp"
-#include "slimpack/schedule/makespan.hpp"
 
 namespace slimpack {
 
@@ -29,7 +28,7 @@ enum class MicroBatchOrder : std::uint8_t {
 
 namespace detail {
 
-/// Orders of a replica's packs worth a try, beside the one that they have: by falling duration, and the same
+/// Orders of a replica's packs worth a try besides the one that they have: by falling duration, and the same
 /// with the lightest first or second lightest first. O(n log n).
 inline std::vector<std::vector<std::uint32_t>> pack_orders(std::span<const double> durations) {
   std::vector<std::uint32_t> falling(durations.size());
@@ -43,17 +42,6 @@ inline std::vector<std::vector<std::uint32_t>> pack_orders(std::span<const doubl
     std::rotate(orders.back().begin(), moved, moved + 1);
   }
   return orders;
-}
-
-/// One pass of packs in another order. @param stages numbers per pack.
-inline PassTimes reordered(const PassTimes& times, std::span<const std::uint32_t> order, std::size_t stages) {
-  PassTimes out;
-  for (const std::uint32_t k : order) {
-    const auto row = times.seconds.begin() + static_cast<std::ptrdiff_t>(k * stages);
-    out.seconds.insert(out.seconds.end(), row, row + static_cast<std::ptrdiff_t>(stages));
-    out.transfer.push_back(times.transfer[k]);
-  }
-  return out;
 }
 
 /// Replica of each of `work.size()` micro-batches: equal counts, but for one. From two starts, in turn and the

@@ -12,7 +12,7 @@
 #include "slimpack/cost/calibrated.hpp"
 #include "slimpack/cost/memory.hpp"
 #include "slimpack/planners/documents.hpp"
-#include "slimpack/stream/fixed_length.hpp"
+#include "slimpack/stream/fixed_length_packing.hpp"
 #include "slimpack/stream/sequences.hpp"
 
 namespace slimpack {
@@ -33,8 +33,8 @@ template <CostModel C, MemoryModel M, AttentionModel A>
   const Tokens longest = *std::max_element(lengths.begin(), lengths.end());
   const Tokens context = options.context > 0 ? options.context : longest;
   const Packs sequences = fill_sequences(lengths, context).sequences;
-  MicroBatchPlanner<C, M, A> planner(job, cost, memory, attention,
-                                     {options.sharding, ReplicaDealing::in_turn, MicroBatchOrder::as_given});
+  MicroBatchPlanner<C, A> planner(job, cost, memory, attention,
+                                  {options.sharding, ReplicaDealing::in_turn, MicroBatchOrder::as_given});
   return planner.plan("plain-4d", lengths, sequences);
 }
 
@@ -102,8 +102,8 @@ template <CostModel C, MemoryModel M, AttentionModel A>
   const Tokens longest = *std::max_element(lengths.begin(), lengths.end());
   FixedLengthOptions packing{.context = options.context > 0 ? options.context : longest,
                              .method = FixedLengthMethod::greedy};
-  MicroBatchPlanner<C, M, A> planner(job, cost, memory, attention,
-                                     {.sharding = sharding, .order = MicroBatchOrder::as_given});
+  MicroBatchPlanner<C, A> planner(job, cost, memory, attention,
+                                  {.sharding = sharding, .order = MicroBatchOrder::as_given});
   std::vector<Document> documents;
   for (std::size_t i = 0; i < lengths.size(); ++i) documents.push_back({i, lengths[i]});
   const auto work = [&](Tokens length) { return planner.document_seconds(length); };

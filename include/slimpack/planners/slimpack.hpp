@@ -4,143 +4,326 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
-#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
 
 #include "slimpack/core/batch.hpp"
 #include "slimpack/cost/calibrated.hpp"
+#include "slimpack/cost/check.hpp"
+#include "slimpack/cost/features.hpp"
 #include "slimpack/cost/memory.hpp"
-#include "slimpack/plan/metrics.hpp"
-#include "slimpack/planners/assemble.hpp"
-#include "slimpack/planners/distribute.hpp"
+#include "slimpack/partition/distribute.hpp"
+#include "slimpack/plan/assemble.hpp"
+#include "slimpack/planners/distribution_search.hpp"
 #include "slimpack/planners/notes.hpp"
-#include "slimpack/planners/search.hpp"
-#include "slimpack/planners/spread.hpp"
+#include "slimpack/planners/whole_samples.hpp"
 #include "slimpack/schedule/lower_bound.hpp"
 
 namespace slimpack {
 
+/// What the search of SlimPack tries.
+struct SlimPackSearch {
+  /// Boundaries at multiples of twice, four times, … the tile are tried as well, up to this many tokens.
+  Tokens coarsest_tile = 1024;
+  /// Numbers of packs and distributions are chosen with this tile, whatever the plan's own tile (unless that is
+  /// coarser than `coarsest_tile`), so that a finer tile never makes a plan longer.
+  Tokens deciding_tile = 128;
+  /// Where memory holds a distribution back, samples are spread over more pipelines: each holds at most these shares of
+  /// the tokens of one sample that it holds without recomputation. Tried in turn until memory holds nothing back.
+  std::vector<double> spreads = {
+      std::numeric_limits<double>::infinity(), 0.75, 0.55, 0.4, 0.28, 0.2, 0.1, 0.05};
+  int rebalance_rounds = 3;  ///< times that the simulated overhead of pipelines is fed back to Phase 1
+  double unbalanced = 1.01;  ///< as long as the slowest group takes so many times as long as the mean
+  double hopeless = 1.15;    ///< a distribution that looks so many times as slow as the best is given up
+  double improvable =
+      1.02;  ///< one that looks so many times as slow as the best after its search is not searched
+  bool whole_samples = true;  ///< also tries best-fit packs of whole samples, as `plan_megatron` makes them
+};
+
 struct SlimPackOptions {
-  Tokens tile = 128;       ///< slice boundaries are multiples of this, except at the end of a sample
-  bool asymmetric = true;  ///< own boundaries for the backward pass; false for comparison only
-  bool merge = true;       ///< DP-Merge for samples above a pipeline's capacity
+  Tokens tile = 128;  ///< slice boundaries are multiples of this, except at the end of a sample
+  bool asymmetric =
+      true;           ///< own boundaries for the backward pass where they help; false for comparison only
+  bool merge = true;  ///< DP-Merge to save time; without it, only for samples above a pipeline's memory
   GroupSizes group_sizes = GroupSizes::any;
   bool equal_packs = false;  ///< the same number of packs on every pipeline, empty ones declared where needed
   std::size_t packs = 0;     ///< packs per pipeline and pass, or what comes closest; 0 = search
-  std::size_t most_packs_per_stage = 48;  ///< largest candidate: this many times the stages
-  int rebalance_rounds = 3;  ///< times that the simulated overhead of pipelines is fed back to Phase 1
+  SlimPackSearch search = {};
 };
 
 namespace detail {
 
-template <CostModel C, MemoryModel M>
-[[nodiscard]] ScheduleSearchOptions search_options(Distributor<C, M>& distribute, const C& cost,
-                                                   std::size_t pipelines, const SlimPackOptions& options) {
-  const std::size_t stages = cost.stages();
-  std::vector<std::size_t> counts{options.packs};
-  if (options.packs == 0) counts = pack_counts(stages, options.most_packs_per_stage * stages);
-  const double work = distribute.total_seconds() / static_cast<double>(pipelines);
-  const double constants = cost.pack_seconds(0, Pass::forward) + cost.pack_seconds(0, Pass::backward);
-  return {.micropack = {.tile = options.tile},
-          .asymmetric = options.asymmetric,
-          .equal_packs = options.equal_packs,
-          .counts = counts,
-          .first = first_count(counts, stages, work, constants)};
+/// Most tokens of one sample that a pipeline holds with all layers computed again, or with none.
+[[nodiscard]] inline double most_sample_tokens(const Memory& memory, bool recompute) {
+  double most = std::numeric_limits<double>::infinity();
+  for (std::size_t s = 0; s < memory.stages(); ++s) {
+    const std::int32_t layers = recompute ? memory.recompute_limit(s) : 0;
+    const double per_token = memory.activation_bytes(s, layers) + memory.kv_gradient_bytes(s);
+    if (per_token > 0.0) most = std::min(most, memory.room_bytes(s) / per_token);
+  }
+  return most;
 }
 
-/// Seconds that each pipeline's schedule takes beyond its work as it was priced (to fill and drain, to wait, to
-/// recompute), less the least of them.
-inline std::vector<double> pipeline_overheads(const Candidate& candidate, std::span<const double> loads) {
-  std::vector<double> overhead;
-  for (std::size_t g = 0; g < candidate.groups.size(); ++g) {
-    for (std::size_t i = 0; i < candidate.groups[g].size(); ++i)
-      overhead.push_back(candidate.schedules[g].seconds - loads[overhead.size()]);
+/// Searches distributions of samples over pipelines, each with its best schedules.
+class SlimPackPlanner {
+ public:
+  SlimPackPlanner(std::span<const Tokens> lengths, std::size_t pipelines, GroupPrices& prices,
+                  const Memory& memory, const SlimPackOptions& options)
+      : options_(options),
+        stages_(memory.stages()),
+        constants_(prices.alone().pack_seconds(0, Pass::forward) +
+                   prices.alone().pack_seconds(0, Pass::backward)),
+        tokens_(most_sample_tokens(memory, false)),
+        distribute_(lengths, prices, pipelines,
+                    {.group_sizes = options.group_sizes, .memory_tokens = most_sample_tokens(memory, true)}),
+        groups_(lengths, prices, memory,
+                {.packs = options.packs,
+                 .tile = options.tile <= options.search.coarsest_tile ? options.search.deciding_tile
+                                                                      : options.tile,
+                 .exact = options.equal_packs}),
+        search_(groups_) {
+    distribute_.require_memory();
+    distribute_.expect_packs(options.packs > 0 ? options.packs : promising_packs());
   }
-  const double least = *std::min_element(overhead.begin(), overhead.end());
-  for (double& o : overhead) o -= least;
-  return overhead;
-}
 
-/// Merges as little as the capacity asks for. Where memory holds the pipelines of the longest samples back,
-/// looks also at distributions that spread long samples further, so that their activations fit as they are;
-/// and where nothing fits, at those that spread them as far as can be.
-template <CostModel C, MemoryModel M>
-[[nodiscard]] Candidate search_distributions(Distributor<C, M>& distribute, ScheduleSearch<C, M>& search,
-                                             const M& memory, const SlimPackOptions& options) {
-  constexpr double unlimited = std::numeric_limits<double>::infinity();
-  const auto spread = [&](std::span<const double> shares, bool thorough) {
-    return SpreadSearch<C, M>(distribute, search, memory, thorough).best_of(shares);
-  };
-  Candidate least_merged{.groups = distribute()}, best;
-  best.seconds = unlimited;
-  const bool may_fit =
-      !options.merge || distribute.longest_part(least_merged.groups) <= tokens_without_recompute(memory);
-  const bool fits = may_fit && search.look(least_merged, {.memory_bound = !options.merge});
-  if (!fits) {
-    best = spread(token_limits, false);
-    if (best.seconds == unlimited) best = spread(token_limits, true);
-    if (is_good(best)) return best;
+  /// The best plan of all candidates; its seconds are infinite if none fits.
+  [[nodiscard]] DistributionPlan operator()() {
+    if (!options_.equal_packs || options_.packs > 0) return best_distribution();
+    DistributionPlan best;
+    for (std::size_t packs = 1; packs <= most_equal_packs(); packs = std::max(packs + 1, packs * 5 / 4)) {
+      if (distribute_.mean_seconds() + static_cast<double>(packs) * constants_ >= best.seconds) break;
+      groups_.options().packs = packs;
+      DistributionPlan plan = best_distribution();
+      if (plan.seconds < best.seconds) best = std::move(plan);
+    }
+    return best;
   }
-  if ((fits || search.look(least_merged, {.seconds = best.seconds * worth_improving})) &&
-      least_merged.seconds <= best.seconds * worth_improving) {
-    search.improve(least_merged);
-    if (least_merged.seconds < best.seconds) best = std::move(least_merged);
-  }
-  return best.seconds == unlimited && options.merge ? spread(tight_token_limits, true) : std::move(best);
-}
 
-/// Feeds the simulated overhead of a candidate's pipelines back to Phase 1, as long as that makes the step shorter.
-template <CostModel C, MemoryModel M>
-[[nodiscard]] std::optional<Candidate> rebalanced(Distributor<C, M>& distribute, ScheduleSearch<C, M>& search,
-                                                  int rounds, const Candidate& given) {
-  std::optional<Candidate> best;
-  for (int round = 0; round < rounds; ++round) {
-    const Candidate& last = best ? *best : given;
-    if (!is_unbalanced(last)) break;
-    Candidate other{
-        .most_tokens = last.most_tokens,
-        .groups = distribute(last.most_tokens, pipeline_overheads(last, distribute.loads(last.groups)))};
-    search.begin_like(last, other);
-    if (!search.look(other, {.seconds = last.seconds}) || other.seconds >= last.seconds) break;
-    best = std::move(other);
-  }
-  return best;
-}
+  [[nodiscard]] Scheduler& scheduler() { return groups_.scheduler(); }
 
-/// What is left of a search: the best candidate, all its members scheduled; without schedules where nothing fits.
-struct Found {
-  Candidate best;
-  bool rebalanced = false;  ///< after its pipelines' overheads were balanced
+ private:
+  static constexpr double infinite = std::numeric_limits<double>::infinity();
+
+  DistributionPlan best_distribution() {
+    DistributionPlan best;
+    if (options_.merge && distribute_.largest_group() > 1) best = finished(merged());
+    const DistributionPlan plan = finished(unmerged(best.seconds));
+    return plan.seconds < best.seconds ? plan : best;
+  }
+
+  /// Beyond 32 packs for each stage and twice what constants suggest, equal numbers of packs only cost time.
+  [[nodiscard]] std::size_t most_equal_packs() { return std::max(32 * stages_, 2 * promising_packs()); }
+
+  /// Where `stages - 1` packs of filling and draining cost as much as the constants of all packs.
+  [[nodiscard]] std::size_t promising_packs() {
+    const double fill = (static_cast<double>(stages_) - 0.5) * distribute_.mean_seconds();
+    return constants_ > 0.0 ? static_cast<std::size_t>(std::clamp(std::sqrt(fill / constants_), 1.0, 1e6))
+                            : 64;
+  }
+
+  /// Without merging to save time.
+  DistributionPlan unmerged(double most) {
+    const DistributionOptions wanted{.merge = false};
+    std::vector<SampleGroup> groups = distribute_(wanted);
+    if (groups.empty()) return {};
+    const std::vector<double> loads = distribute_.loads(groups);
+    if (*std::max_element(loads.begin(), loads.end()) >= most)
+      return {};  // no schedule takes less than its work
+    DistributionPlan plan = search_.look(std::move(groups), {}, infinite);
+    search_.improve(plan, most);
+    return plan.seconds < most ? plan : DistributionPlan{};
+  }
+
+  /// Merged as little as balance asks for; and, where memory holds that back, over more pipelines, so that each holds
+  /// less of the longest samples.
+  DistributionPlan merged() {
+    std::vector<DistributionOptions> wanted;
+    std::vector<DistributionPlan> plans;
+    double least = infinite;
+    std::vector<SampleGroup> last;
+    GroupCut like;
+    for (const double share : options_.search.spreads) {
+      const DistributionOptions spread{.most_tokens = share * tokens_};
+      std::vector<SampleGroup> groups = distribute_(spread);
+      if (groups.empty() || groups == last) continue;
+      last = groups;
+      DistributionPlan plan = search_.look(std::move(groups), like, least * options_.search.hopeless);
+      const Schedule& usual = plan.plans.back().schedule;
+      if (like.packs == 0 && usual.fits() && !usual.memory_bound) like = plan.plans.back().cut;
+      least = std::min(least, plan.seconds);
+      const bool settled = plan.seconds < infinite && !memory_bound(plan);
+      wanted.push_back(spread);
+      plans.push_back(std::move(plan));
+      if (settled) break;
+    }
+    return best_improved(wanted, plans);
+  }
+
+  /// Improves the distributions from the one that looks best on, as long as they can be better than the best so far.
+  DistributionPlan best_improved(const std::vector<DistributionOptions>& wanted,
+                                 std::vector<DistributionPlan>& plans) {
+    std::vector<std::size_t> order(plans.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::stable_sort(order.begin(), order.end(),
+                     [&](std::size_t a, std::size_t b) { return plans[a].seconds < plans[b].seconds; });
+    DistributionPlan best;
+    DistributionOptions best_wanted;
+    for (const std::size_t i : order) {
+      if (plans[i].plans.empty() || plans[i].seconds > best.seconds * options_.search.improvable) continue;
+      search_.improve(plans[i], best.seconds);
+      if (plans[i].seconds >= best.seconds) continue;
+      best = std::move(plans[i]);
+      best_wanted = wanted[i];
+    }
+    return rebalanced(best_wanted, std::move(best));
+  }
+
+  [[nodiscard]] static bool memory_bound(const DistributionPlan& plan) {
+    return std::any_of(plan.plans.begin(), plan.plans.end(),
+                       [](const GroupPlan& group) { return group.schedule.memory_bound; });
+  }
+
+  /// Feeds the simulated overhead of pipelines back to Phase 1, as long as that makes the step shorter.
+  DistributionPlan rebalanced(DistributionOptions wanted, DistributionPlan best) {
+    for (int round = 0; round < options_.search.rebalance_rounds && unbalanced(best); ++round) {
+      wanted.overhead = overheads(best);
+      std::vector<SampleGroup> groups = distribute_(wanted);
+      if (groups.empty()) break;
+      DistributionPlan plan = search_.look(std::move(groups), best.plans.back().cut, infinite);
+      search_.improve(plan, best.seconds);
+      if (plan.seconds >= best.seconds) break;
+      best = std::move(plan);
+    }
+    return best;
+  }
+
+  /// Whether the slowest group takes so much longer than the mean that its pipelines should get less work.
+  [[nodiscard]] bool unbalanced(const DistributionPlan& plan) const {
+    if (plan.seconds == infinite) return false;
+    double sum = 0.0, pipelines = 0.0;
+    for (std::size_t g = 0; g < plan.groups.size(); ++g) {
+      const auto members = static_cast<double>(plan.groups[g].size());
+      sum += plan.plans[g].schedule.seconds * members;
+      pipelines += members;
+    }
+    return plan.seconds * pipelines > options_.search.unbalanced * sum;
+  }
+
+  /// Seconds that each pipeline's schedule takes beyond its work as it was priced (to fill and drain, to wait, to
+  /// recompute), less the least of them.
+  [[nodiscard]] std::vector<double> overheads(const DistributionPlan& plan) {
+    const std::vector<double> loads = distribute_.loads(plan.groups);
+    std::vector<double> overhead(loads.size());
+    for (std::size_t g = 0; g < plan.groups.size(); ++g) {
+      for (std::size_t i = 0; i < plan.groups[g].size(); ++i) {
+        const std::size_t p = plan.groups[g].first + i;
+        overhead[p] = plan.plans[g].schedule.seconds - loads[p];
+      }
+    }
+    const double least = *std::min_element(overhead.begin(), overhead.end());
+    for (double& o : overhead) o -= least;
+    return overhead;
+  }
+
+  /// Schedules all members of all groups, with the plan's own tile; then tries coarser tiles and the forward packs'
+  /// boundaries for the backward pass where a group sets the pace.
+  DistributionPlan finished(DistributionPlan plan) {
+    if (plan.seconds == infinite) return plan;
+    std::vector<bool> done(plan.groups.size(), false);
+    for (std::size_t g = 0; g < plan.groups.size(); ++g) {
+      const GroupCut cut = plan.plans[g].cut;
+      const bool allowed = cut.tile % options_.tile == 0 && (options_.asymmetric || !cut.asymmetric);
+      if (allowed && !cut.one_member) continue;
+      groups_.load(plan.groups[g]);
+      if (allowed) complete(cut, plan.plans[g]);
+      if (allowed && plan.plans[g].schedule.fits()) continue;
+      plan.plans[g] = best_variant(cut, {});
+      done[g] = true;
+    }
+    for (std::size_t g = DistributionSearch::slowest(plan); !done[g]; g = DistributionSearch::slowest(plan)) {
+      groups_.load(plan.groups[g]);
+      const GroupCut cut = plan.plans[g].cut;
+      plan.plans[g] = best_variant(cut, std::move(plan.plans[g]));
+      done[g] = true;
+    }
+    plan.seconds = DistributionSearch::slowest_seconds(plan);
+    return plan;
+  }
+
+  /// Schedules all members of the group that is loaded, of which one stood for all.
+  void complete(GroupCut cut, GroupPlan& plan) {
+    cut.one_member = false;
+    groups_.try_cut(cut, infinite, plan);
+    if (plan.schedule.fits()) return;
+    groups_.options().one_member = false;
+    groups_.search(0.0, plan);
+    groups_.options().one_member = true;
+  }
+
+  /// The best of `best` and all variants of a cut of the group that is loaded.
+  GroupPlan best_variant(GroupCut cut, GroupPlan best) {
+    cut.one_member = false;
+    for (cut.tile = options_.tile; cut.tile == options_.tile || cut.tile <= options_.search.coarsest_tile;
+         cut.tile *= 2) {
+      for (const bool asymmetric : {true, false}) {
+        if (asymmetric && !options_.asymmetric) continue;
+        cut.asymmetric = asymmetric;
+        groups_.try_cut(cut, best.schedule.seconds, trial_);
+        if (trial_.schedule.seconds < best.schedule.seconds) std::swap(trial_, best);
+      }
+    }
+    return best;
+  }
+
+  SlimPackOptions options_;
+  std::size_t stages_;
+  double constants_;  // of a forward and a backward pack
+  double tokens_;     // of one sample that a pipeline holds without recomputation
+  Distributor distribute_;
+  GroupSearch groups_;
+  DistributionSearch search_;
+  GroupPlan trial_;
 };
 
-/// Searches distributions and numbers of packs; what it needs for that is freed before a plan is made of what it finds.
-template <CostModel C, MemoryModel M>
-[[nodiscard]] Found find_schedules(std::span<const Tokens> lengths, const Job& job, const C& cost,
-                                   const M& memory, const SlimPackOptions& options) {
-  const auto pipelines = static_cast<std::size_t>(job.layout.dp);
-  const std::vector<std::int32_t> layers = split_layers(job.model.layers, job.layout.pp);
-  Distributor<C, M> distribute(lengths, cost, memory, layers, pipelines,
-                               {.merge = options.merge, .group_sizes = options.group_sizes});
-  const ScheduleSearchOptions how = search_options(distribute, cost, pipelines, options);
-  distribute.expect_packs(how.counts[how.first]);
-  ScheduleSearch<C, M> search(lengths, cost, memory, layers, how);
-  Candidate best = search_distributions(distribute, search, memory, options);
-  if (best.seconds == std::numeric_limits<double>::infinity()) return {.best = std::move(best)};
-  std::optional<Candidate> balanced = rebalanced(distribute, search, options.rebalance_rounds, best);
-  search.finish(best);
-  if (balanced) search.finish(*balanced);
-  const bool faster = balanced && balanced->seconds < best.seconds;
-  return {.best = std::move(faster ? *balanced : best), .rebalanced = faster};
+/// The schedules of the shortest step, and who runs them.
+[[nodiscard]] inline std::vector<PlacedSchedule> best_schedules(std::span<const Tokens> lengths,
+                                                                std::size_t pipelines, GroupPrices& prices,
+                                                                const Memory& memory,
+                                                                const SlimPackOptions& options) {
+  SlimPackPlanner planner(lengths, pipelines, prices, memory, options);
+  DistributionPlan best = planner();
+  std::vector<PlacedSchedule> placed;
+  const auto place = [&](std::size_t first, Schedule&& schedule) {
+    std::vector<PipelineId> ids(schedule.pipelines);
+    std::iota(ids.begin(), ids.end(), static_cast<PipelineId>(first));
+    auto peaks = planner.scheduler().peak_bytes(schedule);
+    placed.push_back({std::move(ids), std::move(schedule), std::move(peaks)});
+  };
+  if (options.search.whole_samples && options.packs == 0 && !options.equal_packs) {
+    const Tokens longest = *std::max_element(lengths.begin(), lengths.end());
+    std::vector<std::size_t> shares = context_parallel_shares(pipelines, prices);
+    std::erase_if(shares, [&](std::size_t share) {
+      const bool power = (share & (share - 1)) == 0;
+      return (!options.merge && share > 1) || (options.group_sizes == GroupSizes::powers_of_two && !power);
+    });
+    WholeSamplePlan whole =
+        plan_whole_samples(lengths, longest, pipelines, shares, planner.scheduler(), {}, best.seconds);
+    for (std::size_t g = 0; g < whole.schedules.size(); ++g)
+      place(g * whole.share, std::move(whole.schedules[g]));
+    if (whole.share > 0) return placed;
+  }
+  for (std::size_t g = 0; g < best.groups.size() && best.seconds < std::numeric_limits<double>::infinity();
+       ++g)
+    place(best.groups[g].first, std::move(best.plans[g].schedule));
+  return placed;
 }
 
 /// Says why replicas or packs are unequal, where they are: step time comes first.
-inline void note_imbalance(bool rebalanced, const SlimPackOptions& options, Plan& plan) {
+inline void note_imbalance(const SlimPackOptions& options, Plan& plan) {
   const PlanMetrics metrics = plan_metrics(plan);
   if (metrics.busiest_stage_imbalance > 1.005) {
-    plan.notes.push_back(rebalanced ? "replicas hold unequal work because that makes the step shorter"
-                         : options.merge
+    plan.notes.push_back(options.merge
                              ? "replicas hold unequal work: of the distributions tried, the one with the "
                                "shortest step does not share it equally"
                              : "replicas hold unequal work: without merging, a sample stays on one of them");
@@ -150,22 +333,43 @@ inline void note_imbalance(bool rebalanced, const SlimPackOptions& options, Plan
         "differ");
   }
   if (std::max(metrics.max_over_mean_forward, metrics.max_over_mean_backward) > 1.02) {
-    plan.notes.push_back(
-        concat("packs are unequal by more than 2 %: ",
-               options.packs > 0 ? "their number was given"
-               : !options.asymmetric
-                   ? "backward packs have the boundaries of forward packs"
-                   : "of the numbers of packs tried, the one with the shortest step has no equal ones",
-               coarseness(metrics, options.tile)));
+    plan.notes.push_back(concat("packs are unequal by more than 2 %: ",
+                                options.packs > 0 ? "their number was given"
+                                : !options.asymmetric
+                                    ? "backward packs have the boundaries of forward packs"
+                                    : "of the candidates tried, the one with the shortest step has "
+                                      "no equal ones",
+                                coarseness(metrics, options.tile)));
   }
 }
 
 }  // namespace detail
 
+/// `plan_slimpack` with prices of any model, for pipelines of one kind.
+[[nodiscard]] inline Plan plan_slimpack(std::span<const Tokens> lengths, const Job& job, GroupPrices& prices,
+                                        const Memory& memory, const SlimPackOptions& options = {}) {
+  validate_batch(lengths, job.layout.dp);
+  require(options.tile > 0, "tile is ", options.tile, "; expected at least 1 token");
+  const auto pipelines = static_cast<std::size_t>(job.layout.dp);
+  auto placed = detail::best_schedules(lengths, pipelines, prices, memory, options);
+  require(!placed.empty(), "no number of packs that was tried fits into the memory of ",
+          memory.capacity_bytes() / 1e9, " GB per device, with all layers recomputed",
+          options.packs > 0 ? ", or merged and local samples need more than the packs asked for" : "",
+          "; expected shorter samples, more stages or more memory",
+          options.packs > 0 || options.equal_packs ? ", or the number of packs left to the planner" : "");
+  Plan plan = assemble_plan("slimpack", lengths, job.model, job.device, layout_strategy(job),
+                            std::move(placed), prices.alone().sync_seconds());
+  const StepLowerBound bound = step_lower_bound(lengths, pipelines, prices);
+  state_lower_bound(bound.seconds(), bound.exists, plan);
+  if (options.packs > 0) detail::note_fewer_packs(options.packs, options.tile, plan);
+  detail::note_imbalance(options, plan);
+  return plan;
+}
+
 /// SlimPack (sections 4 and 5.1): samples over pipelines, outliers merged over several (Phase 1); forward and
 /// backward MicroPacks of equal cost, each pass cut its own way, for every candidate number of packs (Phase
-/// 2); PackFlow's order under the memory limit; of the candidates that the search simulates, the one with the
-/// shortest step wins.
+/// 2); PackFlow's order under the memory limit; of all candidates, the one with the shortest simulated step wins.
+/// What an option restricts is among the candidates without it, so that more freedom never makes a plan longer.
 /// @param lengths tokens of every sample.
 /// @param cost, memory models of the job's stages; any types that satisfy the concepts.
 /// @throws InvalidInput if the batch or the job is impossible, or nothing fits into memory.
@@ -173,20 +377,13 @@ inline void note_imbalance(bool rebalanced, const SlimPackOptions& options, Plan
 template <CostModel C, MemoryModel M>
 [[nodiscard]] Plan plan_slimpack(std::span<const Tokens> lengths, const Job& job, const C& cost,
                                  const M& memory, const SlimPackOptions& options = {}) {
-  validate(job);
+  check_models(cost, memory, layout_strategy(job));
   validate_batch(lengths, job.layout.dp);
-  auto [best, rebalanced] = detail::find_schedules(lengths, job, cost, memory, options);
-  const bool fits = best.seconds < std::numeric_limits<double>::infinity();
-  require(fits, "no number of packs that was tried fits into the memory of ", memory.capacity_bytes() / 1e9,
-          " GB per device, with all layers recomputed",
-          options.packs > 0 ? ", or merged and local samples need more than the packs asked for" : "",
-          "; expected shorter samples, more stages or more memory",
-          options.packs > 0 || options.equal_packs ? ", or the number of packs left to the planner" : "");
-  Plan plan = assemble_plan("slimpack", lengths, job, best.groups, std::move(best.schedules), memory,
-                            sync_seconds(cost));
-  state_lower_bound(step_lower_bound(lengths, plan.pipelines.size(), cost, options.tile).seconds(), plan);
-  if (options.packs > 0) detail::note_fewer_packs(options.packs, options.tile, plan);
-  detail::note_imbalance(rebalanced, options, plan);
+  require_durations(cost, lengths);
+  GroupPrices prices{Prices(cost)};
+  const std::vector<std::int32_t> layers = split_layers(job.model.layers, job.layout.pp);
+  Plan plan = plan_slimpack(lengths, job, prices, Memory(memory, layers, RecomputingCostModel<C>), options);
+  for (std::string& note : missing_features(cost)) plan.notes.push_back(std::move(note));
   return plan;
 }
 

@@ -40,17 +40,40 @@ struct WlbOptions {
   return std::max((sequences + replicas - 1) / replicas, static_cast<std::size_t>(layout.pp)) * replicas;
 }
 
+/// Most tokens, up to 2^40, of a pack such that a 1F1B pipeline full of them fits into memory: stage s holds those of the
+/// stages from itself to the last, and runs one backward; 0 if none do. O(stages log tokens).
+/// @param recompute layers that each stage computes again, as far as it has them.
+[[nodiscard]] inline Tokens largest_full_pack(const Memory& memory, std::int32_t recompute) {
+  const auto fits = [&](Tokens tokens) {
+    for (std::size_t s = 0; s < memory.stages(); ++s) {
+      const std::int32_t r = std::min(recompute, memory.recompute_limit(s));
+      const auto n = static_cast<double>(tokens), packs = static_cast<double>(memory.stages() - s);
+      const double bytes = packs * n * memory.activation_bytes(s, r) + n * memory.kv_gradient_bytes(s) +
+                           memory.workspace_bytes(s, Pass::backward, tokens, 1, r);
+      if (bytes > memory.room_bytes(s)) return false;
+    }
+    return true;
+  };
+  Tokens most = 0, above = (Tokens{1} << 40) + 1;
+  while (above - most > 1) {
+    const Tokens middle = most + (above - most) / 2;
+    (fits(middle) ? most : above) = middle;
+  }
+  return most;
+}
+
 /// L_max of WLB-LLM's Eq. 2: most tokens of a micro-batch such that a pipeline full of them fits into memory,
 /// with the least uniform recomputation with which `headroom` contexts fit; if none does, with all layers.
 /// @throws InvalidInput if memory holds no token at all. O(layers * stages * log tokens).
-template <CostModel C, MemoryModel M, AttentionModel A>
-[[nodiscard]] Tokens largest_micro_batch(const MicroBatchPlanner<C, M, A>& planner, Tokens context,
+template <CostModel C, AttentionModel A>
+[[nodiscard]] Tokens largest_micro_batch(const MicroBatchPlanner<C, A>& planner, Tokens context,
                                          double headroom = 2.0) {
-  const auto layers = planner.layers();
-  const std::int32_t most = RecomputingCostModel<C> ? layers.front() : 0;
+  const Memory& memory = planner.memory();
+  std::int32_t most = 0;
+  for (std::size_t s = 0; s < memory.stages(); ++s) most = std::max(most, memory.recompute_limit(s));
   Tokens tokens = 0;
   for (std::int32_t r = 0; r <= most; ++r) {
-    tokens = std::max(tokens, largest_full_pack(planner.memory(), layers, r));
+    tokens = std::max(tokens, largest_full_pack(memory, r));
     if (static_cast<double>(tokens) >= headroom * static_cast<double>(context)) break;
   }
   require(tokens > 0, "no micro-batch fits into ", planner.memory().capacity_bytes() / 1e9,
@@ -66,13 +89,14 @@ template <CostModel C, MemoryModel M, AttentionModel A>
 /// The plan's samples are the batch's documents in their order, then those that waited already; `document_ids`
 /// has their ids, `deferred` those that wait from now on. Over all iterations every document is trained exactly
 /// once, at most `max_delay` iterations after it came.
-template <CostModel C, MemoryModel M, AttentionModel A>
+template <CostModel C, AttentionModel A>
 class WlbPlanner {
  public:
   /// @throws InvalidInput if the job is impossible, or naming the first option that makes no sense.
-  WlbPlanner(Job job, C cost, M memory, A attention, WlbOptions options = {})
-      : planner_(std::make_shared<MicroBatchPlanner<C, M, A>>(
-            std::move(job), std::move(cost), std::move(memory), std::move(attention),
+  template <MemoryModel M>
+  WlbPlanner(Job job, C cost, const M& memory, A attention, WlbOptions options = {})
+      : planner_(std::make_shared<MicroBatchPlanner<C, A>>(
+            std::move(job), std::move(cost), memory, std::move(attention),
             MicroBatchOptions{.sharding = options.sharding, .order = options.order})),
         stream_(resolved(std::move(options), *planner_), Workload{planner_}) {}
 
@@ -122,12 +146,12 @@ class WlbPlanner {
 
  private:
   struct Workload {
-    std::shared_ptr<const MicroBatchPlanner<C, M, A>> planner;
+    std::shared_ptr<const MicroBatchPlanner<C, A>> planner;
     double operator()(Tokens length) const { return planner->document_seconds(length); }
   };
   using Stream = OutlierDelayStream<Workload>;
 
-  static OutlierDelayOptions resolved(WlbOptions options, const MicroBatchPlanner<C, M, A>& planner) {
+  static OutlierDelayOptions resolved(WlbOptions options, const MicroBatchPlanner<C, A>& planner) {
     OutlierDelayOptions& stream = options.stream;
     const Layout& layout = planner.job().layout;
     if (stream.micro_batches == 0)
@@ -158,16 +182,14 @@ class WlbPlanner {
     return plan;
   }
 
-  std::shared_ptr<MicroBatchPlanner<C, M, A>> planner_;
+  std::shared_ptr<MicroBatchPlanner<C, A>> planner_;
   Stream stream_;
 };
 
-/// A planner with the calibrated cost model, keys and values gathered by context-parallel ranks (WLB-LLM,
-/// section 2.1), the transformer's memory model and the device's assumed attention table.
+/// A planner with the calibrated cost model, the transformer's memory model and the device's assumed attention table.
 [[nodiscard]] inline auto wlb_planner(const Job& job, const WlbOptions& options = {}) {
-  return WlbPlanner<CalibratedCost, TransformerMemory, AttentionKernel>(
-      job, CalibratedCost(job, {.exchange = ContextExchange::all_gather}),
-      TransformerMemory(job, {.gathers_keys = true}),
+  return WlbPlanner<CalibratedCost, AttentionKernel>(
+      job, CalibratedCost(job), TransformerMemory(job),
       AttentionKernel(assumed_attention_table(job.device), job.model, job.layout.tp), options);
 }
 

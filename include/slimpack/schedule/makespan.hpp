@@ -2,176 +2,92 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <cstdint>
+#include <span>
 #include <vector>
 
-#include "slimpack/schedule/packflow.hpp"
+#include "slimpack/cost/prices.hpp"
+#include "slimpack/schedule/leads.hpp"
+#include "slimpack/slicing/pack_rows.hpp"
 
 namespace slimpack {
 
-/// Durations of one pass of packs.
+/// Durations of the packs of one pass.
 struct PassTimes {
   std::vector<double> seconds;   ///< [pack * stages + stage]
-  std::vector<double> transfer;  ///< [pack] from a stage's end until the next stage may start
+  std::vector<double> transfer;  ///< [pack * (stages - 1) + stage] between this stage and the next
+};
 
-  [[nodiscard]] std::size_t packs() const { return transfer.size(); }
-  void clear() {
-    seconds.clear();
-    transfer.clear();
+/// Prices each pack for the number of pipelines that run it. O(slices + packs * stages) if the prices are polynomial,
+/// else O((slices + packs) * stages).
+inline void price_packs(const PackRows& rows, GroupPrices& prices, Pass pass, PassTimes& out) {
+  const std::size_t stages = prices.alone().stages();
+  out.seconds.resize(rows.packs.size() * stages);
+  out.transfer.resize(rows.packs.size() * (stages - 1));
+  double* seconds = out.seconds.data();
+  double* transfer = out.transfer.data();
+  for (std::size_t k = 0; k < rows.packs.size(); ++k) {
+    const Prices& own = prices.of(rows.sharers[k]);
+    own.price_pack(rows.packs[k], pass, {seconds, stages});
+    own.transfer_seconds(count_tokens(rows.packs[k]), pass, {transfer, stages - 1});
+    seconds += stages;
+    transfer += stages - 1;
   }
-};
+}
 
-/// Durations of a pipeline's own packs, and its order of all packs: in both passes its group's merged ones come first.
-struct PipelineTimes {
-  PassTimes forward;
-  PassTimes backward;
-  LeadTable leads;
-};
-
-/// A group of pipelines as the makespan recurrence sees it; a single pipeline is a group of one.
-struct GroupTimes {
-  PassTimes merged_forward, merged_backward;  ///< of packs that all members run in lockstep
-  std::vector<PipelineTimes> members;         ///< their lead tables agree on all merged packs
-};
-
-/// Length of a group of pipelines. No graph is built: the lead table's rounds are a topological order, so each
-/// task costs one maximum and one addition (SlimPack, Eq. 1 and 2). Keeps its memory between calls.
-class GroupMakespan {
+/// Length of the schedule of some pipelines: the longest path through their tasks. No graph is built; the lead table's
+/// rounds are a topological order, so that each task costs a maximum and an addition (SlimPack, Eq. 1 and 2). Keeps
+/// its memory between calls.
+class Makespan {
  public:
   /// @returns seconds from 0 to the end of the last task. O(tasks).
-  double operator()(const GroupTimes& group, std::size_t stages) {
-    begin(group, stages);
-    const std::size_t merged_forward = group.merged_forward.packs(), merged = group.merged_backward.packs();
-    std::size_t rounds = 0;
-    for (const PipelineTimes& member : group.members)
-      rounds = std::max(rounds, member.leads.backward_packs());
-    for (std::size_t k = together(group, stages); k < rounds; ++k) {
-      if (merged_forward > 0) merged_forward_round(group, k, stages);
-      for (std::size_t i = 0; i < group.members.size(); ++i) {
-        const PipelineTimes& member = group.members[i];
-        if (k < member.leads.backward_packs())
-          forward_round(member.forward, member.leads, k, merged_forward, stages, state_[i]);
+  double operator()(const PackRows& forward, const PassTimes& forward_times, const PackRows& backward,
+                    const PassTimes& backward_times, const LeadTable& leads, std::size_t pipelines) {
+    stages_ = leads.stages();
+    free_.assign(pipelines * stages_, 0.0);
+    ready_.assign(forward.packs.size(), 0.0);
+    done_.assign(stages_, 0);
+    for (std::size_t k = 0; k < leads.backward_rows(); ++k) {
+      for (std::size_t s = 0; s < stages_; ++s) {
+        const std::size_t until = leads(k, s);
+        for (std::size_t r = done_[s]; r < until; ++r) {
+          for (const PackId pack : forward.rows[r])
+            run_forward(pack, s, forward.members[pack], forward_times);
+        }
+        done_[s] = std::max(done_[s], until);
       }
-      if (k < merged) {
-        lockstep_backward(group.merged_backward, k, stages);
-        continue;
-      }
-      for (std::size_t i = 0; i < group.members.size(); ++i) {
-        if (k < group.members[i].leads.backward_packs())
-          backward_pack(group.members[i].backward, k - merged, stages, state_[i].free.data());
-      }
+      for (const PackId pack : backward.rows[k]) run_backward(pack, backward.members[pack], backward_times);
     }
-    double end = 0.0;
-    for (std::size_t i = 0; i < group.members.size(); ++i) {
-      for (std::size_t s = 0; s < stages; ++s) end = std::max(end, state_[i].free[s]);
-    }
-    return end;
+    return free_.empty() ? 0.0 : *std::max_element(free_.begin(), free_.end());
   }
 
  private:
-  struct State {
-    std::vector<double> free;              // [stage] end of its latest task
-    std::vector<double> forward_ready;     // [pack] when the next stage may start it
-    std::vector<std::uint32_t> forwarded;  // [stage] forward packs done
-
-    void reset(std::size_t stages, std::size_t packs) {
-      free.assign(stages, 0.0);
-      forward_ready.assign(packs, 0.0);
-      forwarded.assign(stages, 0);
-    }
-  };
-
-  void begin(const GroupTimes& group, std::size_t stages) {
-    const std::size_t members = group.members.size();
-    if (state_.size() < members) state_.resize(members);
-    members_ = members;
-    for (std::size_t i = 0; i < members; ++i) state_[i].reset(stages, group.members[i].forward.packs());
-    merged_.reset(stages, group.merged_forward.packs());
+  /// Starts a task when all members are free. @returns when it ends.
+  double run(std::size_t stage, std::span<const std::uint32_t> members, double ready, double seconds) {
+    double start = ready;
+    for (const std::uint32_t p : members) start = std::max(start, free_[p * stages_ + stage]);
+    const double end = start + seconds;
+    for (const std::uint32_t p : members) free_[p * stages_ + stage] = end;
+    return end;
   }
 
-  /// Rounds in which members have run nothing but merged packs: they are one pipeline. No stage is further ahead than
-  /// the first, so that its leads tell. @returns the first other round.
-  std::size_t together(const GroupTimes& group, std::size_t stages) {
-    const PassTimes& forward = group.merged_forward;
-    const auto only_merged = [&](std::size_t k) {
-      return k < group.merged_backward.packs() && !group.members.empty() &&
-             std::all_of(group.members.begin(), group.members.end(),
-                         [&](const PipelineTimes& member) { return member.leads(k, 0) <= forward.packs(); });
-    };
-    std::size_t k = 0;
-    for (; only_merged(k); ++k) {
-      forward_round(forward, group.members[0].leads, k, 0, stages, merged_);
-      backward_pack(group.merged_backward, k, stages, merged_.free.data());
-    }
-    for (std::size_t i = 0; i < members_; ++i) state_[i].free = merged_.free;
-    return k;
+  void run_forward(PackId pack, std::size_t s, std::span<const std::uint32_t> members,
+                   const PassTimes& times) {
+    const double end = run(s, members, ready_[pack], times.seconds[pack * stages_ + s]);
+    if (s + 1 < stages_) ready_[pack] = end + times.transfer[pack * (stages_ - 1) + s];
   }
 
-  /// The forward packs that are run alone before backward pack `k`, behind `others` in the lead table.
-  static void forward_round(const PassTimes& own, const LeadTable& leads, std::size_t k, std::size_t others,
-                            std::size_t stages, State& state) {
-    const double* const transfer = own.transfer.data();
-    double* const ready = state.forward_ready.data();
-    for (std::size_t s = 0; s < stages; ++s) {
-      const std::size_t lead = leads(k, s);
-      std::size_t j = state.forwarded[s];
-      if (others + j >= lead) continue;
-      const std::size_t until = lead - others;
-      double free = state.free[s];
-      const double* seconds = own.seconds.data() + j * stages + s;
-      for (; j < until; ++j, seconds += stages) {
-        free = std::max(free, ready[j]) + *seconds;
-        ready[j] = free + transfer[j];
-      }
-      state.free[s] = free;
-      state.forwarded[s] = static_cast<std::uint32_t>(until);
-    }
-  }
-
-  /// When all members have done what they did before on a stage.
-  [[nodiscard]] double all_free(std::size_t s) const {
-    double latest = 0.0;
-    for (std::size_t i = 0; i < members_; ++i) latest = std::max(latest, state_[i].free[s]);
-    return latest;
-  }
-
-  void merged_forward_round(const GroupTimes& group, std::size_t k, std::size_t stages) {
-    const PassTimes& merged = group.merged_forward;
-    const auto all = static_cast<std::uint32_t>(merged.packs());
-    for (std::size_t s = 0; s < stages; ++s) {
-      std::uint32_t& j = merged_.forwarded[s];
-      if (j == all) continue;
-      const std::uint32_t until = std::min(group.members[0].leads(k, s), all);
-      if (j >= until) continue;
-      double free = all_free(s);
-      for (; j < until; ++j) {
-        free = std::max(free, merged_.forward_ready[j]) + merged.seconds[j * stages + s];
-        merged_.forward_ready[j] = free + merged.transfer[j];
-      }
-      for (std::size_t i = 0; i < members_; ++i) state_[i].free[s] = free;
-    }
-  }
-
-  void lockstep_backward(const PassTimes& merged, std::size_t k, std::size_t stages) {
-    for (std::size_t s = 0; s < stages; ++s) merged_.free[s] = all_free(s);
-    backward_pack(merged, k, stages, merged_.free.data());
-    for (std::size_t i = 0; i < members_; ++i) state_[i].free = merged_.free;
-  }
-
-  /// @param[in,out] free [stage] end of its latest task.
-  static void backward_pack(const PassTimes& own, std::size_t k, std::size_t stages, double* free) {
-    const double transfer = own.transfer[k];
-    const double* const seconds = own.seconds.data() + k * stages;
+  void run_backward(PackId pack, std::span<const std::uint32_t> members, const PassTimes& times) {
     double ready = 0.0;
-    for (std::size_t s = stages; s-- > 0;) {
-      free[s] = std::max(free[s], ready) + seconds[s];
-      ready = free[s] + transfer;
+    for (std::size_t s = stages_; s-- > 0;) {
+      const double end = run(s, members, ready, times.seconds[pack * stages_ + s]);
+      if (s > 0) ready = end + times.transfer[pack * (stages_ - 1) + s - 1];
     }
   }
 
-  std::size_t members_ = 0;
-  std::vector<State> state_;  // [member] its own packs
-  State merged_;              // of packs that all members run
+  std::size_t stages_ = 0;
+  std::vector<double> free_;       // [pipeline * stages + stage] end of its latest task
+  std::vector<double> ready_;      // [forward pack] when its next stage may start it
+  std::vector<std::size_t> done_;  // [stage] forward rows
 };
 
 }  // namespace slimpack

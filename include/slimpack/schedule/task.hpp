@@ -1,6 +1,7 @@
 #pragma once
 
 #include <charconv>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -29,6 +30,16 @@ struct Task {
 
 /// The task's name in plan files and messages, such as `F12`.
 [[nodiscard]] inline std::string to_string(Task task) { return concat(pass_letter(task.pass), task.pack); }
+
+/// The order of a stage, such as `F0 F1 B0`. O(tasks).
+[[nodiscard]] inline std::string to_string(std::span<const Task> order) {
+  std::string text;
+  for (const Task task : order) {
+    if (!text.empty()) text += ' ';
+    text += to_string(task);
+  }
+  return text;
+}
 
 /// Reads `F12`, `B7` or `W7`. @throws InvalidInput on anything else.
 [[nodiscard]] inline Task parse_task(std::string_view text) {

@@ -19,12 +19,8 @@ namespace slimpack {
 struct MicroPackOptions {
   /// Slice boundaries are multiples of this many tokens, except the end of a sample; 1 = any boundary.
   Tokens tile = 128;
-  /// Where slices cost more than their samples: how far the last pack may be off the others, about, as a share of a
-  /// pack. Costs a round of cutting for each halving or so.
+  /// Where slices cost more than their samples: how far the last pack may be from the others, as a share of a pack.
   double accuracy = 0.03;
-  /// Cuts once instead, whatever the accuracy, and learns on the way what slices cost more. The more that is, the smaller
-  /// are the first packs and the larger the last one.
-  bool once = false;
 };
 
 /// Cuts a pipeline's samples into MicroPacks of equal cost (SlimPack, section 4.1.1, Phase 2, and 4.1.2).
@@ -32,8 +28,8 @@ struct MicroPackOptions {
 ///
 /// The samples are taken in the stream's sequence. Each pack reaches for its share of what is left: long
 /// samples are sliced (slim), short ones travel together (pack). Where an aligned boundary leaves a pack
-/// short, complete short samples from further behind fill it (mix). The backward pass takes each sample from
-/// its end, because a slice's gradients need those of the slices behind it, and fills with samples whose
+/// short, complete short samples from later in the sequence fill it (mix). The backward pass takes each sample from
+/// its end, because a slice's gradients need those of the slices after it, and fills with samples whose
 /// forward pass is done by then.
 class MicroPackCutter {
  public:
@@ -43,13 +39,12 @@ class MicroPackCutter {
   /// @throws InvalidInput if the tile or the number of packs is not positive.
   /// Complexity: O(samples + packs) model evaluations, times O(log length) for a model without closed form;
   /// O(log samples) per filler; up to six times that for a model whose parts don't add up to the whole.
-  template <CostModel M>
-  double cut(const SampleStream& stream, std::size_t packs, const M& cost, Pass pass,
+  double cut(const SampleStream& stream, std::size_t packs, const SlicePrices& prices,
              const MicroPackOptions& options, Packs& out) {
     require(options.tile > 0, "tile is ", options.tile, "; expected at least 1 token");
     require(packs > 0 || stream.samples.empty(), "0 packs for ", stream.samples.size(),
             " samples; expected at least 1");
-    SampleParts<M> parts(cost, pass, options.tile);
+    SampleParts parts(prices, options.tile);
     const std::size_t first = out.size();
     double whole = 0.0;
     Tokens tiles = 0;
@@ -59,28 +54,35 @@ class MicroPackCutter {
     }
     const std::size_t most = std::min(packs, static_cast<std::size_t>(tiles));
     if (out.empty()) out.reserve(most, stream.size() + most);  // each pack divides one sample at most
-    double expected = stream.expected * whole;
-    const auto cut_all = [&](double seconds) {
+    const auto cut_all = [&](double expected) {
       out.truncate(first);
-      begin(stream, seconds);
-      for (std::size_t k = 0; k < packs && !done(); ++k) {
-        cut_pack(k, packs - k, parts, out);
-        if (!options.once) continue;
-        const double like_so_far = whole + wasted_ * static_cast<double>(packs) / static_cast<double>(k + 1);
-        left_ += like_so_far - expected;
-        expected = like_so_far;
-      }
+      begin(stream, expected);
+      for (std::size_t k = 0; k < packs && !done(); ++k) cut_pack(k, packs - k, parts, out);
       return left_;
     };
-    if (options.once) {
-      cut_all(expected);
-    } else {
-      expected = detail::expected_total(whole, expected, packs, options.accuracy, cut_all);
-    }
+    if (prices.additive()) return whole - cut_all(whole);
+    const double guess = cut_while_learning(stream, packs, whole, first, parts, out);
+    const double expected = detail::expected_total(whole, guess, packs, options.accuracy, cut_all);
     return expected - left_;
   }
 
  private:
+  /// Cuts once, and learns on the way what cuts add to the samples' cost. @returns what all packs cost: a guess of the
+  /// total that equal packs share.
+  double cut_while_learning(const SampleStream& stream, std::size_t packs, double whole, std::size_t first,
+                            SampleParts& parts, Packs& out) {
+    out.truncate(first);
+    begin(stream, whole);
+    double expected = whole;
+    for (std::size_t k = 0; k < packs && !done(); ++k) {
+      cut_pack(k, packs - k, parts, out);
+      const double like_so_far = whole + wasted_ * static_cast<double>(packs) / static_cast<double>(k + 1);
+      left_ += like_so_far - expected;
+      expected = like_so_far;
+    }
+    return expected - left_;
+  }
+
   void begin(const SampleStream& stream, double expected) {
     stream_ = stream;
     released_ = 0;
@@ -102,8 +104,7 @@ class MicroPackCutter {
     return {position, sample.id, sample.length, 0, sample.seconds};
   }
 
-  template <CostModel M>
-  void cut_pack(std::size_t k, std::size_t share, SampleParts<M>& parts, Packs& out) {
+  void cut_pack(std::size_t k, std::size_t share, SampleParts& parts, Packs& out) {
     const bool last = share == 1;
     const double target = last ? std::numeric_limits<double>::infinity() : left_ / static_cast<double>(share);
     double filled = 0.0;
@@ -119,18 +120,17 @@ class MicroPackCutter {
 
   /// Brings a pack from `filled` to about `target`, which is less than the head's rest. What the pack then lacks, or
   /// has too much, counts as much as what a cut wastes. Returns the cost added.
-  template <CostModel M>
-  double complete(std::size_t k, double target, double filled, SampleParts<M>& parts, Packs& out) {
+  double complete(std::size_t k, double target, double filled, SampleParts& parts, Packs& out) {
     const double budget = target - filled;
     release(first_bound_ + static_cast<std::uint32_t>(k));
     auto [low, high] = parts.around(head_, budget);
-    double unfilled = select_fillers(budget - low.seconds), behind = parts.seconds_behind(head_, low);
-    double loss = std::abs(unfilled) + parts.waste(head_, low, behind);
+    double unfilled = select_fillers(budget - low.seconds), left = parts.seconds_left(head_, low);
+    double loss = std::abs(unfilled) + parts.waste(head_, low, left);
     if (filled > 0.0 && loss > unfilled) {
       const double uncut = select_fillers(budget);
       if (uncut < loss) {
         low = {};
-        behind = head_.seconds;
+        left = head_.seconds;
         loss = unfilled = uncut;
       } else {
         select_fillers(budget - low.seconds);
@@ -140,11 +140,11 @@ class MicroPackCutter {
     const double excess = high.seconds - budget;
     // What a cut wastes comes on top: it makes no sample cheaper.
     if (empty || excess < loss) {
-      const double behind_high = parts.seconds_behind(head_, high);
-      if (empty || excess + parts.waste(head_, high, behind_high) < loss)
-        return take(high, behind_high, parts, out);
+      const double left_high = parts.seconds_left(head_, high);
+      if (empty || excess + parts.waste(head_, high, left_high) < loss)
+        return take(high, left_high, parts, out);
     }
-    take(low, behind, parts, out);
+    take(low, left, parts, out);
     for (const std::size_t i : chosen_) {
       out.add({stream_.samples[i].id, 0, stream_.samples[i].length});
       used_[i] = 1;
@@ -172,13 +172,12 @@ class MicroPackCutter {
     return budget;
   }
 
-  /// Puts a part of the head into the pack; what stays costs `behind`. Returns the part's cost.
-  template <CostModel M>
-  double take(const SamplePart& part, double behind, const SampleParts<M>& parts, Packs& out) {
+  /// Puts a part of the head into the pack; what stays costs `left`. Returns the part's cost.
+  double take(const SamplePart& part, double left, const SampleParts& parts, Packs& out) {
     if (part.tokens == 0) return 0.0;
     out.add(parts.slice(head_, part.tokens));
-    wasted_ += part.seconds + behind - head_.seconds;
-    head_.seconds = behind;
+    wasted_ += part.seconds + left - head_.seconds;
+    head_.seconds = left;
     head_.taken += part.tokens;
     if (head_.rest() == 0) finish_head();
     return part.seconds;
@@ -221,10 +220,9 @@ class MicroPackCutter {
 };
 
 /// One call of MicroPackCutter for samples without a sequence of their own.
-template <CostModel M>
-void cut_micropacks(std::span<const StreamSample> samples, std::size_t packs, const M& cost, Pass pass,
-                    const MicroPackOptions& options, Packs& out) {
-  MicroPackCutter().cut({.samples = samples}, packs, cost, pass, options, out);
+inline void cut_micropacks(std::span<const StreamSample> samples, std::size_t packs,
+                           const SlicePrices& prices, const MicroPackOptions& options, Packs& out) {
+  MicroPackCutter().cut({.samples = samples}, packs, prices, options, out);
 }
 
 }  // namespace slimpack

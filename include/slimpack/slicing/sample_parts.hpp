@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include "slimpack/core/packs.hpp"
-#include "slimpack/cost/inverse.hpp"
+#include "slimpack/cost/prices.hpp"
 #include "slimpack/slicing/sample_stream.hpp"
 
 namespace slimpack {
@@ -29,17 +29,18 @@ struct SamplePart {
 };
 
 /// Prices parts of samples that end at multiples of a tile (counted from the sample's first token) or at the
-/// sample's end. `M` is any cost model; one that is quadratic is inverted in closed form, for others parts are tried
-/// where the latest one found suggests.
-template <CostModel M>
+/// sample's end. Polynomial prices are inverted in closed form; for others, parts are tried where the latest one found
+/// suggests.
 class SampleParts {
  public:
-  SampleParts(const M& cost, Pass pass, Tokens tile)
-      : cost_(&cost), pass_(pass), tile_(tile), tiles_per_token_(1.0 / static_cast<double>(tile)) {
-    if constexpr (QuadraticCostModel<M>) quadratic_ = cost.is_quadratic();
-  }
+  /// @param prices have to outlive this.
+  SampleParts(const SlicePrices& prices, Tokens tile)
+      : prices_(&prices),
+        tile_(tile),
+        tiles_per_token_(1.0 / static_cast<double>(tile)),
+        additive_(prices.additive()) {}
 
-  [[nodiscard]] bool forward() const { return pass_ == Pass::forward; }
+  [[nodiscard]] bool forward() const { return prices_->pass() == Pass::forward; }
 
   /// Parts of a sample on both sides of a budget.
   struct Around {
@@ -52,20 +53,20 @@ class SampleParts {
   [[nodiscard]] Around around(const BegunSample& sample, double budget) {
     const std::int64_t all = tiles(sample);
     if (budget <= 0.0) return {.low = {}, .high = part(sample, 1, all)};
-    if (!quadratic_) return search(sample, budget, all);
+    if (!prices_->polynomial()) return search(sample, budget, all);
     const std::int64_t n = tiles_within(sample, budget, all);
     return {part(sample, n, all), part(sample, n + 1, all)};
   }
 
-  /// Cost of what a part leaves of its sample. Only polynomial costs are sure to add up.
-  [[nodiscard]] double seconds_behind(const BegunSample& sample, const SamplePart& part) const {
-    if (quadratic_ || part.tokens == 0) return sample.seconds - part.seconds;
+  /// Cost of what a part leaves of its sample.
+  [[nodiscard]] double seconds_left(const BegunSample& sample, const SamplePart& part) const {
+    if (additive_ || part.tokens == 0) return sample.seconds - part.seconds;
     return seconds_of(sample, part.tokens, sample.rest());
   }
 
-  /// What cutting a part off makes the sample dearer. @param behind cost of what it leaves.
-  [[nodiscard]] double waste(const BegunSample& sample, const SamplePart& part, double behind) const {
-    return quadratic_ ? 0.0 : part.seconds + behind - sample.seconds;
+  /// What the sample costs more once a part is cut off. @param left cost of what the part leaves.
+  [[nodiscard]] double waste(const BegunSample& sample, const SamplePart& part, double left) const {
+    return additive_ ? 0.0 : part.seconds + left - sample.seconds;
   }
 
   /// The slice of a sample's next `size` tokens.
@@ -79,8 +80,8 @@ class SampleParts {
     return (sample.rest() + tile_ - 1) / tile_;
   }
 
-  /// The part up to the boundary `n` tiles away, 0 <= n <= `all`, the sample's number of them; without what stays
-  /// behind.
+  /// The part up to the boundary `n` tiles away, 0 <= n <= `all`, the sample's number of them; without what it
+  /// leaves.
   [[nodiscard]] SamplePart part(const BegunSample& sample, std::int64_t n, std::int64_t all) const {
     if (n == 0) return {};
     const Tokens size = forward() ? std::min(sample.rest(), n * tile_) : sample.rest() - (all - n) * tile_;
@@ -143,17 +144,14 @@ class SampleParts {
     return static_cast<double>(tokens) * tiles_per_token_;
   }
 
-  /// Boundaries that parts of at most `budget` pass, fewer than all; for a quadratic model.
+  /// Boundaries that parts of at most `budget` pass, fewer than all; for polynomial prices.
   [[nodiscard]] std::int64_t tiles_within(const BegunSample& sample, double budget, std::int64_t all) const {
-    if constexpr (QuadraticCostModel<M>) {
-      const SliceCoefficients& c = cost_->pipeline_coefficients(pass_);
-      const double x =
-          forward() ? tokens_after(c, sample.taken, budget) : tokens_before(c, sample.rest(), budget);
-      const Tokens n = std::clamp(static_cast<Tokens>(x), Tokens{0}, sample.rest());
-      const Tokens passed = forward() ? n / tile_ : all - (sample.rest() - n + tile_ - 1) / tile_;
-      return std::min<std::int64_t>(passed, all - 1);
-    }
-    return 0;
+    const SliceCoefficients& c = prices_->coefficients();
+    const double x =
+        forward() ? tokens_after(c, sample.taken, budget) : tokens_before(c, sample.rest(), budget);
+    const Tokens n = std::clamp(static_cast<Tokens>(x), Tokens{0}, sample.rest());
+    const Tokens passed = forward() ? n / tile_ : all - (sample.rest() - n + tile_ - 1) / tile_;
+    return std::min<std::int64_t>(passed, all - 1);
   }
 
   [[nodiscard]] Slice slice_of(const BegunSample& sample, Tokens from, Tokens to) const {
@@ -162,16 +160,15 @@ class SampleParts {
   }
   [[nodiscard]] double seconds_of(const BegunSample& sample, Tokens from, Tokens to) const {
     const Slice slice = slice_of(sample, from, to);
-    return pipeline_seconds(*cost_, slice.begin, slice.end, pass_);
+    return (*prices_)(slice.begin, slice.end);
   }
 
-  const M* cost_;
-  Pass pass_;
+  const SlicePrices* prices_;
   Tokens tile_;
   double tiles_per_token_;
-  bool quadratic_ = false;
+  bool additive_;
 
-  /// What the latest part tells of the next: tiles cost the more, the further behind in a sample they stand.
+  /// What the latest part tells of the next: the further a tile is from its sample's start, the more it costs.
   struct Latest {
     double end = 0.0;     ///< where it ended, in tiles from the sample's first token
     double tile = 0.0;    ///< seconds of the next tile

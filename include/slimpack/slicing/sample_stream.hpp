@@ -27,8 +27,6 @@ struct SampleStream {
   /// Backward pass: the forward pack that ends each sample, in the order of `samples`. Empty = no sample has
   /// to wait.
   std::span<const std::uint32_t> ready = {};
-  /// What their slices will cost, about, as a multiple of what the samples do.
-  double expected = 1.0;
 
   [[nodiscard]] std::size_t size() const { return samples.size(); }
   /// Index into `samples` of the one at a position of the sequence.
@@ -39,7 +37,7 @@ struct SampleStream {
 
 namespace detail {
 
-/// A set of positions in which the next member at or behind a position is found word by word.
+/// A set of positions in which the next member at or after a position is found word by word.
 class PositionSet {
  public:
   void reset(std::size_t size, bool member) {

@@ -1,4 +1,4 @@
-#include "slimpack/planners/distribute.hpp"
+#include "slimpack/partition/distribute.hpp"
 
 #include <algorithm>
 #include <catch2/catch.hpp>
@@ -30,7 +30,7 @@ struct SteppedCost {
     return slice + static_cast<double>(edge - begin) * near + static_cast<double>(end - edge) * far;
   }
   double pack_seconds(std::size_t, Pass) const { return 1e-3; }
-  double transfer_seconds(Tokens, Pass) const { return 0.0; }
+  double transfer_seconds(std::size_t, Tokens, Pass) const { return 0.0; }
   bool supports_context_parallel(std::int32_t members) const {
     return static_cast<std::size_t>(members) <= by_group.size();
   }
@@ -40,22 +40,11 @@ struct SteppedCost {
 };
 static_assert(MergeableCostModel<SteppedCost>);
 
-/// Holds a hundred tokens on a device.
-struct HundredTokens {
-  double capacity_bytes() const { return 100.0; }
-  double static_bytes(std::size_t) const { return 0.0; }
-  double activation_bytes(std::size_t, int) const { return 1.0; }
-  double kv_gradient_bytes(std::size_t) const { return 0.0; }
-  double workspace_bytes(std::size_t, Pass, Tokens, int) const { return 0.0; }
-};
-
 std::vector<SampleGroup> distribute(const std::vector<Tokens>& lengths, const SteppedCost& cost,
                                     std::size_t pipelines, GroupSizes sizes, double most_tokens) {
-  const std::vector<std::int32_t> recompute{0};
-  const HundredTokens memory;
-  Distributor<SteppedCost, HundredTokens> distributor(lengths, cost, memory, recompute, pipelines,
-                                                      {.group_sizes = sizes});
-  const std::vector<SampleGroup> groups = distributor(most_tokens);
+  GroupPrices prices{Prices(cost)};
+  Distributor distributor(lengths, prices, pipelines, {.group_sizes = sizes, .memory_tokens = 100.0});
+  const std::vector<SampleGroup> groups = distributor({.most_tokens = most_tokens});
   std::size_t covered = 0;
   std::vector<SampleId> placed;
   for (const SampleGroup& group : groups) {
@@ -99,13 +88,42 @@ TEST_CASE("a sample that would rather have a larger group shares the one that is
 TEST_CASE("merged samples are priced in slices of the packs that are expected") {
   // Uncut, the long sample takes less in total on two pipelines than on three; but there every slice costs.
   const SteppedCost cost{.by_group = {{1.0, 1.0}, {0.5, 0.5, 0.5}, {0.4, 0.4}}};
-  const std::vector<std::int32_t> recompute{0};
-  const HundredTokens memory;
   const std::vector<Tokens> lengths{150, 60, 60, 60};
-  Distributor<SteppedCost, HundredTokens> distributor(lengths, cost, memory, recompute, 4, {});
+  GroupPrices prices{Prices(cost)};
+  Distributor distributor(lengths, prices, 4, {.memory_tokens = 100.0});
   for (const auto& [packs, members] : std::vector<std::pair<std::size_t, std::size_t>>{{2, 2}, {40, 3}}) {
     INFO("packs " << packs);
     distributor.expect_packs(packs);
-    CHECK(distributor().front().size() == members);
+    CHECK(distributor({}).front().size() == members);
   }
+}
+
+TEST_CASE("without merging to save time, only what memory can't hold is merged") {
+  SteppedCost cost;
+  for (const double members : {1.0, 2.0, 3.0, 4.0}) cost.by_group.push_back({1.0 / members, 1.0 / members});
+  GroupPrices prices{Prices(cost)};
+  const std::vector<Tokens> lengths{250, 90, 5, 5};
+  Distributor distributor(lengths, prices, 4, {.memory_tokens = 100.0});
+  const auto groups = distributor({.merge = false});
+  REQUIRE(groups.size() == 2);
+  CHECK(groups[0].size() == 3);
+  CHECK(groups[0].merged == std::vector<SampleId>{0});
+  CHECK(groups[1].merged.empty());
+  distributor.require_memory();
+  const std::vector<Tokens> longer{500, 90};
+  Distributor hopeless(longer, prices, 4, {.memory_tokens = 100.0});
+  CHECK_THROWS_WITH(hopeless.require_memory(),
+                    Catch::Contains("sample 0 has 500 tokens") && Catch::Contains("on 4 merged pipelines"));
+  CHECK(hopeless({}).empty());
+}
+
+TEST_CASE("loads are those of the samples, and overhead is made up for") {
+  const SteppedCost cost{.by_group = {{1.0, 1.0}}};
+  GroupPrices prices{Prices(cost)};
+  const std::vector<Tokens> lengths(40, 10);
+  Distributor distributor(lengths, prices, 4, {});
+  CHECK(distributor.mean_seconds() == Approx(200.0));
+  for (const double seconds : distributor.loads(distributor({}))) CHECK(seconds == Approx(200.0));
+  const auto shifted = distributor.loads(distributor({.overhead = {80.0, 0.0, 0.0, 0.0}}));
+  CHECK(shifted == std::vector<double>{140.0, 220.0, 220.0, 220.0});
 }

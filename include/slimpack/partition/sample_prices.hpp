@@ -5,14 +5,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
-#include <optional>
 #include <span>
 #include <vector>
 
 #include "slimpack/core/error.hpp"
 #include "slimpack/core/ids.hpp"
-#include "slimpack/cost/concepts.hpp"
-#include "slimpack/cost/packs.hpp"
+#include "slimpack/cost/prices.hpp"
 
 namespace slimpack {
 
@@ -20,16 +18,15 @@ namespace slimpack {
 ///
 /// The stage with the most work sets the pace of a pipeline, so samples are priced there: their shares of its time
 /// differ (an output head costs per token, attention per pair of tokens).
-template <CostModel C>
 class SamplePrices {
  public:
   /// Finds the busiest stage and prices all samples there. @param by_length the samples, longest first: those are
   /// merged. @throws InvalidInput if the model gives no durations.
-  SamplePrices(std::span<const Tokens> lengths, std::span<const SampleId> by_length, const C& cost)
-      : lengths_(lengths), cost_(cost), rank_(lengths.size()) {
+  SamplePrices(std::span<const Tokens> lengths, std::span<const SampleId> by_length, GroupPrices& prices)
+      : lengths_(lengths), prices_(prices), rank_(lengths.size()) {
     find_busiest_stage();
     seconds_.reserve(lengths.size());
-    for (const Tokens length : lengths) seconds_.push_back(both_passes(cost, 0, length));
+    for (const Tokens length : lengths) seconds_.push_back(both_passes(prices.alone(), 0, length));
     for (std::size_t r = 0; r < by_length.size(); ++r) rank_[by_length[r]] = static_cast<std::uint32_t>(r);
   }
 
@@ -38,31 +35,27 @@ class SamplePrices {
 
   /// Of a sample on each of `size` members. Merged samples are priced in slices, because every slice repeats some of
   /// the communication.
+  /// @pre the model can merge so many pipelines.
   double on(SampleId id, std::size_t size) {
     if (size == 1) return seconds_[id];
-    if constexpr (MergeableCostModel<C>) {
-      if (merged_.size() <= size) merged_.resize(size + 1);
-      Merged& merged = merged_[size];
-      const std::size_t rank = rank_[id];
-      if (merged.seconds.size() <= rank) merged.seconds.resize(rank + 1, unknown);
-      double& seconds = merged.seconds[rank];
-      if (seconds == unknown) {
-        if (!merged.cost) merged.cost.emplace(cost_.with_context_parallel(static_cast<std::int32_t>(size)));
-        seconds = sliced_seconds(*merged.cost, lengths_[id], seconds_[id] / static_cast<double>(size));
-        require(seconds >= 0.0, "the cost model takes ", seconds, " seconds for sample ", id, " of ",
-                lengths_[id], " tokens on each of ", size,
-                " merged pipelines; expected zero or a positive number");
-      }
-      return seconds;
-    } else {
-      return std::numeric_limits<double>::infinity();
+    if (merged_.size() <= size) merged_.resize(size + 1);
+    std::vector<double>& known = merged_[size];
+    const std::size_t rank = rank_[id];
+    if (known.size() <= rank) known.resize(rank + 1, unknown);
+    double& seconds = known[rank];
+    if (seconds == unknown) {
+      seconds = sliced_seconds(prices_.of(size), lengths_[id], seconds_[id] / static_cast<double>(size));
+      require(seconds >= 0.0, "the cost model takes ", seconds, " seconds for sample ", id, " of ",
+              lengths_[id], " tokens on each of ", size,
+              " merged pipelines; expected zero or a positive number");
     }
+    return seconds;
   }
 
   /// Says how long slices of merged samples take from now on, about.
   void set_slice_seconds(double seconds) {
     slice_seconds_ = seconds;
-    for (Merged& merged : merged_) merged.seconds.clear();
+    for (std::vector<double>& known : merged_) known.clear();
   }
 
  private:
@@ -71,45 +64,35 @@ class SamplePrices {
 
   static constexpr double unknown = -1.0;
 
-  /// Samples on groups of one size.
-  struct Merged {
-    std::optional<C> cost;
-    std::vector<double> seconds;  // by rank, as far as they were asked for
-  };
-
   void find_busiest_stage() {
-    require_durations(cost_, {});
-    std::vector<double> seconds(cost_.stages(), 0.0);
-    add_sample_seconds(cost_, lengths_, seconds);
-    for (const double sum : seconds) {
-      if (!(sum >= 0.0 && std::isfinite(sum))) require_durations(cost_, lengths_);
-    }
+    std::vector<double> seconds(prices_.alone().stages(), 0.0);
+    add_sample_seconds(prices_.alone(), lengths_, seconds);
     const auto most = std::max_element(seconds.begin(), seconds.end());
     require(*most > 0.0, "the cost model takes 0 seconds for all ", lengths_.size(),
             " samples; expected some work");
     stage_ = static_cast<std::size_t>(most - seconds.begin());
   }
 
-  [[nodiscard]] double both_passes(const C& cost, Tokens begin, Tokens end) const {
-    return cost.slice_seconds(stage_, begin, end, Pass::forward) +
-           cost.slice_seconds(stage_, begin, end, Pass::backward);
+  [[nodiscard]] double both_passes(const Prices& prices, Tokens begin, Tokens end) const {
+    return prices.slice_seconds(stage_, begin, end, Pass::forward) +
+           prices.slice_seconds(stage_, begin, end, Pass::backward);
   }
 
   /// Work of a sample in slices of about `slice_seconds_`, by one in the middle of each of some parts: how much
-  /// communication a slice repeats depends on its length and on what stands before it. @param share the work uncut,
+  /// communication a slice repeats depends on its length and on what comes before it. @param share the work uncut,
   /// about.
-  [[nodiscard]] double sliced_seconds(const C& cost, Tokens length, double share) const {
+  [[nodiscard]] double sliced_seconds(const Prices& prices, Tokens length, double share) const {
     const bool few = share < static_cast<double>(most_priced) * slice_seconds_;
     const Tokens parts = few ? std::max(Tokens{1}, static_cast<Tokens>(share / slice_seconds_)) : most_priced;
     double seconds = 0.0;
     for (Tokens i = 0; i < parts; ++i) {
       const Tokens begin = length * i / parts, end = length * (i + 1) / parts;
-      double part = both_passes(cost, begin, end);
+      double part = both_passes(prices, begin, end);
       if (part > slice_seconds_) {
         const auto tokens = static_cast<double>(end - begin);
         const auto size = std::max(Tokens{1}, static_cast<Tokens>(tokens * slice_seconds_ / part));
         const Tokens first = begin + (end - begin - size) / 2;
-        part = both_passes(cost, first, first + size) * tokens / static_cast<double>(size);
+        part = both_passes(prices, first, first + size) * tokens / static_cast<double>(size);
       }
       seconds += part;
     }
@@ -117,12 +100,12 @@ class SamplePrices {
   }
 
   std::span<const Tokens> lengths_;
-  const C& cost_;
+  GroupPrices& prices_;
   std::size_t stage_ = 0;        // the busiest
   std::vector<double> seconds_;  // [sample] on one pipeline
   double slice_seconds_ = std::numeric_limits<double>::infinity();
-  std::vector<std::uint32_t> rank_;  // [sample] place among all, longest first
-  std::vector<Merged> merged_;       // [size]
+  std::vector<std::uint32_t> rank_;          // [sample] place among all, longest first
+  std::vector<std::vector<double>> merged_;  // [size][rank], as far as they were asked for
 };
 
 }  // namespace slimpack

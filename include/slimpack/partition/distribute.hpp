@@ -9,10 +9,9 @@
 #include <vector>
 
 #include "slimpack/core/error.hpp"
-#include "slimpack/cost/concepts.hpp"
 #include "slimpack/partition/greedy.hpp"
-#include "slimpack/planners/group_schedule.hpp"
-#include "slimpack/planners/sample_prices.hpp"
+#include "slimpack/partition/groups.hpp"
+#include "slimpack/partition/sample_prices.hpp"
 
 namespace slimpack {
 
@@ -21,36 +20,45 @@ enum class GroupSizes : std::uint8_t {
   powers_of_two,  ///< for frameworks that can't have others
 };
 
-struct DistributeOptions {
-  bool merge = true;  ///< whether DP-Merge may be used to save time
+struct DistributorOptions {
   GroupSizes group_sizes = GroupSizes::any;
+  /// Most tokens of one sample that memory lets a member hold.
+  double memory_tokens = std::numeric_limits<double>::infinity();
+};
+
+/// What a distribution is to be like.
+struct DistributionOptions {
+  bool merge = true;  ///< whether samples are merged to save time; otherwise only where memory asks for it
+  /// Most tokens of one sample that a member should hold: longer samples are merged over more pipelines even if that
+  /// takes more time in total, so that less has to be recomputed.
+  double most_tokens = std::numeric_limits<double>::infinity();
+  /// Seconds that each pipeline works beyond its samples, by its place; may be empty.
+  std::vector<double> overhead = {};
 };
 
 /// Phase 1 of SlimPack (section 4.1.1): samples over pipelines with uniform capacity, and DP-Merge for
 /// samples that no single pipeline can hold or finish within it.
 ///
-/// The capacity is the smallest for which the merged samples find groups and the total work has room; what
-/// the samples take when merged for less mostly is, else it is found by bisection. Then everything else goes, longest first, to the pipeline with the least work so far.
-template <CostModel C, MemoryModel M>
+/// The capacity is the smallest for which the merged samples find groups and the total work has room. Often that is what
+/// the samples take when they are merged for a smaller one; otherwise it is found by bisection. Then everything else
+/// goes, longest first, to the pipeline with the least work so far.
 class Distributor {
  public:
-  /// @param recompute_limit most layers that each stage can compute again; decides what fits into memory.
-  Distributor(std::span<const Tokens> lengths, const C& cost, const M& memory,
-              std::span<const std::int32_t> recompute_limit, std::size_t pipelines, DistributeOptions options)
+  /// @param prices of the pipelines' kind. It and the lengths have to outlive this.
+  Distributor(std::span<const Tokens> lengths, GroupPrices& prices, std::size_t pipelines,
+              const DistributorOptions& options)
       : lengths_(lengths),
-        cost_(cost),
+        group_prices_(prices),
         pipelines_(pipelines),
         options_(options),
-        tokens_per_member_(most_tokens_per_member(cost, memory, recompute_limit)),
         by_length_(longest_first(lengths)),
-        prices_(lengths, by_length_, cost) {
+        prices_(lengths, by_length_, prices) {
     largest_ = pipelines;
     while (!allowed(largest_)) --largest_;
-    expect_packs(64);
   }
 
-  /// Work of all samples, unmerged, in both passes on the busiest stage.
-  [[nodiscard]] double total_seconds() { return work_from(0); }
+  /// Work of a pipeline, samples unmerged, in both passes on the busiest stage: the mean of all.
+  [[nodiscard]] double mean_seconds() { return work_from(0) / static_cast<double>(pipelines_); }
 
   /// Says how many packs a pipeline will have, about: merged samples are priced in slices of that size.
   void expect_packs(std::size_t packs) {
@@ -59,24 +67,30 @@ class Distributor {
 
   [[nodiscard]] Tokens longest() const { return lengths_[by_length_.front()]; }
 
-  /// Most tokens of one sample that a member of any group holds.
-  [[nodiscard]] double longest_part(std::span<const SampleGroup> groups) const {
-    double most = 0.0;
-    for (const SampleGroup& group : groups) most = std::max(most, slimpack::longest_part(group, lengths_));
-    return most;
+  /// The largest group of pipelines that can be merged.
+  [[nodiscard]] std::size_t largest_group() const { return largest_; }
+
+  /// @throws InvalidInput if memory can't hold the longest sample on any group.
+  void require_memory() const {
+    const SampleId longest = by_length_.front();
+    if (fits_memory(longest, largest_)) return;
+    throw InvalidInput(concat("sample ", longest, " has ", lengths_[longest],
+                              " tokens; memory holds at most ",
+                              static_cast<Tokens>(options_.memory_tokens * static_cast<double>(largest_)),
+                              " of one sample, with all layers recomputed, on ", largest_,
+                              largest_ == 1 ? " pipeline" : " merged pipelines",
+                              "; expected a shorter context, more stages or more memory"));
   }
 
-  /// Groups that cover all pipelines. `overhead` (seconds per pipeline, may be empty) is counted as work that
-  /// a pipeline has anyway. @throws InvalidInput if a sample fits into no group. O(n log n).
-  /// @param most_tokens most tokens of one sample that a member should hold; longer samples are merged over
-  /// more pipelines even if that takes more time in total, so that less has to be recomputed.
-  [[nodiscard]] std::vector<SampleGroup> operator()(
-      double most_tokens = std::numeric_limits<double>::infinity(), std::span<const double> overhead = {}) {
-    most_tokens_ = most_tokens;
-    const std::size_t merged = place_merged(capacity());
+  /// Groups that cover all pipelines; none if the samples find no place. O(n log n).
+  [[nodiscard]] std::vector<SampleGroup> operator()(const DistributionOptions& wanted) {
+    wanted_ = wanted;
+    placed_ = -1.0;
+    if (!place_merged()) return {};
+    const std::size_t merged = merged_.size();
     std::vector<SampleGroup> groups = make_groups();
     std::vector<double> load = loads(groups);
-    for (std::size_t i = 0; i < overhead.size(); ++i) load[i] += overhead[i];
+    for (std::size_t i = 0; i < wanted.overhead.size(); ++i) load[i] += wanted.overhead[i];
     place_local(merged, load, groups);
     return groups;
   }
@@ -114,37 +128,21 @@ class Distributor {
     return ids;
   }
 
-  /// With as much recomputed as can be. @throws InvalidInput if a stage's weights alone exceed memory.
-  static double most_tokens_per_member(const C& cost, const M& memory,
-                                       std::span<const std::int32_t> recompute_limit) {
-    require_room(memory, cost.stages());
-    double most = std::numeric_limits<double>::infinity();
-    for (std::size_t s = 0; s < cost.stages(); ++s) {
-      const double room = memory.capacity_bytes() - memory.static_bytes(s);
-      const double per_token = memory.activation_bytes(s, recompute_limit[s]) + memory.kv_gradient_bytes(s);
-      most = std::min(most, room / per_token);
-    }
-    return most;
-  }
-
   [[nodiscard]] bool allowed(std::size_t size) const {
     if (size == 1) return true;
     if (options_.group_sizes == GroupSizes::powers_of_two && (size & (size - 1)) != 0) return false;
-    if constexpr (MergeableCostModel<C>) {
-      return cost_.supports_context_parallel(static_cast<std::int32_t>(size));
-    } else {
-      return false;
-    }
+    return group_prices_.allows(size);
   }
 
   [[nodiscard]] bool fits_memory(SampleId id, std::size_t size) const {
-    return static_cast<double>(lengths_[id]) <= tokens_per_member_ * static_cast<double>(size);
+    return static_cast<double>(lengths_[id]) <= options_.memory_tokens * static_cast<double>(size);
   }
 
   [[nodiscard]] bool suits(SampleId id, std::size_t size, double capacity) {
     if (!allowed(size) || !fits_memory(id, size)) return false;
-    if (!options_.merge) return true;
-    const bool few_tokens = static_cast<double>(lengths_[id]) <= most_tokens_ * static_cast<double>(size);
+    if (!wanted_.merge) return true;
+    const bool few_tokens =
+        static_cast<double>(lengths_[id]) <= wanted_.most_tokens * static_cast<double>(size);
     return (few_tokens || size == largest_) && prices_.on(id, size) <= capacity;
   }
 
@@ -220,44 +218,28 @@ class Distributor {
     return suffix_[count];
   }
 
-  /// Smallest feasible capacity, to a thousandth.
-  double capacity() {
-    require_memory();
+  /// Places merged samples for the smallest feasible capacity, to a thousandth. @returns whether there is one.
+  bool place_merged() {
+    constexpr double unlimited = std::numeric_limits<double>::infinity();
     double low = work_from(0) / static_cast<double>(pipelines_);
-    if (!options_.merge || place(low)) return options_.merge ? low : std::numeric_limits<double>::infinity();
+    if (!wanted_.merge) return place(unlimited) && groups_fit();
+    if (place(low)) return groups_fit();
     double high = low;
     do {
       low = high;
       high = needed_ > low ? needed_ * (1.0 + 1e-9) : std::max(2.0 * low, prices_.alone(by_length_.front()));
-      require(high < std::numeric_limits<double>::infinity(), "no grouping of ", pipelines_,
-              " pipelines holds the batch");
+      if (high == unlimited) return false;
     } while (!place(high));
-    // What the last try needed is mostly the least; else the range is halved.
+    // What the last try needed is often the least; otherwise the range is halved.
     for (double next = high / 1.0009; high > low * 1.001; next = 0.5 * (low + high))
       (place(next) ? high : low) = next;
-    return high;
+    return (placed_ == high || place(high)) && groups_fit();
   }
 
-  void require_memory() const {
-    const SampleId longest = by_length_.front();
-    if (fits_memory(longest, largest_)) return;
-    throw InvalidInput(concat("sample ", longest, " has ", lengths_[longest],
-                              " tokens; memory holds at most ",
-                              static_cast<Tokens>(tokens_per_member_ * static_cast<double>(largest_)),
-                              " of one sample, with all layers recomputed, on ", largest_,
-                              largest_ == 1 ? " pipeline" : " merged pipelines",
-                              "; expected a shorter context, more stages or more memory"));
-  }
-
-  std::size_t place_merged(double capacity) {
-    require(placed_ == capacity || place(capacity) || !options_.merge, "no grouping of ", pipelines_,
-            " pipelines holds the batch");
-    require(open_.empty() ||
-                std::accumulate(open_.begin(), open_.end(), std::size_t{0},
-                                [](std::size_t n, const OpenGroup& g) { return n + g.size; }) <= pipelines_,
-            "the samples above one pipeline's memory need more than the ", pipelines_,
-            " pipelines there are");
-    return merged_.size();
+  [[nodiscard]] bool groups_fit() const {
+    std::size_t used = 0;
+    for (const OpenGroup& group : open_) used += group.size;
+    return used <= pipelines_;
   }
 
   /// Groups of merged pipelines, largest first so that groups of powers of two are aligned; then the single
@@ -296,14 +278,13 @@ class Distributor {
   }
 
   std::span<const Tokens> lengths_;
-  const C& cost_;
+  GroupPrices& group_prices_;
   std::size_t pipelines_;
-  DistributeOptions options_;
-  double tokens_per_member_;
+  DistributorOptions options_;
+  DistributionOptions wanted_;
   std::vector<SampleId> by_length_;  // longest first
-  SamplePrices<C> prices_;
+  SamplePrices prices_;
   std::size_t largest_ = 1;  // group that is allowed
-  double most_tokens_ = std::numeric_limits<double>::infinity();
   std::vector<double> suffix_;
   std::vector<Merged> merged_;
   std::vector<OpenGroup> open_;

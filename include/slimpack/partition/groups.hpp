@@ -1,0 +1,22 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "slimpack/core/ids.hpp"
+
+namespace slimpack {
+
+/// Samples of one or more pipelines that have merged samples in common; a pipeline alone is a group of one.
+struct SampleGroup {
+  PipelineId first = 0;          ///< the members are pipelines first, first + 1, …
+  std::vector<SampleId> merged;  ///< longest first; run by all members together, in lockstep (DP-Merge)
+  std::vector<std::vector<SampleId>> local;  ///< [member] longest first; samples that one member runs alone
+
+  [[nodiscard]] std::size_t size() const { return local.size(); }
+  friend bool operator==(const SampleGroup&, const SampleGroup&) = default;
+};
+
+}  // namespace slimpack

@@ -1,0 +1,205 @@
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "slimpack/schedule/schedule.hpp"
+#include "slimpack/slicing/group_cutter.hpp"
+
+namespace slimpack {
+
+/// A candidate for a group of pipelines: how its samples are cut, and the schedule of the packs.
+struct GroupPlan {
+  GroupCut cut;
+  Schedule schedule;
+};
+
+/// Finds the number of packs with which a group has the shortest schedule (SlimPack, section 5.1). Keeps its memory
+/// between calls.
+class GroupSearch {
+ public:
+  struct Options {
+    std::size_t packs = 0;   ///< per member and pass; 0: to be found
+    Tokens tile = 128;       ///< of slice boundaries
+    bool exact = false;      ///< the number of packs is exact on all members, in both passes
+    bool one_member = true;  ///< one member stands for all, unless the number of packs is exact
+  };
+
+  /// @param lengths of all samples. @param prices, memory of the pipelines' kind. All have to outlive this.
+  GroupSearch(std::span<const Tokens> lengths, GroupPrices& prices, const Memory& memory,
+              const Options& options)
+      : lengths_(lengths),
+        prices_(prices),
+        options_(options),
+        cutter_(lengths),
+        scheduler_(lengths, prices, memory) {}
+
+  [[nodiscard]] Options& options() { return options_; }
+  [[nodiscard]] Scheduler& scheduler() { return scheduler_; }
+
+  /// Chooses the group that later calls are about. O(samples).
+  void load(const SampleGroup& group) {
+    members_ = group.size();
+    cutter_.load(group, prices_.alone(), prices_.of(group.merged.empty() ? 1 : members_));
+    find_work(group);
+  }
+
+  /// Schedules the group in one way. Its seconds are infinite if that does not fit into memory, takes `most` seconds or
+  /// longer, or does not come out with about the number of packs that was asked for.
+  void try_cut(const GroupCut& cut, double most, GroupPlan& out) {
+    out.cut = cut;
+    out.schedule.seconds = std::numeric_limits<double>::infinity();
+    cutter_.cut(cut, packs_);
+    if (!has_packs(cut)) return;
+    std::swap(out.schedule.forward, packs_.forward);
+    std::swap(out.schedule.backward, packs_.backward);
+    out.schedule.pipelines = cut.one_member ? 1 : members_;
+    scheduler_(out.schedule, {}, most);
+  }
+
+  /// Looks for a better number of packs than `best` has. If `best` does not fit, the search begins where filling and
+  /// draining costs as much as the constants of all packs, and tries all halves of that number and one pack for each
+  /// sample; otherwise it goes on from the number that `best` has. It doubles the number as long as that helps or
+  /// nothing fits, and takes smaller steps around the best in the end.
+  /// @param enough seconds below which no shorter schedule is looked for.
+  void search(double enough, GroupPlan& best) {
+    if (options_.packs > 0) {
+      try_count(options_.packs, best);
+      return;
+    }
+    const bool fresh = !best.schedule.fits();
+    const std::size_t most = samples_ + static_cast<std::size_t>(tokens_ / options_.tile);
+    const auto try_near = [&](double count) {
+      return count >= 1.0 && count <= static_cast<double>(most) && best.schedule.seconds > enough &&
+             try_count(static_cast<std::size_t>(std::round(count)), best);
+    };
+    const auto start = static_cast<double>(fresh ? std::min(most, promising_count()) : best.cut.packs);
+    if (fresh) {
+      try_near(start);
+      try_near(static_cast<double>(samples_));
+    }
+    for (double count = start / 2.0; count >= 1.0; count /= 2.0) {
+      if (!try_near(count) && !fresh) break;
+    }
+    for (int doubling = 1; doubling <= most_doublings; ++doubling) {
+      const double before = best.schedule.seconds;
+      try_near(start * std::exp2(doubling));
+      if (best.schedule.fits() && best.schedule.seconds > before * (1.0 - worth_doubling)) break;
+    }
+    for (const double step : {0.5, 0.25}) {
+      const auto middle = static_cast<double>(best.cut.packs);
+      if (!try_near(middle * std::exp2(step))) try_near(middle * std::exp2(-step));
+    }
+  }
+
+ private:
+  /// A candidate counts only if it has at least this share of the packs that it was asked for.
+  static constexpr double enough_packs = 0.6;
+  static constexpr int most_doublings = 5;
+  /// Share of its time that a schedule has to lose for twice as many packs to be worth further ones.
+  static constexpr double worth_doubling = 0.002;
+  /// The search begins with at most so many packs for each stage: filling and draining then takes 3 %.
+  static constexpr double most_promising = 32.0;
+
+  /// @returns whether so many packs are better than `best`, which they then are.
+  bool try_count(std::size_t count, GroupPlan& best) {
+    if (least_seconds(count) >= best.schedule.seconds) return false;
+    const double before = best.schedule.seconds;
+    for (const bool asymmetric : {true, false}) {
+      const bool one_member = options_.one_member && !options_.exact && members_ > 1;
+      try_cut({count, options_.tile, asymmetric, options_.exact, one_member}, best.schedule.seconds, trial_);
+      const bool memory_bound = !trial_.schedule.fits() || trial_.schedule.memory_bound;
+      if (trial_.schedule.seconds < best.schedule.seconds) std::swap(trial_, best);
+      if (!memory_bound) break;  // the other boundaries hold less, but are cut less equally
+    }
+    return best.schedule.seconds < before;
+  }
+
+  /// The busiest member's work on each stage, samples uncut, and the constants of a pack.
+  void find_work(const SampleGroup& group) {
+    const Prices& alone = prices_.alone();
+    const std::size_t stages = alone.stages();
+    work_.assign(stages, 0.0);
+    samples_ = 0;
+    tokens_ = 0;
+    std::vector<Tokens> own;
+    std::vector<double> seconds(stages);
+    const auto lengths_of = [&](const std::vector<SampleId>& ids) -> std::span<const Tokens> {
+      own.clear();
+      for (const SampleId id : ids) own.push_back(lengths_[id]);
+      return own;
+    };
+    for (const std::vector<SampleId>& local : group.local) {
+      std::fill(seconds.begin(), seconds.end(), 0.0);
+      add_sample_seconds(alone, lengths_of(local), seconds);
+      for (std::size_t s = 0; s < stages; ++s) work_[s] = std::max(work_[s], seconds[s]);
+      count_samples(own);
+    }
+    if (!group.merged.empty()) {
+      add_sample_seconds(prices_.of(members_), lengths_of(group.merged), work_);
+      count_samples(own);
+    }
+    constants_.clear();
+    for (std::size_t s = 0; s < stages; ++s)
+      constants_.push_back(alone.pack_seconds(s, Pass::forward) + alone.pack_seconds(s, Pass::backward));
+  }
+
+  void count_samples(std::span<const Tokens> lengths) {
+    samples_ += lengths.size();
+    for (const Tokens length : lengths) tokens_ += length;
+  }
+
+  /// No schedule of about so many packs takes less.
+  [[nodiscard]] double least_seconds(std::size_t count) const {
+    double most = 0.0;
+    for (std::size_t s = 0; s < work_.size(); ++s)
+      most = std::max(most, work_[s] + enough_packs * static_cast<double>(count) * constants_[s]);
+    return most;
+  }
+
+  /// Where `stages - 1` packs of filling and draining cost as much as the constants of all packs.
+  [[nodiscard]] std::size_t promising_count() const {
+    const double work = *std::max_element(work_.begin(), work_.end()),
+                 constant = *std::max_element(constants_.begin(), constants_.end());
+    const double fill = std::max(0.5, static_cast<double>(work_.size()) - 1.0) * work;
+    const double count =
+        constant > 0.0 ? std::sqrt(fill / constant) : 64.0 * static_cast<double>(work_.size());
+    return static_cast<std::size_t>(std::clamp(count, 1.0, 1e6));
+  }
+
+  /// Whether all members came out with enough packs: exactly as many, if that was asked for.
+  [[nodiscard]] bool has_packs(const GroupCut& cut) const {
+    if (!cut.exact) {
+      const std::size_t most = std::max(packs_.forward.rows.size(), packs_.backward.rows.size());
+      return options_.packs > 0 || static_cast<double>(most) >= enough_packs * static_cast<double>(cut.packs);
+    }
+    for (const PackRows* rows : {&packs_.forward, &packs_.backward}) {
+      std::vector<std::size_t> own(members_, 0);
+      for (std::size_t k = 0; k < rows->packs.size(); ++k) {
+        for (const std::uint32_t p : rows->members[k]) ++own[p];
+      }
+      if (std::any_of(own.begin(), own.end(), [&](std::size_t n) { return n != cut.packs; })) return false;
+    }
+    return true;
+  }
+
+  std::span<const Tokens> lengths_;
+  GroupPrices& prices_;
+  Options options_;
+  GroupCutter cutter_;
+  Scheduler scheduler_;
+  GroupPacks packs_;
+  GroupPlan trial_;
+  std::size_t members_ = 0;
+  std::size_t samples_ = 0;  // of the group that is loaded
+  Tokens tokens_ = 0;
+  std::vector<double> work_, constants_;  // [stage]
+};
+
+}  // namespace slimpack

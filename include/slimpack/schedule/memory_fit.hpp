@@ -1,0 +1,347 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "slimpack/cost/memory_prices.hpp"
+#include "slimpack/schedule/leads.hpp"
+#include "slimpack/schedule/recompute.hpp"
+#include "slimpack/slicing/pack_rows.hpp"
+
+namespace slimpack {
+
+/// Knows whether, and how far, schedules of given packs fit into memory (SlimPack, section 4.3.3). Of each pipeline and
+/// stage:
+/// - a forward task brings its tokens' activations, each by the layers that its backward pack computes again;
+/// - a backward task brings the KV gradients of the samples that it begins; when it ends, all that its tokens held goes;
+/// - workspace, and what members exchange, is there while a task runs;
+/// - each of g pipelines that share a pack counts the g-th part of its tokens.
+///
+/// Keeps its memory between calls.
+class MemoryFit {
+ public:
+  /// @param lengths of all samples. @param memory has to outlive this.
+  MemoryFit(std::span<const Tokens> lengths, const Memory& memory) : lengths_(lengths), memory_(memory) {}
+
+  /// Takes the packs that later calls are about; they have to outlive those. O(slices + packs * members).
+  void load(const PackRows& forward, const PackRows& backward, std::size_t pipelines) {
+    forward_ = &forward;
+    backward_ = &backward;
+    pipelines_.resize(pipelines);
+    add_pass(forward, Pass::forward);
+    add_pass(backward, Pass::backward);
+    overlaps_.clear();
+  }
+
+  /// Whether a stage of all pipelines fits. @param recompute as of now. O(pipelines * rows).
+  [[nodiscard]] bool fits(const LeadTable& leads, std::size_t s, const Recompute& recompute) {
+    for (std::size_t p = 0; p < pipelines_.size(); ++p) {
+      if (peak_tokens_bytes(p, s, leads, recompute) > memory_.room_bytes(s)) return false;
+    }
+    return true;
+  }
+
+  /// Most bytes of a stage, what is always there included. O(rows).
+  [[nodiscard]] double peak_bytes(std::size_t p, std::size_t s, const LeadTable& leads,
+                                  const Recompute& recompute) {
+    return memory_.static_bytes(s) + peak_tokens_bytes(p, s, leads, recompute);
+  }
+
+  /// Fewest layers, the same for all packs, that a stage has to compute again so that it fits; -1 if all are too few.
+  /// O(pipelines * rows) for each number of layers between what surely does and surely does not fit.
+  [[nodiscard]] std::int32_t least_recompute(const LeadTable& leads, std::size_t s) {
+    find_peaks(leads, s);
+    std::vector<std::int32_t> layers(memory_.stages(), 0);
+    for (; layers[s] <= memory_.recompute_limit(s); ++layers[s]) {
+      const PeakBounds bounds = peak_bounds(s, layers[s]);
+      if (bounds.least > memory_.room_bytes(s)) continue;
+      if (bounds.most <= memory_.room_bytes(s) || fits(leads, s, Recompute(layers))) return layers[s];
+    }
+    return -1;
+  }
+
+  /// Lowers the leads to what memory allows. @param required as of `required_rows`.
+  /// @returns whether all stages fit. O(pipelines * rows * stages).
+  bool limit(std::span<const std::uint32_t> required, const Recompute& recompute, LeadTable& leads) {
+    for (std::size_t s = 0; s < memory_.stages(); ++s) {
+      if (!limit_stage(required, recompute, s, leads)) return false;
+    }
+    return true;
+  }
+
+  /// Lowers the leads to what memory allows, stages computing as few layers again as that takes, but no fewer than
+  /// `layers`, which are raised. @returns whether all stages fit. O(layers * pipelines * rows * stages).
+  bool limit(std::span<const std::uint32_t> required, std::vector<std::int32_t>& layers, LeadTable& leads) {
+    for (std::size_t s = 0; s < memory_.stages(); ++s) {
+      const std::vector<std::uint32_t> before = leads.of_stage(s);
+      while (!limit_stage(required, Recompute(layers), s, leads)) {
+        if (layers[s] >= memory_.recompute_limit(s)) return false;
+        ++layers[s];
+        leads.set_stage(s, before);
+      }
+    }
+    return true;
+  }
+
+ private:
+  /// The largest of the packs that so many pipelines share.
+  struct Largest {
+    std::size_t sharers;
+    Tokens tokens;
+  };
+  /// What rows bring to one pipeline, as sums over the rows before each index. Real numbers: members share packs.
+  struct Pipeline {
+    std::vector<PackId> forward_pack, backward_pack;  // [row]
+    std::vector<double> forward{0.0}, backward{0.0};  // [row + 1] tokens
+    std::vector<double> started{0.0};  // [row + 1] tokens of samples whose backward pass has begun
+    std::vector<Largest> most_forward, most_backward;  // by number of sharers
+  };
+  /// Tokens that are in one forward and one backward pack.
+  struct Overlap {
+    std::uint32_t forward_row;
+    std::uint32_t backward_row;
+    PackId backward_pack;
+    double tokens;  // on each member
+  };
+  /// Bytes of activations that rows bring and take, as sums over the rows before each index, times `scale`.
+  struct Activations {
+    const double* forward;
+    const double* backward;
+    double scale;
+
+    [[nodiscard]] double live(std::size_t n, std::size_t k) const {
+      return scale * (forward[n] - backward[k]);
+    }
+  };
+
+  /// Bytes that a stage's peak is between.
+  struct PeakBounds {
+    double least = 0.0, most = 0.0;
+  };
+
+  /// Finds the most tokens that each pipeline holds on a stage, with and without KV gradients.
+  void find_peaks(const LeadTable& leads, std::size_t s) {
+    peak_live_.assign(pipelines_.size(), 0.0);
+    peak_gradients_.assign(pipelines_.size(), 0.0);
+    for (std::size_t p = 0; p < pipelines_.size(); ++p) {
+      const Pipeline& own = pipelines_[p];
+      for (std::size_t k = 0; k < own.backward_pack.size(); ++k) {
+        peak_live_[p] = std::max(peak_live_[p], own.forward[leads(k, s)] - own.backward[k]);
+        peak_gradients_[p] = std::max(peak_gradients_[p], own.started[k + 1] - own.backward[k]);
+      }
+    }
+  }
+
+  /// For the stage that `find_peaks` looked at last.
+  [[nodiscard]] PeakBounds peak_bounds(std::size_t s, std::int32_t recompute) const {
+    PeakBounds bounds;
+    for (std::size_t p = 0; p < pipelines_.size(); ++p) {
+      const double live = memory_.activation_bytes(s, recompute) * peak_live_[p],
+                   gradients = memory_.kv_gradient_bytes(s) * peak_gradients_[p];
+      const double workspace = std::max(most_workspace(pipelines_[p], s, Pass::forward, 0),
+                                        most_workspace(pipelines_[p], s, Pass::backward, recompute));
+      bounds.least = std::max(bounds.least, live);
+      bounds.most = std::max(bounds.most, live + gradients + workspace);
+    }
+    return bounds;
+  }
+
+  void add_pass(const PackRows& rows, Pass pass) {
+    const bool is_forward = pass == Pass::forward;
+    const std::size_t count = rows.rows.size();
+    std::vector<Tokens>& tokens_of = is_forward ? forward_tokens_ : backward_tokens_;
+    tokens_of.resize(rows.packs.size());
+    for (std::size_t k = 0; k < tokens_of.size(); ++k) tokens_of[k] = count_tokens(rows.packs[k]);
+    for (Pipeline& own : pipelines_) {
+      (is_forward ? own.forward_pack : own.backward_pack).assign(count, no_pack);
+      (is_forward ? own.most_forward : own.most_backward).clear();
+      (is_forward ? own.forward : own.backward).assign(count + 1, 0.0);
+      if (!is_forward) own.started.assign(count + 1, 0.0);
+    }
+    for (std::size_t r = 0; r < count; ++r) {
+      for (const PackId pack : rows.rows[r]) add_pack(rows, pack, r, is_forward);
+    }
+    for (Pipeline& own : pipelines_) {
+      std::vector<double>& tokens = is_forward ? own.forward : own.backward;
+      for (std::size_t r = 0; r < count; ++r) {
+        tokens[r + 1] += tokens[r];
+        if (!is_forward) own.started[r + 1] += own.started[r];
+      }
+    }
+  }
+
+  void add_pack(const PackRows& rows, PackId pack, std::size_t r, bool is_forward) {
+    const auto members = rows.members[pack];
+    const Tokens tokens = (is_forward ? forward_tokens_ : backward_tokens_)[pack];
+    const std::size_t sharers = rows.sharers[pack];
+    Tokens started = 0;
+    for (const Slice& slice : rows.packs[pack]) {
+      if (!is_forward && slice.end == lengths_[slice.sample]) started += slice.end;
+    }
+    const auto share = static_cast<double>(sharers);
+    for (const std::uint32_t p : members) {
+      Pipeline& own = pipelines_[p];
+      (is_forward ? own.forward_pack : own.backward_pack)[r] = pack;
+      (is_forward ? own.forward : own.backward)[r + 1] = static_cast<double>(tokens) / share;
+      if (!is_forward) own.started[r + 1] = static_cast<double>(started) / share;
+      std::vector<Largest>& largest = is_forward ? own.most_forward : own.most_backward;
+      const auto known = std::find_if(largest.begin(), largest.end(),
+                                      [&](const Largest& l) { return l.sharers == sharers; });
+      if (known == largest.end()) {
+        largest.push_back({sharers, tokens});
+      } else {
+        known->tokens = std::max(known->tokens, tokens);
+      }
+    }
+  }
+
+  /// What each pipeline's packs bring and take on a stage.
+  Activations activations(std::size_t p, std::size_t s, const Recompute& recompute) {
+    const Pipeline& own = pipelines_[p];
+    if (!recompute.per_pack()) {
+      return {own.forward.data(), own.backward.data(), memory_.activation_bytes(s, recompute(0, s))};
+    }
+    if (overlaps_.empty()) find_overlaps();
+    forward_bytes_.assign(own.forward.size(), 0.0);
+    backward_bytes_.assign(own.backward.size(), 0.0);
+    for (const Overlap& part : overlaps_[p]) {
+      const double bytes = part.tokens * memory_.activation_bytes(s, recompute(part.backward_pack, s));
+      forward_bytes_[part.forward_row + 1] += bytes;
+      backward_bytes_[part.backward_row + 1] += bytes;
+    }
+    for (auto* sums : {&forward_bytes_, &backward_bytes_}) {
+      for (std::size_t r = 1; r < sums->size(); ++r) (*sums)[r] += (*sums)[r - 1];
+    }
+    return {forward_bytes_.data(), backward_bytes_.data(), 1.0};
+  }
+
+  struct Piece {
+    Tokens begin, end;
+    std::uint32_t row;
+    PackId pack;
+  };
+
+  /// Pieces of each sample, in token order.
+  [[nodiscard]] std::vector<std::vector<Piece>> pieces(const PackRows& rows) const {
+    std::vector<std::vector<Piece>> out(lengths_.size());
+    for (std::size_t r = 0; r < rows.rows.size(); ++r) {
+      for (const PackId pack : rows.rows[r]) {
+        for (const Slice& slice : rows.packs[pack])
+          out[slice.sample].push_back({slice.begin, slice.end, static_cast<std::uint32_t>(r), pack});
+      }
+    }
+    for (auto& own : out)
+      std::sort(own.begin(), own.end(), [](const Piece& a, const Piece& b) { return a.begin < b.begin; });
+    return out;
+  }
+
+  /// O(slices + samples), and to sort them.
+  void find_overlaps() {
+    overlaps_.assign(pipelines_.size(), {});
+    const auto forward = pieces(*forward_), backward = pieces(*backward_);
+    for (std::size_t sample = 0; sample < lengths_.size(); ++sample) {
+      for (std::size_t f = 0, b = 0; f < forward[sample].size() && b < backward[sample].size();) {
+        const Piece &from = forward[sample][f], &to = backward[sample][b];
+        const Tokens common = std::min(from.end, to.end) - std::max(from.begin, to.begin);
+        const double tokens = static_cast<double>(common) / static_cast<double>(backward_->sharers[to.pack]);
+        for (const std::uint32_t p : backward_->members[to.pack])
+          overlaps_[p].push_back({from.row, to.row, to.pack, tokens});
+        from.end <= to.end ? ++f : ++b;
+      }
+    }
+  }
+
+  [[nodiscard]] double forward_workspace(std::size_t s, PackId pack) const {
+    return memory_.workspace_bytes(s, Pass::forward, forward_tokens_[pack], forward_->sharers[pack], 0);
+  }
+  [[nodiscard]] double backward_workspace(std::size_t s, PackId pack, const Recompute& recompute) const {
+    return memory_.workspace_bytes(s, Pass::backward, backward_tokens_[pack], backward_->sharers[pack],
+                                   recompute(pack, s));
+  }
+
+  /// No task of a pass needs more. @param again layers that backward tasks compute again, at most.
+  [[nodiscard]] double most_workspace(const Pipeline& own, std::size_t s, Pass pass,
+                                      std::int32_t again) const {
+    double bytes = 0.0;
+    for (const Largest& most : pass == Pass::forward ? own.most_forward : own.most_backward)
+      bytes = std::max(bytes, memory_.workspace_bytes(s, pass, most.tokens, most.sharers, again));
+    return bytes;
+  }
+
+  [[nodiscard]] std::int32_t most_recompute(std::size_t s, const Recompute& recompute) const {
+    if (!recompute.per_pack()) return recompute(0, s);
+    std::int32_t most = 0;
+    for (std::size_t k = 0; k < backward_->packs.size(); ++k) most = std::max(most, recompute(k, s));
+    return most;
+  }
+
+  /// Most bytes that tokens and workspace take. Tasks are priced only where the largest workspace would make a new peak.
+  [[nodiscard]] double peak_tokens_bytes(std::size_t p, std::size_t s, const LeadTable& leads,
+                                         const Recompute& recompute) {
+    const Pipeline& own = pipelines_[p];
+    const Activations held = activations(p, s, recompute);
+    const double gradient = memory_.kv_gradient_bytes(s);
+    const std::int32_t again = most_recompute(s, recompute);
+    const double most_forward = most_workspace(own, s, Pass::forward, 0),
+                 most_backward = most_workspace(own, s, Pass::backward, again);
+    double peak = 0.0;
+    std::size_t done = 0;
+    for (std::size_t k = 0; k < own.backward_pack.size(); ++k) {
+      const std::size_t lead = leads(k, s);
+      const double begun = gradient * (own.started[k] - own.backward[k]);
+      if (held.live(lead, k) + begun + most_forward > peak) {
+        for (std::size_t r = done; r < lead; ++r) {
+          const double bytes = held.live(r + 1, k) + begun;
+          if (own.forward_pack[r] != no_pack && bytes + most_forward > peak)
+            peak = std::max(peak, bytes + forward_workspace(s, own.forward_pack[r]));
+        }
+      }
+      done = std::max(done, lead);
+      const double bytes = held.live(lead, k) + gradient * (own.started[k + 1] - own.backward[k]);
+      if (own.backward_pack[k] != no_pack && bytes + most_backward > peak)
+        peak = std::max(peak, bytes + backward_workspace(s, own.backward_pack[k], recompute));
+    }
+    return peak;
+  }
+
+  bool limit_stage(std::span<const std::uint32_t> required, const Recompute& recompute, std::size_t s,
+                   LeadTable& leads) {
+    const auto forward_rows = static_cast<std::uint32_t>(forward_->rows.size());
+    fitting_.assign(backward_->rows.size(), static_cast<std::int32_t>(forward_rows));
+    for (std::size_t p = 0; p < pipelines_.size(); ++p) lower_to_fitting(p, s, recompute);
+    return limit_leads(fitting_, forward_rows, required, s, leads);
+  }
+
+  /// Lowers `fitting_` to what one pipeline's memory allows, the largest workspace at any time.
+  void lower_to_fitting(std::size_t p, std::size_t s, const Recompute& recompute) {
+    const Pipeline& own = pipelines_[p];
+    const Activations held = activations(p, s, recompute);
+    const double room = memory_.room_bytes(s) -
+                        std::max(most_workspace(own, s, Pass::forward, 0),
+                                 most_workspace(own, s, Pass::backward, most_recompute(s, recompute)));
+    const auto all = static_cast<std::int32_t>(own.forward_pack.size());
+    std::int32_t n = all;
+    for (std::size_t k = fitting_.size(); k-- > 0;) {
+      const double budget = room - memory_.kv_gradient_bytes(s) * (own.started[k + 1] - own.backward[k]);
+      while (n < all && held.live(static_cast<std::size_t>(n) + 1, k) <= budget) ++n;
+      while (n >= 0 && held.live(static_cast<std::size_t>(n), k) > budget) --n;
+      fitting_[k] = std::min(fitting_[k], n);
+    }
+  }
+
+  std::span<const Tokens> lengths_;
+  const Memory& memory_;
+  const PackRows* forward_ = nullptr;
+  const PackRows* backward_ = nullptr;
+  std::vector<Tokens> forward_tokens_, backward_tokens_;  // [pack]
+  std::vector<Pipeline> pipelines_;
+  std::vector<std::vector<Overlap>> overlaps_;          // [pipeline]; empty until they are needed
+  std::vector<double> forward_bytes_, backward_bytes_;  // of the pipeline and stage looked at, by row
+  std::vector<double> peak_live_, peak_gradients_;      // [pipeline] tokens on the stage looked at last
+  std::vector<std::int32_t> fitting_;                   // [backward row] of the stage that is being limited
+};
+
+}  // namespace slimpack

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <utility>
+#include <vector>
+
+namespace slimpack {
+
+/// Layers that are computed again in the backward pass, on each stage: the same for all packs, or for each backward pack.
+class Recompute {
+ public:
+  Recompute() = default;
+  /// @param layers of each stage, for all packs.
+  explicit Recompute(std::vector<std::int32_t> layers) : stages_(layers.size()), layers_(std::move(layers)) {}
+  /// @param layers [backward pack * stages + stage].
+  Recompute(std::size_t stages, std::vector<std::int32_t> layers)
+      : stages_(stages), per_pack_(true), layers_(std::move(layers)) {}
+
+  [[nodiscard]] std::size_t stages() const { return stages_; }
+  [[nodiscard]] bool per_pack() const { return per_pack_; }
+  [[nodiscard]] std::int32_t operator()(std::size_t pack, std::size_t stage) const {
+    return layers_[per_pack_ ? pack * stages_ + stage : stage];
+  }
+  /// Of all stages. @pre pack is one of those given, if layers were given by pack.
+  [[nodiscard]] std::span<const std::int32_t> row(std::size_t pack) const {
+    return std::span(layers_).subspan(per_pack_ ? pack * stages_ : 0, stages_);
+  }
+  [[nodiscard]] bool any() const {
+    return std::any_of(layers_.begin(), layers_.end(), [](std::int32_t layers) { return layers > 0; });
+  }
+  friend bool operator==(const Recompute&, const Recompute&) = default;
+
+ private:
+  std::size_t stages_ = 0;
+  bool per_pack_ = false;
+  std::vector<std::int32_t> layers_;
+};
+
+}  // namespace slimpack

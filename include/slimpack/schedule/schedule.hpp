@@ -1,0 +1,271 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "slimpack/schedule/makespan.hpp"
+#include "slimpack/schedule/memory_fit.hpp"
+#include "slimpack/schedule/task.hpp"
+
+namespace slimpack {
+
+/// Packs of both passes of all pipelines that share some, who runs what when, what is computed again, how long that
+/// takes and what it holds.
+struct Schedule {
+  std::size_t pipelines = 0;
+  PackRows forward, backward;
+  PassTimes forward_times, backward_times;  ///< recomputation included
+  LeadTable leads;
+  Recompute recompute;
+  double seconds = std::numeric_limits<double>::infinity();  ///< infinite: it does not fit into memory
+  bool memory_bound = false;  ///< memory forced recomputation or a smaller lead
+
+  [[nodiscard]] std::size_t stages() const { return leads.stages(); }
+  [[nodiscard]] bool fits() const { return seconds < std::numeric_limits<double>::infinity(); }
+};
+
+/// Tasks of all stages of a schedule's pipelines in their order, [pipeline][stage]. Packs have their numbers in the
+/// schedule. O(tasks).
+[[nodiscard]] inline std::vector<std::vector<std::vector<Task>>> stage_orders(const Schedule& schedule) {
+  const auto forward = packs_by_row(schedule.forward, schedule.pipelines),
+             backward = packs_by_row(schedule.backward, schedule.pipelines);
+  std::vector<std::vector<std::vector<Task>>> orders(schedule.pipelines);
+  for (std::size_t p = 0; p < orders.size(); ++p) {
+    for (std::size_t s = 0; s < schedule.stages(); ++s) {
+      std::vector<Task>& order = orders[p].emplace_back();
+      order.reserve(forward[p].size() + backward[p].size());
+      std::size_t done = 0;
+      for (std::size_t k = 0; k < backward[p].size(); ++k) {
+        for (; done < schedule.leads(k, s); ++done) {
+          if (forward[p][done] != no_pack) order.push_back({Pass::forward, forward[p][done]});
+        }
+        if (backward[p][k] != no_pack) order.push_back({Pass::backward, backward[p][k]});
+      }
+    }
+  }
+  return orders;
+}
+
+/// The orders of all stages as text: a line for each stage, such as `F0 F1 B0`, and an empty line between pipelines.
+/// O(tasks).
+[[nodiscard]] inline std::string to_text(const Schedule& schedule) {
+  std::string text;
+  for (const auto& pipeline : stage_orders(schedule)) {
+    if (!text.empty()) text += '\n';
+    for (const std::vector<Task>& order : pipeline) text += to_string(order) + '\n';
+  }
+  return text;
+}
+
+/// In which order stages run forward and backward packs.
+enum class PassOrder : std::uint8_t {
+  packflow,  ///< 1F1B of any forward and backward packs; plain 1F1B where both passes have the same packs
+  gpipe,     ///< all forward packs first
+};
+
+/// What a schedule may do to fit into memory.
+enum class FitPolicy : std::uint8_t {
+  fastest,  ///< smaller leads or recomputation of as few layers on each stage as suffice, whichever is faster
+  recompute,  ///< full leads; as few layers on each stage as suffice
+  uniform,    ///< full leads; the same number of layers on all stages, as far as they have them
+};
+
+struct ScheduleOptions {
+  PassOrder order = PassOrder::packflow;
+  FitPolicy fit = FitPolicy::fastest;
+};
+
+/// Makes schedules of packs, whoever cut them. Keeps its memory between calls.
+class Scheduler {
+ public:
+  /// @param lengths of all samples. @param prices, memory of the pipelines' kind. All have to outlive this.
+  Scheduler(std::span<const Tokens> lengths, GroupPrices& prices, const Memory& memory)
+      : lengths_(lengths), prices_(prices), memory_(memory), fit_(lengths, memory) {}
+
+  /// Orders, times and fits the packs that `out` holds, with as much recomputed as memory asks for.
+  /// @param out its `pipelines`, `forward` and `backward` are given: each token of each sample is in one pack of each
+  /// pass, in token order forward, in reverse order backward, and all packs of a sample name the same pipelines.
+  /// @param most gives up a schedule that takes no less; its seconds are then infinite.
+  /// O(slices + tasks) if memory suffices; a multiple of it else.
+  void operator()(Schedule& out, const ScheduleOptions& options = {},
+                  double most = std::numeric_limits<double>::infinity()) {
+    price(out);
+    best_of_fits(out, options, most);
+  }
+
+  /// The same for packs whose durations are given. @param again [backward pack * stages + stage] seconds of one layer
+  /// computed again; empty if none can be.
+  void schedule_priced(Schedule& out, std::vector<double> again, const ScheduleOptions& options = {},
+                       double most = std::numeric_limits<double>::infinity()) {
+    base_ = out.backward_times.seconds;
+    best_of_fits(out, options, most, std::move(again));
+  }
+
+  /// Orders and times packs whose recomputation is given. Its seconds are infinite if that does not fit, even with a
+  /// smaller lead.
+  void operator()(Schedule& out, const Recompute& recompute, const ScheduleOptions& options = {}) {
+    price(out);
+    prepare(out, options);
+    again_.clear();
+    out.seconds = infinite;
+    LeadTable leads = full_;
+    const bool full = fits(leads, recompute);
+    if (!full && !(options.fit == FitPolicy::fastest && fit_.limit(required_, recompute, leads))) return;
+    time(leads, recompute, !full, out);
+  }
+
+  /// Peak bytes of a schedule that was made from these lengths and this memory, [pipeline][stage].
+  [[nodiscard]] std::vector<std::vector<double>> peak_bytes(const Schedule& schedule) {
+    fit_.load(schedule.forward, schedule.backward, schedule.pipelines);
+    std::vector<std::vector<double>> peaks(schedule.pipelines);
+    for (std::size_t p = 0; p < peaks.size(); ++p) {
+      for (std::size_t s = 0; s < schedule.stages(); ++s)
+        peaks[p].push_back(fit_.peak_bytes(p, s, schedule.leads, schedule.recompute));
+    }
+    return peaks;
+  }
+
+ private:
+  static constexpr double infinite = std::numeric_limits<double>::infinity();
+
+  void price(Schedule& out) {
+    price_packs(out.forward, prices_, Pass::forward, out.forward_times);
+    price_packs(out.backward, prices_, Pass::backward, out.backward_times);
+    base_ = out.backward_times.seconds;
+  }
+
+  /// Finds the full leads, and loads the packs for questions about memory.
+  void prepare(const Schedule& out, const ScheduleOptions& options) {
+    required_rows(lengths_, out.forward, out.backward, ended_, required_);
+    if (options.order == PassOrder::gpipe) {
+      gpipe_leads(out.forward.rows.size(), out.backward.rows.size(), memory_.stages(), full_);
+    } else {
+      packflow_leads(required_, out.forward.rows.size(), memory_.stages(), full_);
+    }
+    fit_.load(out.forward, out.backward, out.pipelines);
+  }
+
+  [[nodiscard]] bool fits(const LeadTable& leads, const Recompute& recompute) {
+    for (std::size_t s = 0; s < memory_.stages(); ++s) {
+      if (!fit_.fits(leads, s, recompute)) return false;
+    }
+    return true;
+  }
+
+  void best_of_fits(Schedule& out, const ScheduleOptions& options, double most,
+                    std::vector<double> again = {}) {
+    again_ = std::move(again);
+    out.seconds = infinite;
+    if (busiest_seconds(out) >= most) return;
+    prepare(out, options);
+    const std::vector<std::int32_t> needed = full_lead_recompute(options.fit == FitPolicy::uniform);
+    const bool full_fits = std::find(needed.begin(), needed.end(), -1) == needed.end();
+    if (full_fits) {
+      const Recompute recompute(needed);
+      time(full_, recompute, recompute.any(), out);
+      if (!recompute.any()) return reject(out, most);
+    }
+    if (options.fit == FitPolicy::fastest) {
+      for (const double share : {0.0, 0.5}) try_smaller_lead(needed, share, out);
+    }
+    reject(out, most);
+  }
+
+  static void reject(Schedule& out, double most) {
+    if (out.seconds >= most) out.seconds = infinite;
+  }
+
+  /// Layers on each stage that the full lead needs; -1 where none suffice.
+  [[nodiscard]] std::vector<std::int32_t> full_lead_recompute(bool uniform) {
+    std::vector<std::int32_t> layers;
+    for (std::size_t s = 0; s < memory_.stages(); ++s) layers.push_back(fit_.least_recompute(full_, s));
+    if (!uniform || std::find(layers.begin(), layers.end(), -1) != layers.end()) return layers;
+    std::int32_t limit = 0;
+    for (std::size_t s = 0; s < layers.size(); ++s) limit = std::max(limit, memory_.recompute_limit(s));
+    for (std::int32_t all = *std::max_element(layers.begin(), layers.end()); all <= limit; ++all) {
+      for (std::size_t s = 0; s < layers.size(); ++s) layers[s] = std::min(all, memory_.recompute_limit(s));
+      if (fits(full_, Recompute(layers))) return layers;
+    }
+    return std::vector<std::int32_t>(layers.size(), -1);
+  }
+
+  /// Computes a share of the layers again that the full lead needs, or as many as anything needs to fit, and lowers the
+  /// lead to what then fits.
+  void try_smaller_lead(std::span<const std::int32_t> needed, double share, Schedule& out) {
+    std::vector<std::int32_t> layers;
+    for (std::size_t s = 0; s < needed.size(); ++s) {
+      const std::int32_t all = needed[s] < 0 ? memory_.recompute_limit(s) : needed[s];
+      layers.push_back(static_cast<std::int32_t>(share * all));
+    }
+    trial_ = full_;
+    if (fit_.limit(required_, layers, trial_)) time(trial_, Recompute(std::move(layers)), true, out);
+  }
+
+  /// Keeps the order and recomputation if they are faster than what `out` has.
+  void time(const LeadTable& leads, const Recompute& recompute, bool memory_bound, Schedule& out) {
+    add_recompute(recompute, out);
+    const double seconds =
+        makespan_(out.forward, out.forward_times, out.backward, out.backward_times, leads, out.pipelines);
+    if (seconds < out.seconds) {
+      out.seconds = seconds;
+      out.leads = leads;
+      out.recompute = recompute;
+      out.memory_bound = memory_bound;
+    } else {
+      add_recompute(out.recompute, out);
+    }
+  }
+
+  /// Sets the backward packs' seconds to those with recomputation.
+  void add_recompute(const Recompute& recompute, Schedule& out) {
+    out.backward_times.seconds = base_;
+    if (!recompute.any()) return;
+    const std::size_t stages = recompute.stages();
+    if (again_.empty()) {
+      again_.resize(base_.size());
+      for (std::size_t k = 0; k < out.backward.packs.size(); ++k) {
+        prices_.of(out.backward.sharers[k])
+            .price_recompute(out.backward.packs[k], {again_.data() + k * stages, stages});
+      }
+    }
+    for (std::size_t k = 0; k < out.backward.packs.size(); ++k) {
+      for (std::size_t s = 0; s < stages; ++s)
+        out.backward_times.seconds[k * stages + s] += recompute(k, s) * again_[k * stages + s];
+    }
+  }
+
+  /// Work on the busiest stage of any pipeline: no order of its packs takes less.
+  [[nodiscard]] double busiest_seconds(const Schedule& out) {
+    const std::size_t stages = memory_.stages();
+    work_.assign(out.pipelines * stages, 0.0);
+    const auto add = [&](const PackRows& rows, const PassTimes& times) {
+      for (std::size_t k = 0; k < rows.packs.size(); ++k) {
+        for (const std::uint32_t p : rows.members[k]) {
+          for (std::size_t s = 0; s < stages; ++s) work_[p * stages + s] += times.seconds[k * stages + s];
+        }
+      }
+    };
+    add(out.forward, out.forward_times);
+    add(out.backward, out.backward_times);
+    return work_.empty() ? 0.0 : *std::max_element(work_.begin(), work_.end());
+  }
+
+  std::span<const Tokens> lengths_;
+  GroupPrices& prices_;
+  const Memory& memory_;
+  MemoryFit fit_;
+  Makespan makespan_;
+  std::vector<std::uint32_t> ended_, required_;
+  LeadTable full_, trial_;
+  std::vector<double> base_;   // seconds of the backward packs without recomputation
+  std::vector<double> again_;  // of one layer of each stage computed again; empty until it is needed
+  std::vector<double> work_;   // [pipeline * stages + stage]
+};
+
+}  // namespace slimpack
