@@ -1,0 +1,85 @@
+#include "plan_files.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <fstream>
+#include <optional>
+#include <stdexcept>
+
+#include "naive.hpp"
+#include "planner.hpp"
+#include "prices_of_plan.hpp"
+#include "slimpack/core/error.hpp"
+#ifdef SLIMPACK_CAMPAIGN_JSON
+#include "slimpack/plan/json.hpp"
+#endif
+
+namespace campaign {
+
+#ifdef SLIMPACK_CAMPAIGN_JSON
+
+namespace {
+
+std::string file_of(const std::string& directory, std::size_t index) {
+  return concat(directory, "/", index, ".json");
+}
+
+std::optional<Plan> plan_of(const Setting& setting) {
+  try {
+    return make_planner(setting).slimpack(setting.options, memory_model(setting, setting.job));
+  } catch (const InvalidInput&) {
+    return std::nullopt;
+  }
+}
+
+bool fits(const Plan& plan, const TransformerMemory& memory) {
+  for (const auto& row : run_naively(plan, memory).peak_bytes) {
+    if (*std::max_element(row.begin(), row.end()) > memory.capacity_bytes() * (1.0 + 1e-9)) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+void write_plan(const Setting& setting, const std::string& directory, std::size_t index) {
+  const std::optional<Plan> plan = plan_of(setting);
+  if (!plan) return;
+  std::ofstream file(file_of(directory, index));
+  write_json(file, *plan);
+  file.close();
+  if (!file) throw std::runtime_error(concat(file_of(directory, index), " can't be written"));
+}
+
+Compared compare_with_file(const Setting& setting, const std::string& directory, std::size_t index) {
+  Compared compared{.pair = {.name = setting.name, .reproduction = setting.reproduction}};
+  const auto begin = std::chrono::steady_clock::now();
+  if (const std::optional<Plan> plan = plan_of(setting)) {
+    compared.ours = true;
+    compared.pair.ours = plan->step.seconds;
+  }
+  compared.planning_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  std::ifstream file(file_of(directory, index));
+  if (!file) return compared;
+  Plan plan = read_json(file);
+  if (plan.tokens != setting.lengths)
+    throw std::runtime_error(concat(file_of(directory, index), " is the plan of another batch"));
+  make_planner(setting).price_anew(plan);
+  compared.theirs = true;
+  compared.pair.theirs = plan.step.seconds;
+  compared.fits = fits(plan, memory_model(setting, setting.job));
+  return compared;
+}
+
+#else
+
+void write_plan(const Setting&, const std::string&, std::size_t) {
+  throw std::runtime_error("built without nlohmann_json, which plan files need");
+}
+
+Compared compare_with_file(const Setting&, const std::string&, std::size_t) {
+  throw std::runtime_error("built without nlohmann_json, which plan files need");
+}
+
+#endif
+
+}  // namespace campaign
