@@ -11,7 +11,8 @@ if ! command -v run-clang-tidy-14 >/dev/null; then
   [[ -n ${CI-} ]] && exit 1
   exit 0
 fi
-if ! said=$(run-clang-tidy-14 -quiet -p "$build" "$PWD$sources" 2>&1); then
-  grep -v -e 'warnings generated' -e '^clang-tidy' <<<"$said" >&2
+.ci/tidy_sources.py "$build" "$PWD$sources" "$build/tidy"
+if ! said=$(run-clang-tidy-14 -quiet -p "$build/tidy" 2>&1); then
+  grep -v -e 'warnings generated' -e '^clang-tidy' <<<"$said" | .ci/tidy_sources.py "$build/tidy" >&2
   exit 1
 fi

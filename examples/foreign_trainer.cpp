@@ -25,7 +25,7 @@ using Model = std::vector<double>;  // and so are a layer's weights
 double input(SampleId sample, Tokens token) { return std::sin(double(sample) + 0.7 * double(token)); }
 
 // Consecutive layers with the simplest of attentions: y_t = x_t + mean over j <= t of v_j, with values v = tanh(w x).
-// They take any slice of a sample, once those before it are done forward, or those behind it backward: what they keep
+// They take any slice of a sample, once those before it are done forward, or those after it backward: what they keep
 // is addressed by sample and token. Behind a model's last layer that is the gradient of its output, by the loss.
 class Layers {
  public:
@@ -177,7 +177,7 @@ struct Stage {
 Step planned_step(const slimpack::Plan& plan, const Model& model) {
   Mail mail;
   const auto run = [&](std::size_t rank) {
-    const auto [pipeline, number] = slimpack::place_of(rank, slimpack::stages_per_pipeline(plan));
+    const auto [pipeline, number] = slimpack::PlanRanks(plan).place_of(rank);
     const StageProgram program(plan, pipeline, number);
     std::size_t first = 0;
     for (std::size_t s = 0; s < number; ++s) first += std::size_t(plan.pipelines[pipeline].layers[s]);
@@ -226,7 +226,7 @@ int main() {
   slimpack::Job job{.model = {"toy", 4, 8, 1, 1, 8, 8, 2},
                     .device = slimpack::device_preset("h100"),
                     .layout = {.dp = 2, .pp = 2}};
-  job.device.peak_flops = 1e8;  // so slow that a toy's tokens cost something beside a pack's constants
+  job.device.peak_flops = 1e8;  // so slow that a toy's tokens cost something compared with a pack's constants
   const std::vector<Tokens> lengths{150, 70, 64, 40, 33, 20, 12, 9, 5, 2, 1, 31};
   const slimpack::Plan plan = plan_slimpack(lengths, job, {.tile = 8, .merge = false, .packs = 5});
 

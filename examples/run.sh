@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # Installs what is missing on Debian 12, builds the slimpack command and runs the main job: plans 2048 real
-# samples with Megatron-LM's packing and with SlimPack, and draws both beside each other.
+# samples with Megatron-LM's packing and with SlimPack, and draws both on one time axis.
 # Usage: run.sh [OPTION...]   further options of `slimpack compare`, for example: run.sh --iterations 4
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-.ci/install.sh g++ cmake ninja-build libeigen3-dev libboost-dev libboost-program-options-dev \
+.ci/install.sh g++ cmake ninja-build 'ccache?' libeigen3-dev libboost-dev libboost-program-options-dev \
   nlohmann-json3-dev
 
 cmake --preset command
@@ -18,3 +18,4 @@ build/bin/slimpack compare --lengths examples/data/github.train.txt --count 2048
 echo
 echo "Both timelines, the memory of each stage and the packs: open compare.html in a browser."
 echo "The command itself: build/bin/slimpack --help"
+echo "What \`slimpack train\` and \`slimpack profile\` run: cmake --build --preset train"

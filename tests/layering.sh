@@ -6,7 +6,7 @@ set -euo pipefail
 
 here=$(cd "$(dirname "$0")" && pwd)
 root=${1:-$here/../include}
-order=(core model cost partition slicing sharding milp schedule dag strategy plan stream planners exec)
+order=(core model sharding milp cost partition slicing schedule dag strategy plan stream planners exec)
 
 declare -A rank=()
 for i in "${!order[@]}"; do rank[${order[i]}]=$i; done

@@ -85,8 +85,7 @@ TransformerMemory memory_of(const Plan& plan, const JobOptions& options) {
   Job job = options.job;
   job.layout.dp = static_cast<std::int32_t>(plan.pipelines.size());
   job.layout.cp = plan.pipelines.front().cp;
-  return TransformerMemory(job,
-                           find_planner(plan.planner).gathers ? document_memory(options) : options.memory);
+  return TransformerMemory(job, options.memory);
 }
 
 std::string page(const std::vector<Plan>& plans, const std::vector<Row>& rows, const JobOptions& options) {

@@ -52,13 +52,16 @@ Device device_named(const std::string& name) {
 PredictionError constants_error(const Profile& profile, const Device& device,
                                 std::span<const MeasuredTask> tasks) {
   return relative_errors(tasks, [&](const MeasuredTask& task) {
-    const std::int32_t layers[] = {task.layers, task.layers},
-                       again[] = {task.recompute_layers, task.recompute_layers};
-    const PresetCost cost =
-        PresetCost(profile.model, device, layers, 1, profile.real_bytes).with_recompute(again);
+    const std::int32_t layers[] = {task.layers, task.layers};
+    Transformer model = profile.model;
+    model.layers = 2 * task.layers;
+    const CalibratedCost cost = preset_cost(model, device, rank_strategy(layers, 1), 0, profile.real_bytes);
     const std::size_t stage = task.last ? 1 : 0;
     double seconds = cost.pack_seconds(stage, task.pass);
-    for (const Slice& s : task.slices) seconds += cost.slice_seconds(stage, s.begin, s.end, task.pass);
+    for (const Slice& s : task.slices) {
+      seconds += cost.slice_seconds(stage, s.begin, s.end, task.pass) +
+                 task.recompute_layers * cost.recompute_seconds(stage, s.begin, s.end);
+    }
     return seconds;
   });
 }

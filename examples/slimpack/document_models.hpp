@@ -6,15 +6,14 @@
 
 namespace slimpack::command {
 
-/// Calls `use` with the models of time, memory and attention that the options ask for.
+/// Calls `use` with the models of time, memory and attention that the options ask for. Time and memory are the same
+/// for all planners.
 template <class Use>
 auto with_models(const JobOptions& o, const Use& use) {
   if (o.profile) {
     return use(profiled_cost(o), profiled_memory(o), ProfiledAttention(*o.profile));
   }
-  CalibratedOptions cost = o.cost;
-  if (!o.exchange_given) cost.exchange = ContextExchange::all_gather;
-  return use(CalibratedCost(o.job, cost), TransformerMemory(o.job, document_memory(o)),
+  return use(CalibratedCost(o.job, o.cost), TransformerMemory(o.job, o.memory),
              AttentionKernel(assumed_attention_table(o.job.device), o.job.model, o.job.layout.tp));
 }
 

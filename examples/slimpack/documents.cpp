@@ -6,12 +6,6 @@
 
 namespace slimpack::command {
 
-MemoryOptions document_memory(const JobOptions& o) {
-  MemoryOptions memory = o.memory;
-  if (!o.exchange_given) memory.gathers_keys = true;
-  return memory;
-}
-
 std::vector<Document> documents(const JobOptions& o, const Lengths& lengths, std::size_t iteration) {
   const auto [begin, count] = batch_range(o, lengths, iteration);
   std::vector<Document> batch;

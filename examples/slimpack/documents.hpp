@@ -60,7 +60,4 @@ Plan plan_plain_4d_on_cpu(std::span<const Tokens> lengths, const JobOptions& opt
 Plan plan_fixed_4d_on_cpu(std::span<const Tokens> lengths, const JobOptions& options, const RankCost& cost,
                           const RankMemory& memory);
 
-/// Memory as these planners count it: keys and values are gathered unless another exchange was asked for.
-MemoryOptions document_memory(const JobOptions& options);
-
 }  // namespace slimpack::command

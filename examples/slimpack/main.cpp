@@ -1,15 +1,14 @@
-// The slimpack command: plans batches, compares planners, checks, draws and runs plans.
-#include <csignal>
-#include <exception>
+// The slimpack command: plans batches, compares planners, checks and draws plans. What runs plans and measures machines is a
+// program of its own, slimpack-train, which this one becomes for `train` and `profile`.
 #include <iostream>
-#include <new>
 #include <string>
 #include <vector>
 
 #include "commands.hpp"
-#include "output.hpp"
+#include "program.hpp"
 #include "slimpack/core/error.hpp"
 #include "slimpack/version.hpp"
+#include "start_trainer.hpp"
 
 namespace {
 
@@ -24,9 +23,6 @@ constexpr const char* usage =
     "  presets  lists models and devices\n"
     "`slimpack COMMAND --help` lists a command's options.\n";
 
-constexpr int internal_failure = 1;
-constexpr int bad_input = 2;
-
 int run(const std::vector<std::string>& arguments) {
   using namespace slimpack::command;
   const char* const commands =
@@ -38,8 +34,7 @@ int run(const std::vector<std::string>& arguments) {
   if (name == "compare") return compare(rest);
   if (name == "check") return check(rest);
   if (name == "trace") return trace(rest);
-  if (name == "train") return train(rest);
-  if (name == "profile") return profile(rest);
+  if (name == "train" || name == "profile") start_trainer(arguments);
   if (name == "presets") return presets(rest);
   const bool help = name == "--help" || name == "-h";
   slimpack::require(help || name == "--version", "unknown command '", name, "'; ", commands);
@@ -54,31 +49,6 @@ int run(const std::vector<std::string>& arguments) {
   return 0;
 }
 
-/// Prints a message as one line, whatever file names and file contents it quotes.
-int complain(std::string message, int code) {
-  for (char& c : message) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (byte < 0x20 || byte == 0x7f) c = '?';
-  }
-  std::cerr << "slimpack: " << message << '\n';
-  return code;
-}
-
 }  // namespace
 
-int main(int argc, char** argv) {
-#ifdef SIGPIPE
-  std::signal(SIGPIPE, SIG_IGN);
-#endif
-  try {
-    const int code = run({argv + (argc > 0 ? 1 : 0), argv + argc});
-    slimpack::command::flush_standard_output();
-    return code;
-  } catch (const slimpack::InvalidInput& error) {
-    return complain(error.what(), bad_input);
-  } catch (const std::bad_alloc&) {
-    return complain("not enough memory for this batch", internal_failure);
-  } catch (const std::exception& error) {
-    return complain(std::string("internal error: ") + error.what(), internal_failure);
-  }
-}
+int main(int argc, char** argv) { return slimpack::command::run_program(argc, argv, run); }

@@ -54,9 +54,9 @@ po::options_description job_description(const JobDefaults& defaults) {
   time.add_options()("profile", po::value<std::string>()->value_name("FILE"),
                      "of `slimpack profile`: plan for the machine and the model that were measured")(
       "exchange", po::value<std::string>()->value_name("WAY")->default_value("cheapest"),
-      "of context parallelism: ring, ulysses, cheapest of these for each slice, or all-gather (default of "
-      "wlb, fixed-4d and plain-4d)")("sync-overlap", number(),
-                                     "share of the gradient synchronisation hidden behind the backward pass");
+      "of context parallelism: ring, ulysses, cheapest of these for each slice, or all-gather")(
+      "tp-overlap", number(), "share of tensor parallelism's communication hidden by dense products")(
+      "sync-overlap", number(), "share of the gradient synchronisation hidden by the backward pass");
   po::options_description memory("Memory");
   memory.add_options()("zero", size()->default_value(1), "ZeRO stage, 0 to 3")(
       "reserve-bytes", number(), "kept free")("offload", number(), "share of the activations in host memory");
@@ -95,6 +95,11 @@ namespace {
 template <class T>
 void override_with(const po::variables_map& values, const char* name, T& target) {
   if (values.count(name) != 0) target = values[name].as<T>();
+}
+
+void override_share(const po::variables_map& values, const char* name, double& target) {
+  override_with(values, name, target);
+  require(target >= 0.0 && target <= 1.0, "--", name, " is ", target, "; expected a share in [0, 1]");
 }
 
 }  // namespace
@@ -141,13 +146,13 @@ Device device_from(const po::variables_map& values, const Profile* profile) {
   return d;
 }
 
-ContextExchange exchange_from(const po::variables_map& values) {
+ExchangeSet exchanges_from(const po::variables_map& values) {
   const auto& name = values["exchange"].as<std::string>();
-  if (name == "ring") return ContextExchange::ring;
-  if (name == "ulysses") return ContextExchange::ulysses;
-  if (name == "all-gather") return ContextExchange::all_gather;
+  if (name == "ring") return {KeyExchange::ring};
+  if (name == "ulysses") return {KeyExchange::all_to_all};
+  if (name == "all-gather") return {KeyExchange::all_gather};
   require(name == "cheapest", "--exchange is '", name, "'; expected ring, ulysses, cheapest or all-gather");
-  return ContextExchange::cheapest;
+  return {KeyExchange::ring, KeyExchange::all_to_all};
 }
 
 std::size_t at_least(const po::variables_map& values, const char* name, std::int64_t least) {
@@ -166,7 +171,7 @@ void check_profile(const po::variables_map& values, const Job& job) {
        {"peak-flops", "gemm-efficiency", "gemm-backward-efficiency", "attention-forward",
         "attention-backward", "memory-bandwidth", "pack-overhead", "nvlink-bandwidth", "network-bandwidth",
         "host-bandwidth", "nvlink-latency", "network-latency", "host-latency", "devices-per-node",
-        "sync-overlap", "zero", "reserve-bytes", "offload"}) {
+        "tp-overlap", "sync-overlap", "zero", "reserve-bytes", "offload"}) {
     require(values.count(name) == 0 || values[name].defaulted(), "--", name,
             " is of devices that are not measured; expected no such option beside --profile");
   }
@@ -249,11 +254,11 @@ JobOptions job_options(const po::variables_map& values) {
   override_with(values, "reserve-bytes", o.memory.reserve_bytes);
   override_with(values, "offload", o.memory.offload);
   o.cost.offload = o.memory.offload;
-  o.cost.exchange = exchange_from(values);
-  o.exchange_given = !values["exchange"].defaulted();
-  o.memory.gathers_keys = o.cost.exchange == ContextExchange::all_gather;
+  o.cost.exchanges = exchanges_from(values);
+  o.memory.gathers_keys = o.cost.exchanges.contains(KeyExchange::all_gather);
   o.documents = document_options(values);
-  override_with(values, "sync-overlap", o.cost.sync_overlap);
+  override_share(values, "tp-overlap", o.cost.tp_overlap);
+  override_share(values, "sync-overlap", o.cost.sync.overlap);
   o.slimpack.tile = static_cast<Tokens>(at_least(values, "tile", 1));
   require(o.slimpack.tile <= most_tokens, "--tile is ", o.slimpack.tile, "; expected 1 to 2^40");
   if (values.count("packs") != 0) o.slimpack.packs = at_least(values, "packs", 1);

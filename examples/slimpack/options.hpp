@@ -43,7 +43,6 @@ struct JobOptions {
   std::shared_ptr<const Profile> profile;  ///< replaces the device's constants, if there is one
   MemoryOptions memory;
   CalibratedOptions cost;
-  bool exchange_given = false;  ///< else planners of documents gather keys and values
   SlimPackOptions slimpack;
   DocumentOptions documents;
   bool quiet = false;  ///< no progress on standard error
@@ -67,8 +66,8 @@ Transformer model_from(const boost::program_options::variables_map& values, cons
 /// `profile_from` gives.
 Device device_from(const boost::program_options::variables_map& values, const Profile* profile);
 
-/// How context-parallel ranks exchange keys and values.
-ContextExchange exchange_from(const boost::program_options::variables_map& values);
+/// How context-parallel ranks may exchange keys and values.
+ExchangeSet exchanges_from(const boost::program_options::variables_map& values);
 
 /// A number that was given. @throws InvalidInput if it is below the least that makes sense.
 std::size_t at_least(const boost::program_options::variables_map& values, const char* name,

@@ -19,7 +19,7 @@ struct Megatron {
   }
   static Plan plan_on_cpu(std::span<const Tokens> lengths, const JobOptions& o, const RankCost& cost,
                           const RankMemory& memory) {
-    return plan(lengths, o, UnmergedRankCost(cost), memory);
+    return plan(lengths, o, cost.unmerged(), memory);
   }
 };
 
@@ -35,15 +35,15 @@ struct SlimPack {
 };
 
 /// Merged packs go round in a ring unless Ulysses is asked for.
-bool by_heads(const JobOptions& o) { return o.cost.exchange == ContextExchange::ulysses; }
+bool by_heads(const JobOptions& o) { return o.cost.exchanges == ExchangeSet{KeyExchange::all_to_all}; }
 
 }  // namespace
 
 RankCost profiled_cost(const JobOptions& o) {
   const Job& job = o.job;
-  return MeasuredCost(*o.profile, job.model, split_layers(job.model.layers, job.layout.pp),
-                      {.replicas = job.layout.dp,
-                       .exchange = by_heads(o) ? ContextExchange::ulysses : ContextExchange::ring});
+  return MeasuredCost(
+      *o.profile, job.model, layout_pipeline(job.model, job.layout, 0),
+      {.replicas = job.layout.dp, .exchange = by_heads(o) ? KeyExchange::all_to_all : KeyExchange::ring});
 }
 
 namespace {
@@ -57,7 +57,7 @@ Planner planner(const char* name) {
             return Recipe::plan(lengths, o, CalibratedCost(o.job, o.cost),
                                 TransformerMemory(o.job, o.memory));
           },
-          &Recipe::plan_on_cpu, nullptr, false};
+          &Recipe::plan_on_cpu, nullptr};
 }
 
 }  // namespace
@@ -76,9 +76,9 @@ std::span<const Planner> planners() {
   static const std::array all{
       planner<Megatron>("megatron"),
       planner<SlimPack>("slimpack"),
-      Planner{"plain-4d", &plan_plain_4d_batch, &plan_plain_4d_on_cpu, nullptr, true},
-      Planner{"fixed-4d", nullptr, &plan_fixed_4d_on_cpu, &start_fixed_4d, true},
-      Planner{"wlb", nullptr, nullptr, &start_wlb, true},
+      Planner{"plain-4d", &plan_plain_4d_batch, &plan_plain_4d_on_cpu, nullptr},
+      Planner{"fixed-4d", nullptr, &plan_fixed_4d_on_cpu, &start_fixed_4d},
+      Planner{"wlb", nullptr, nullptr, &start_wlb},
   };
   return all;
 }

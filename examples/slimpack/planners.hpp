@@ -24,7 +24,6 @@ struct Planner {
   /// where each is planned by itself.
   std::vector<PlanRun> (*start)(const JobOptions& options, const Lengths& lengths,
                                 const RunScope& scope) = nullptr;
-  bool gathers = false;  ///< keys and values, unless another exchange is asked for
 };
 
 /// What the profile says of the job's stages.

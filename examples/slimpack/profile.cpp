@@ -1,22 +1,20 @@
-#include "commands.hpp"
-#include "slimpack/core/error.hpp"
-
-#ifdef SLIMPACK_COMMAND_TRAINS
+#include "kernels/profile.hpp"
 
 #include <fstream>
 #include <iostream>
 #include <sstream>
 
 #include "arguments.hpp"
+#include "commands.hpp"
 #include "devices.hpp"
 #include "gpu.hpp"
 #include "kernels/keep_memory.hpp"
 #include "kernels/model/stage.hpp"
-#include "kernels/profile.hpp"
 #include "kernels/profile_transfer.hpp"
 #include "options.hpp"
 #include "output.hpp"
 #include "profile_gpu.hpp"
+#include "slimpack/core/error.hpp"
 #include "slimpack/cost/device_of.hpp"
 #include "slimpack/cost/profile_json.hpp"
 #include "slimpack/model/presets.hpp"
@@ -27,7 +25,7 @@ namespace po = boost::program_options;
 
 namespace {
 
-po::options_description description() {
+po::options_description profile_description() {
   const auto size = [] { return po::value<std::int32_t>()->value_name("N"); };
   po::options_description options("Profile");
   options.add_options()("model", po::value<std::string>()->value_name("NAME")->default_value("tiny"),
@@ -167,7 +165,7 @@ kernels::BackEndTimes measure(const kernels::ProfileOptions& options, bool gpu, 
 
 int profile(const std::vector<std::string>& arguments) {
   const auto values =
-      parse({"profile", "[--model NAME] [options] -o profile.json", ""}, description(), arguments);
+      parse({"profile", "[--model NAME] [options] -o profile.json", ""}, profile_description(), arguments);
   if (!values) return 0;
   const bool gpu = on_gpu(*values);
   const auto real = (*values)["real"].as<std::string>();
@@ -189,16 +187,3 @@ int profile(const std::vector<std::string>& arguments) {
 }
 
 }  // namespace slimpack::command
-
-#else
-
-namespace slimpack::command {
-
-int profile(const std::vector<std::string>&) {
-  throw InvalidInput(
-      "this slimpack can't measure: it was built without Eigen; expected one built with Eigen 3.4");
-}
-
-}  // namespace slimpack::command
-
-#endif

@@ -1,4 +1,3 @@
-#ifdef SLIMPACK_COMMAND_TRAINS
 #include "profile_gpu.hpp"
 
 #include "gpu.hpp"
@@ -59,5 +58,4 @@ kernels::BackEndTimes measure_gpu(const kernels::ProfileOptions&, Profile&) {
 
 }  // namespace slimpack::command
 
-#endif
 #endif

@@ -12,14 +12,15 @@
 namespace slimpack::command {
 
 /// Time on ranks of a back end: by the device's constants, or by a profile of the machine. A CostModel that
-/// knows recomputation and merging.
+/// recomputes and merges, and states its layers.
 class RankCost {
  public:
-  RankCost(PresetCost cost) : cost_(std::move(cost)) {}
+  RankCost(CalibratedCost cost) : cost_(std::move(cost)) {}
   RankCost(MeasuredCost cost) : cost_(std::move(cost)) {}
 
-  [[nodiscard]] std::size_t stages() const {
-    return std::visit([](const auto& c) { return c.stages(); }, cost_);
+  [[nodiscard]] std::size_t stages() const { return layers().size(); }
+  [[nodiscard]] std::span<const std::int32_t> layers() const {
+    return std::visit([](const auto& c) { return c.layers(); }, cost_);
   }
   [[nodiscard]] double slice_seconds(std::size_t stage, Tokens begin, Tokens end, Pass pass) const {
     return std::visit([&](const auto& c) { return c.slice_seconds(stage, begin, end, pass); }, cost_);
@@ -27,48 +28,44 @@ class RankCost {
   [[nodiscard]] double pack_seconds(std::size_t stage, Pass pass) const {
     return std::visit([&](const auto& c) { return c.pack_seconds(stage, pass); }, cost_);
   }
-  [[nodiscard]] double transfer_seconds(Tokens tokens, Pass pass) const {
-    return std::visit([&](const auto& c) { return c.transfer_seconds(tokens, pass); }, cost_);
+  [[nodiscard]] double transfer_seconds(std::size_t stage, Tokens tokens, Pass pass) const {
+    return std::visit([&](const auto& c) { return c.transfer_seconds(stage, tokens, pass); }, cost_);
   }
-  [[nodiscard]] RankCost with_recompute(std::span<const std::int32_t> layers) const {
-    return std::visit([&](const auto& c) { return RankCost(c.with_recompute(layers)); }, cost_);
+  [[nodiscard]] double recompute_seconds(std::size_t stage, Tokens begin, Tokens end) const {
+    return std::visit([&](const auto& c) { return c.recompute_seconds(stage, begin, end); }, cost_);
+  }
+  [[nodiscard]] double recompute_pack_seconds(std::size_t stage) const {
+    return std::visit([&](const auto& c) { return slimpack::recompute_pack_seconds(c, stage); }, cost_);
+  }
+  [[nodiscard]] bool is_polynomial() const {
+    return std::visit([](const auto& c) { return c.is_polynomial(); }, cost_);
+  }
+  [[nodiscard]] SliceCoefficients coefficients(std::size_t stage, Pass pass) const {
+    return std::visit([&](const auto& c) { return c.coefficients(stage, pass); }, cost_);
+  }
+  [[nodiscard]] SliceCoefficients recompute_coefficients(std::size_t stage) const {
+    return std::visit([&](const auto& c) { return c.recompute_coefficients(stage); }, cost_);
   }
   [[nodiscard]] bool supports_context_parallel(std::int32_t group) const {
+    if (!merges_) return group == 1;
     return std::visit([&](const auto& c) { return c.supports_context_parallel(group); }, cost_);
   }
   [[nodiscard]] RankCost with_context_parallel(std::int32_t group) const {
     return std::visit([&](const auto& c) { return RankCost(c.with_context_parallel(group)); }, cost_);
+  }
+  /// The same without merging, for planners that would make a pipeline's stages of several ranks of it.
+  [[nodiscard]] RankCost unmerged() const {
+    RankCost copy = *this;
+    copy.merges_ = false;
+    return copy;
   }
   [[nodiscard]] double sync_seconds() const {
     return std::visit([](const auto& c) { return c.sync_seconds(); }, cost_);
   }
 
  private:
-  std::variant<PresetCost, MeasuredCost> cost_;
-};
-
-/// The same without merging, for planners that would make a pipeline's stages of several ranks of it.
-class UnmergedRankCost {
- public:
-  explicit UnmergedRankCost(RankCost cost) : cost_(std::move(cost)) {}
-
-  [[nodiscard]] std::size_t stages() const { return cost_.stages(); }
-  [[nodiscard]] double slice_seconds(std::size_t stage, Tokens begin, Tokens end, Pass pass) const {
-    return cost_.slice_seconds(stage, begin, end, pass);
-  }
-  [[nodiscard]] double pack_seconds(std::size_t stage, Pass pass) const {
-    return cost_.pack_seconds(stage, pass);
-  }
-  [[nodiscard]] double transfer_seconds(Tokens tokens, Pass pass) const {
-    return cost_.transfer_seconds(tokens, pass);
-  }
-  [[nodiscard]] UnmergedRankCost with_recompute(std::span<const std::int32_t> layers) const {
-    return UnmergedRankCost(cost_.with_recompute(layers));
-  }
-  [[nodiscard]] double sync_seconds() const { return cost_.sync_seconds(); }
-
- private:
-  RankCost cost_;
+  std::variant<CalibratedCost, MeasuredCost> cost_;
+  bool merges_ = true;
 };
 
 }  // namespace slimpack::command

@@ -5,13 +5,13 @@
 #include <cstdint>
 #include <map>
 #include <span>
-#include <tuple>
 #include <utility>
 #include <vector>
 
 #include "slimpack/core/error.hpp"
 #include "slimpack/cost/concepts.hpp"
 #include "slimpack/cost/flops.hpp"
+#include "slimpack/model/strategy.hpp"
 #include "slimpack/plan/plan.hpp"
 #include "slimpack/plan/timeline.hpp"
 
@@ -19,60 +19,102 @@ namespace slimpack::command {
 
 namespace retiming {
 
-/// Cost models of one plan's packs, by the layers of their pipeline, their members, and what they recompute.
+/// The strategy that a plan was made for. Pipelines that name no devices get some of their own, stage by stage as
+/// layouts number them.
+[[nodiscard]] inline Strategy strategy_of(const Plan& plan) {
+  Strategy strategy;
+  DeviceId next = 0;
+  for (const PipelinePlan& p : plan.pipelines)
+    strategy.pipelines.push_back({.tp = p.tp, .cp = p.cp, .layers = p.layers, .devices = p.devices});
+  std::size_t deepest = 0;
+  for (const PipelineSpec& p : strategy.pipelines) deepest = std::max(deepest, p.stages());
+  for (std::size_t s = 0; s < deepest; ++s) {
+    for (PipelineSpec& p : strategy.pipelines) {
+      if (s >= p.stages() || p.devices.size() > s) continue;
+      std::vector<DeviceId>& own = p.devices.emplace_back();
+      for (std::int64_t rank = 0; rank < p.ranks_per_stage(); ++rank) own.push_back(next++);
+    }
+  }
+  for (const PipelineSpec& p : strategy.pipelines) {
+    std::uint32_t kind = 0;
+    const auto same = [&](const PipelineSpec& q) {
+      return q.tp == p.tp && q.cp == p.cp && q.layers == p.layers;
+    };
+    for (const auto seen = static_cast<std::uint32_t>(strategy.kinds());
+         kind < seen && !same(strategy.spec_of_kind(kind));) {
+      ++kind;
+    }
+    strategy.kind.push_back(kind);
+  }
+  return strategy;
+}
+
+/// Cost models of one plan's packs, by the kind of their pipelines and the number of their members.
 template <class MakeCost>
 class PackCosts {
  public:
-  using Cost = decltype(std::declval<MakeCost>()(std::span<const std::int32_t>()));
+  using Cost = decltype(std::declval<MakeCost>()(std::declval<const Strategy&>(), std::uint32_t{}));
 
-  PackCosts(const Plan& plan, const MakeCost& make) : plan_(plan), make_(make) {}
+  PackCosts(const Plan& plan, const MakeCost& make) : strategy_(strategy_of(plan)) {
+    for (std::uint32_t k = 0; k < strategy_.kinds(); ++k) alone_.push_back(make(strategy_, k));
+  }
 
-  [[nodiscard]] const Cost& of(Pass pass, PackId pack) {
-    const PassPlan& packs = plan_.of(pass);
-    const auto members = packs.pipelines[pack];
-    const std::vector<std::int32_t>& layers = plan_.pipelines[members.front()].layers;
-    std::vector<std::int32_t> again(layers.size());
-    if (pass == Pass::backward && packs.recompute_layers.size() > 0) {
-      const auto row = packs.recompute_layers[pack];
-      std::copy(row.begin(), row.end(), again.begin());
-    }
-    const Key key{layers, members.size(), again};
-    const auto found = known_.find(key);
-    if (found != known_.end()) return found->second;
-    Cost cost = make_(layers).with_recompute(again);
-    if (members.size() > 1) cost = cost.with_context_parallel(static_cast<std::int32_t>(members.size()));
-    return known_.emplace(key, std::move(cost)).first->second;
+  /// Of pipelines that run packs alone, one model for each kind.
+  [[nodiscard]] const std::vector<Cost>& alone() const { return alone_; }
+
+  /// Of a pack that these run together.
+  [[nodiscard]] const Cost& of(std::span<const PipelineId> members) {
+    const std::uint32_t kind = strategy_.kind[members.front()];
+    if (members.size() == 1) return alone_[kind];
+    const auto key = std::pair(kind, members.size());
+    const auto found = merged_.find(key);
+    if (found != merged_.end()) return found->second;
+    return merged_.emplace(key, alone_[kind].with_context_parallel(static_cast<std::int32_t>(members.size())))
+        .first->second;
   }
 
  private:
-  using Key = std::tuple<std::vector<std::int32_t>, std::size_t, std::vector<std::int32_t>>;
-
-  const Plan& plan_;
-  const MakeCost& make_;
-  std::map<Key, Cost> known_;
+  Strategy strategy_;
+  std::vector<Cost> alone_;
+  std::map<std::pair<std::uint32_t, std::size_t>, Cost> merged_;
 };
+
+/// Seconds of a pack on a stage that computes so many layers again.
+template <class Cost>
+[[nodiscard]] double stage_seconds(const Cost& cost, std::size_t stage, Pass pass,
+                                   std::span<const Slice> pack, std::int32_t again) {
+  double seconds = cost.pack_seconds(stage, pass);
+  for (const Slice& slice : pack) seconds += cost.slice_seconds(stage, slice.begin, slice.end, pass);
+  if (again == 0) return seconds;
+  double layer = recompute_pack_seconds(cost, stage);
+  for (const Slice& slice : pack) layer += cost.recompute_seconds(stage, slice.begin, slice.end);
+  return seconds + again * layer;
+}
 
 template <class MakeCost>
 void retime_pass(Pass pass, const Plan& plan, PackCosts<MakeCost>& costs, PassPlan& out) {
   out.seconds = {};
+  out.transfer_seconds = {};
+  out.weight_seconds = {};  // backward packs have all of their time
   for (PackId k = 0; k < out.packs.size(); ++k) {
-    const auto& cost = costs.of(pass, k);
+    const auto& cost = costs.of(out.pipelines[k]);
     const std::span<double> row = out.seconds.add_row(cost.stages());
-    for (std::size_t s = 0; s < row.size(); ++s) {
-      row[s] = cost.pack_seconds(s, pass);
-      for (const Slice& slice : out.packs[k]) row[s] += cost.slice_seconds(s, slice.begin, slice.end, pass);
-    }
-    out.transfer_seconds[k] = cost.transfer_seconds(count_tokens(out.packs[k]), pass);
+    const bool again = pass == Pass::backward && out.recompute_layers.size() > 0;
+    for (std::size_t s = 0; s < row.size(); ++s)
+      row[s] = stage_seconds(cost, s, pass, out.packs[k], again ? out.recompute_layers[k][s] : 0);
+    const std::span<double> transfers = out.transfer_seconds.add_row(row.size() - 1);
+    for (std::size_t s = 0; s < transfers.size(); ++s)
+      transfers[s] = cost.transfer_seconds(s, count_tokens(out.packs[k]), pass);
     out.flops[k] = pack_flops(plan.model, out.packs[k], pass);
   }
 }
 
 }  // namespace retiming
 
-/// The same plan for another model of as many layers, on other devices: durations, FLOPs, and what the step
-/// costs are computed anew. Its lower bound and peaks of memory are not: they become 0 and unknown.
-/// @param plan valid. @param make_cost from the layers of a pipeline's stages to a cost model that is
-/// recomputing and mergeable, and has `sync_seconds()`.
+/// The same plan for another model of as many layers, on other devices: durations, FLOPs, and what the step costs are
+/// computed from another cost model. Its lower bound and peaks of memory are not: they become 0 and unknown.
+/// @param plan valid. @param make_cost from a strategy and a kind of its pipelines to a cost model that recomputes,
+/// merges and has `sync_seconds()`.
 /// @throws InvalidInput if the model has another number of layers.
 template <class MakeCost>
 [[nodiscard]] Plan retimed(Plan plan, const Transformer& model, const Device& device,
@@ -89,10 +131,9 @@ template <class MakeCost>
   plan.backward = std::move(backward);
   plan.step = {};
   double busy = 0.0, stages = 0.0;
-  for (const PipelinePlan& pipeline : plan.pipelines) {
-    stages += static_cast<double>(pipeline.stages());
-    plan.step.sync_seconds = std::max(plan.step.sync_seconds, make_cost(pipeline.layers).sync_seconds());
-  }
+  for (const PipelinePlan& pipeline : plan.pipelines) stages += static_cast<double>(pipeline.stages());
+  for (const auto& cost : costs.alone())
+    plan.step.sync_seconds = std::max(plan.step.sync_seconds, cost.sync_seconds());
   for (const PassPlan* pass : {&plan.forward, &plan.backward}) {
     for (PackId k = 0; k < pass->packs.size(); ++k) {
       for (const double seconds : pass->seconds[k]) busy += seconds * double(pass->pipelines[k].size());

@@ -1,16 +1,13 @@
-#include "commands.hpp"
-#include "slimpack/core/error.hpp"
-
-#ifdef SLIMPACK_COMMAND_TRAINS
-
 #include <iostream>
 #include <memory>
 #include <utility>
 
+#include "commands.hpp"
 #include "kernels/keep_memory.hpp"
 #include "kernels/transport/collectives.hpp"
 #include "kernels/transport/in_process.hpp"
 #include "kernels/transport/tcp.hpp"
+#include "slimpack/core/error.hpp"
 #include "train_ranks.hpp"
 #ifdef SLIMPACK_COMMAND_CUDA
 #include "gpu.hpp"
@@ -147,17 +144,3 @@ int train(const std::vector<std::string>& arguments) {
 }
 
 }  // namespace slimpack::command
-
-#else
-
-namespace slimpack::command {
-
-int train(const std::vector<std::string>&) {
-  throw InvalidInput(
-      "this slimpack can't train: it was built without slimpack::kernels; expected a build that finds Eigen "
-      "3.4");
-}
-
-}  // namespace slimpack::command
-
-#endif

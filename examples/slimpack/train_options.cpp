@@ -2,8 +2,10 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
 #include <span>
+#include <utility>
 
 #include "arguments.hpp"
 #include "gpu.hpp"
@@ -13,6 +15,7 @@
 #include "rank_cost.hpp"
 #include "rank_memory.hpp"
 #include "retime.hpp"
+#include "slimpack/exec/context_members.hpp"
 #include "slimpack/exec/program.hpp"
 #include "slimpack/plan/validate.hpp"
 
@@ -22,7 +25,7 @@ namespace po = boost::program_options;
 
 namespace {
 
-po::options_description description() {
+po::options_description train_description() {
   po::options_description training("Training");
   training.add_options()("plan", po::value<std::string>()->value_name("FILE"),
                          "train with this plan alone; - for standard input")(
@@ -170,10 +173,10 @@ double machine_bytes(const TrainOptions& options) {
 }
 
 /// Merged packs go round in a ring unless Ulysses is asked for.
-bool by_heads(const TrainOptions& o) { return o.job.cost.exchange == ContextExchange::ulysses; }
+bool by_heads(const TrainOptions& o) { return o.job.cost.exchanges == ExchangeSet{KeyExchange::all_to_all}; }
 
-ContextExchange exchange_of(const TrainOptions& o) {
-  return by_heads(o) ? ContextExchange::ulysses : ContextExchange::ring;
+KeyExchange exchange_of(const TrainOptions& o) {
+  return by_heads(o) ? KeyExchange::all_to_all : KeyExchange::ring;
 }
 
 /// What stages are asked to do. @param limit_bytes that a stage may use.
@@ -188,20 +191,23 @@ kernels::StageOptions stages_of(const TrainOptions& o, double limit_bytes) {
 RankMemory memory_of(const TrainOptions& o, std::span<const std::int32_t> layers) {
   const Job& job = o.job.job;
   const double moments = 2.0 / job.layout.dp;
-  const auto stage = stages_of(o, o.memory_bytes);
+  // Planners need a finite capacity; with this one, peaks that they compute from it are exact to a byte.
+  constexpr double unlimited = 1e15;
+  const auto stage = stages_of(o, std::min(o.memory_bytes, unlimited));
   if (o.cuda) return CudaMemory(job.model, layers, o.number_bytes, stage, moments);
   return kernels::CpuMemory(job.model, layers, o.number_bytes, stage, moments);
 }
 
 /// The one place that decides which model of time predicts.
-RankCost cost_of(const TrainOptions& o, const Transformer& model, std::span<const std::int32_t> layers,
-                 std::size_t pipelines) {
+RankCost cost_of(const TrainOptions& o, const Transformer& model, const Strategy& strategy,
+                 std::uint32_t kind) {
   if (o.job.profile) {
-    return MeasuredCost(*o.job.profile, model, layers,
-                        {.replicas = static_cast<std::int32_t>(pipelines), .exchange = exchange_of(o)});
+    return MeasuredCost(
+        *o.job.profile, model, strategy.spec_of_kind(kind),
+        {.replicas = static_cast<std::int32_t>(strategy.pipelines.size()), .exchange = exchange_of(o)});
   }
   const double rows = o.cuda ? bytes_per_bf16 : o.number_bytes;
-  return PresetCost{model, o.job.job.device, layers, pipelines, rows, exchange_of(o)};
+  return preset_cost(model, o.job.job.device, strategy, kind, rows, exchange_of(o));
 }
 
 Course planned_course(const TrainOptions& o) {
@@ -212,7 +218,7 @@ Course planned_course(const TrainOptions& o) {
   const Lengths lengths = read_job_lengths(o.job);
   require_batches(o.job, lengths, o.steps, "--steps");
   const auto layers = split_layers(job.model.layers, job.layout.pp);
-  const RankCost cost = cost_of(o, job.model, layers, static_cast<std::size_t>(job.layout.dp));
+  const RankCost cost = cost_of(o, job.model, layout_strategy(job), 0);
   Course course{.model = job.model, .plans = {}, .steps = o.steps, .stage = {}};
   for (std::size_t step = 0; step < o.steps; ++step) {
     try {
@@ -232,11 +238,13 @@ Course course_of_file(const TrainOptions& o) {
   require(found.empty(), o.plan_file, " breaks the plan format in ", found.size(),
           found.size() == 1 ? " place: " : " places, the first: ", found.empty() ? "" : found.front(),
           "; expected none");
+  const auto shared = [](const PipelinePlan& pipeline) { return pipeline.cp > 1; };
+  if (std::any_of(plan.pipelines.begin(), plan.pipelines.end(), shared))
+    plan = context_ranks_as_members(std::move(plan), default_ownership_block);
   const Transformer model = model_from(o.values, plan.model);
   validate(model);
-  const std::size_t pipelines = plan.pipelines.size();
-  const auto cost = [&](std::span<const std::int32_t> layers) {
-    return cost_of(o, model, layers, pipelines);
+  const auto cost = [&](const Strategy& strategy, std::uint32_t kind) {
+    return cost_of(o, model, strategy, kind);
   };
   Course course{.model = model, .plans = {}, .steps = o.steps, .stage = {}};
   course.plans.push_back(retimed(std::move(plan), model, o.job.job.device, cost));
@@ -262,7 +270,7 @@ void require_profile_of_back_end(const po::variables_map& values, bool cuda, Att
 
 std::optional<TrainOptions> train_options(const std::vector<std::string>& arguments) {
   auto values = parse({"train", "--plan plan.json [options], or --lengths FILE --context C [options]", ""},
-                      description(), arguments);
+                      train_description(), arguments);
   if (!values) return std::nullopt;
   TrainOptions o;
   o.cuda = (*values)["device"].as<std::string>() == "cuda";
@@ -282,7 +290,7 @@ std::optional<TrainOptions> train_options(const std::vector<std::string>& argume
     o.plan_file = (*values)["plan"].as<std::string>();
     o.job.profile = profile_from(*values);
     o.job.job.device = device_from(*values, o.job.profile.get());
-    o.job.cost.exchange = exchange_from(*values);
+    o.job.cost.exchanges = exchanges_from(*values);
     validate(o.job.job.device);
   } else {
     o.job = planning_options(*values);

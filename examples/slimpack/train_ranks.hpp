@@ -36,9 +36,9 @@ template <kernels::Transport T>
   }
   std::vector<std::vector<double>> all(transport.size());
   std::vector<kernels::Request> requests;
-  const std::size_t stages = stages_per_pipeline(plan);
+  const PlanRanks ranks(plan);
   for (std::size_t rank = 1; rank < all.size(); ++rank) {
-    const RankPlace place = place_of(rank, stages);
+    const RankPlace place = ranks.place_of(rank);
     all[rank].resize(numbers_before_tasks + plan.pipelines[place.pipeline].order[place.stage].size());
     requests.push_back(transport.irecv(rank, tag, std::as_writable_bytes(std::span(all[rank]))));
   }
@@ -72,8 +72,9 @@ inline void add_step(const Plan& plan, const kernels::StepReport& own,
                           .predicted_pipeline_seconds = plan.step.pipeline_seconds});
   if (report.steps.size() == 2) report.tasks.clear();
   report.memory.resize(figures.size());
+  const PlanRanks ranks(plan);
   for (std::size_t rank = 0; rank < figures.size(); ++rank) {
-    const RankPlace place = place_of(rank, stages_per_pipeline(plan));
+    const RankPlace place = ranks.place_of(rank);
     const std::span<const double> numbers(figures[rank]);
     TrainedMemory& memory = report.memory[rank];
     memory.place = place;
@@ -88,8 +89,9 @@ inline void add_step(const Plan& plan, const kernels::StepReport& own,
 template <class Stage>
 void require_room_for_weights(const Course& course, std::size_t rank) {
   const Plan& plan = course.plan(0);
-  const RankPlace place = place_of(rank, stages_per_pipeline(plan));
-  if (place.pipeline >= plan.pipelines.size()) return;  // the executor says what is wrong with that
+  const PlanRanks ranks(plan);
+  if (rank >= ranks.size()) return;  // the executor says what is wrong with that
+  const RankPlace place = ranks.place_of(rank);
   const typename Stage::Memory memory(course.model, plan.pipelines[place.pipeline].layers,
                                       sizeof(typename Stage::Weight), course.stage,
                                       2.0 / static_cast<double>(plan.pipelines.size()));

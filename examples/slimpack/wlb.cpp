@@ -141,9 +141,8 @@ std::vector<PlanRun> start_wlb(const JobOptions& o, const Lengths& lengths, cons
         .sharding = o.documents.sharding.value_or(ShardingPolicy::mixed),
         .order = o.documents.given_order ? MicroBatchOrder::as_given : MicroBatchOrder::fastest,
         .stream = stream_options(o, lengths, scope, planner)};
-    auto wlb = std::make_shared<WlbPlanner<std::decay_t<decltype(cost)>, std::decay_t<decltype(memory)>,
-                                           std::decay_t<decltype(attention)>>>(o.job, cost, memory, attention,
-                                                                               std::move(options));
+    using Wlb = WlbPlanner<std::decay_t<decltype(cost)>, std::decay_t<decltype(attention)>>;
+    auto wlb = std::make_shared<Wlb>(o.job, cost, memory, attention, std::move(options));
     if (!scope.state.empty()) wlb->restore(scope.state);
     return std::vector<PlanRun>{run_of(std::move(wlb), o.documents.drain)};
   });

@@ -63,6 +63,7 @@ changed '"host_latency":0.0625' --host-latency 0.0625
 changed '"host_bandwidth":1e+09' --host-bandwidth 1e9 --offload 0.5
 changed '"devices_per_node":2' --devices-per-node 2
 changed '"tokens"' --sync-overlap 0.5
+changed '"tokens"' --tp-overlap 0
 changed '"tokens"' --zero 3
 changed '"tokens"' --reserve-bytes 1e10
 
@@ -126,6 +127,24 @@ if [[ -c /dev/full ]]; then
   refuses "can't write '/dev/full'" "${plan[@]}" /dev/full
 fi
 
+# The command starts at once: it loads nothing that planning does not use.
+if command -v ldd >/dev/null; then
+  heavy=$(ldd "$slimpack" | grep -iE 'cuda|cublas|cudnn|nccl|nvrtc|mpi|glpk|cbc')
+  [[ -z $heavy ]] || fail "the command loads $heavy"
+fi
+
+# What trains and measures is a program next to the command's file, whatever link the command is called by: it gets the
+# arguments from the command's name on, and its exit code counts.
+mkdir "$folder/bin" && cp "$slimpack" "$folder/bin/slimpack" && ln -s bin/slimpack "$folder/linked"
+for name in train profile; do
+  rm -f "$folder/bin/slimpack-train"
+  refuses "slimpack $name can't start '$(realpath "$folder")/bin/slimpack-train'" "$folder/bin/slimpack" $name --help
+  printf '#!/bin/sh\nprintf "%%s," "$@"\nexit 7\n' >"$folder/bin/slimpack-train"
+  chmod +x "$folder/bin/slimpack-train"
+  said=$(PATH= "$folder/linked" $name --plan 'a file' -x)
+  [[ $? == 7 && $said == "$name,--plan,a file,-x," ]] || fail "slimpack $name hands over '$said'"
+done
+
 refuses "no command; expected plan, compare" "$slimpack"
 refuses "unknown command 'plam'" "$slimpack" plam
 refuses "unrecognised option '--colour'" "$slimpack" plan --colour
@@ -160,7 +179,8 @@ refuses "('x') for option '--dp' is invalid; expected an integer" "$slimpack" pl
 refuses "expected an integer up to 2147483647" "$slimpack" plan "${batch[@]}" --dp 2147483648
 refuses "--exchange is 'pigeon'; expected ring, ulysses, cheapest or all-gather" "$slimpack" plan "${batch[@]}" --exchange pigeon
 refuses "gemm_backward_efficiency is 1.5; expected a fraction" "$slimpack" plan "${batch[@]}" --gemm-backward-efficiency 1.5
-refuses "sync_overlap is 2" "$slimpack" plan "${batch[@]}" --sync-overlap 2
+refuses "--sync-overlap is 2; expected a share in [0, 1]" "$slimpack" plan "${batch[@]}" --sync-overlap 2
+refuses "--tp-overlap is -1; expected a share in [0, 1]" "$slimpack" plan "${batch[@]}" --tp-overlap -1
 refuses "intra_node.latency is -1" "$slimpack" plan "${batch[@]}" --nvlink-latency -1
 refuses "host.latency is inf" "$slimpack" plan "${batch[@]}" --host-latency inf
 refuses "expected a number" "$slimpack" plan "${batch[@]}" --peak-flops fast

@@ -43,6 +43,22 @@ done
 for exchange in ring ulysses cheapest all-gather; do
   works "$slimpack" compare --lengths "$lengths" --count 64 "${job[@]}" --exchange $exchange --planner megatron,wlb --quiet
 done
+# All planners use the same prices: steps of a single sample differ only in how attention is modelled.
+one=("$(file single '32768\n')" --context 65536 --model llama-7b --tp 8 --cp 2 --pp 4)
+step() { grep -oE '"step":\{"seconds":[0-9.e+-]+' "$1" | grep -oE '[0-9.e+-]+$'; }
+works "$slimpack" plan --lengths "${one[@]}" --planner megatron -o "$folder/megatron.json"
+for planner in plain-4d fixed-4d wlb; do
+  works "$slimpack" plan --lengths "${one[@]}" --planner $planner -o "$folder/single.json"
+  holds "($(step "$folder/single.json") / $(step "$folder/megatron.json") - 1) ^ 2 < 0.01 ^ 2" "$planner has other prices"
+done
+for planner in megatron slimpack plain-4d fixed-4d wlb; do
+  same=(--lengths "$lengths" --count 64 "${job[@]}" --planner $planner)
+  works "$slimpack" plan "${same[@]}" -o "$folder/default.json"
+  works "$slimpack" plan "${same[@]}" --exchange cheapest -o "$folder/cheapest.json"
+  works "$slimpack" plan "${same[@]}" --exchange all-gather -o "$folder/gathered.json"
+  cmp -s "$folder/default.json" "$folder/cheapest.json" || fail "the default exchange of $planner is another one"
+  ! cmp -s "$folder/default.json" "$folder/gathered.json" || fail "$planner does not price the exchange"
+done
 for planner in plain-4d fixed-4d wlb; do
   works "$slimpack" plan --lengths "$lengths" --first 64 --count 64 "${job[@]}" --planner $planner -o "$folder/$planner.json"
   works "$slimpack" check "$folder/$planner.json"

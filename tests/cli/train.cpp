@@ -8,12 +8,15 @@
 #include "examples/slimpack/language.hpp"
 #include "examples/slimpack/preset_cost.hpp"
 #include "examples/slimpack/retime.hpp"
+#include "slimpack/cost/memory.hpp"
 #include "slimpack/model/presets.hpp"
 #include "slimpack/plan/validate.hpp"
+#include "slimpack/planners/slimpack.hpp"
 #include "tests/exec/plans.hpp"
+#include "tests/planners/oracle.hpp"
 
 using namespace slimpack;
-using command::PresetCost, command::Language;
+using command::preset_cost, command::rank_strategy, command::Language;
 
 TEST_CASE("texts depend on their number alone, and a longer one begins as a shorter one") {
   const Language language(50, 7), other(50, 8);
@@ -51,23 +54,25 @@ TEST_CASE("a model that knows all pairs of words reaches the language's entropy"
   }
 }
 
-TEST_CASE("the CPU's cost is the calibrated one, whatever stages hold") {
+TEST_CASE("ranks have the device's cost, in numbers of their size") {
   std::mt19937 random(3);
   for (int round = 0; round < 200; ++round) {
     INFO("round " << round);
     Job job = oracle::random_job(random, 2, 1e9);
     job.layout.tp = job.layout.cp = 1;
     const auto layers = split_layers(job.model.layers, job.layout.pp);
-    std::vector<std::int32_t> again(layers.size());
-    for (std::size_t s = 0; s < layers.size(); ++s)
-      again[s] = static_cast<std::int32_t>(random() % std::size_t(layers[s] + 1));
+    CHECK(rank_strategy(layers, static_cast<std::size_t>(job.layout.dp)) == layout_strategy(job));
     const std::int32_t group = 1 + static_cast<std::int32_t>(random() % 3);
-    const bool heads = ulysses_possible(job.model, 1, group) && round % 2 == 0;
-    const auto exchange = heads ? ContextExchange::ulysses : ContextExchange::ring;
-    const auto expected =
-        CalibratedCost(job, {.exchange = exchange}).with_recompute(again).with_context_parallel(group);
-    const auto cost = PresetCost(job.model, job.device, layers, 2, 2, exchange)
-                          .with_recompute(again)
+    const bool heads = all_to_all_possible(job.model, 1, group) && round % 2 == 0;
+    const auto exchange = heads ? KeyExchange::all_to_all : KeyExchange::ring;
+    const double bytes = round % 3 == 0 ? 2 : round % 3 == 1 ? 4 : 8;
+    Device device = job.device;  // of 32-bit numbers; as many 64-bit ones take twice as long
+    if (bytes == 8) device.peak_flops /= 2;
+    device.memory_bandwidth /= bytes / 2;
+    for (Link* link : {&device.intra_node, &device.inter_node, &device.host}) link->bandwidth /= bytes / 2;
+    const auto expected = CalibratedCost({job.model, device, job.layout}, {.exchanges = {exchange}})
+                              .with_context_parallel(group);
+    const auto cost = preset_cost(job.model, job.device, layout_strategy(job), 0, bytes, exchange)
                           .with_context_parallel(group);
     REQUIRE(cost.stages() == layers.size());
     const Tokens begin = random() % 1000, end = begin + 1 + Tokens(random() % 1000);
@@ -76,8 +81,11 @@ TEST_CASE("the CPU's cost is the calibrated one, whatever stages hold") {
         CHECK(cost.slice_seconds(s, begin, end, pass) ==
               Approx(expected.slice_seconds(s, begin, end, pass)).epsilon(1e-9));
         CHECK(cost.pack_seconds(s, pass) == expected.pack_seconds(s, pass));
+        if (s + 1 < layers.size()) {
+          CHECK(cost.transfer_seconds(s, end, pass) ==
+                Approx(expected.transfer_seconds(s, end, pass)).epsilon(1e-12));
+        }
       }
-      CHECK(cost.transfer_seconds(end, pass) == Approx(expected.transfer_seconds(end, pass)).epsilon(1e-12));
     }
   }
 }
@@ -91,18 +99,20 @@ TEST_CASE("a plan made with a cost model keeps its durations when it is timed by
     job.layout.tp = job.layout.cp = 1;
     const auto lengths = oracle::random_lengths(random, 4 + random() % 20, round % 2 == 0 ? 1 : 2,
                                                 round % 2 == 0 ? 3000 : 100'000);
-    const auto cost = [&](std::span<const std::int32_t> layers) {
-      return PresetCost(job.model, job.device, layers, static_cast<std::size_t>(job.layout.dp), 4);
+    const auto cost = [&](const Strategy& strategy, std::uint32_t kind) {
+      return preset_cost(job.model, job.device, strategy, kind, 4);
     };
-    const Plan plan = plan_slimpack(lengths, job, cost(split_layers(job.model.layers, job.layout.pp)),
-                                    TransformerMemory(job), {.tile = 16});
+    const Plan plan =
+        plan_slimpack(lengths, job, cost(layout_strategy(job), 0), TransformerMemory(job), {.tile = 16});
     const Plan again = command::retimed(plan, plan.model, plan.device, cost);
     CHECK(again.step.seconds == Approx(plan.step.seconds).epsilon(1e-9));
     CHECK(again.step.bubble_ratio == Approx(plan.step.bubble_ratio).margin(1e-9));
     for (const Pass pass : {Pass::forward, Pass::backward}) {
       for (std::size_t k = 0; k < plan.of(pass).packs.size(); ++k) {
         merged += plan.of(pass).pipelines[k].size() > 1;
-        CHECK(again.of(pass).transfer_seconds[k] == Approx(plan.of(pass).transfer_seconds[k]).epsilon(1e-9));
+        for (std::size_t s = 0; s < plan.of(pass).transfer_seconds[k].size(); ++s)
+          CHECK(again.of(pass).transfer_seconds[k][s] ==
+                Approx(plan.of(pass).transfer_seconds[k][s]).epsilon(1e-9));
         for (std::size_t s = 0; s < plan.of(pass).seconds[k].size(); ++s)
           CHECK(again.of(pass).seconds[k][s] == Approx(plan.of(pass).seconds[k][s]).epsilon(1e-9));
       }
@@ -116,8 +126,8 @@ TEST_CASE("plans of all kinds are valid for another model on another device") {
   slimpack::testing::for_each_plan(20, [&](const Plan& plan) {
     Transformer model = transformer_preset("tiny");
     model.layers = plan.model.layers;
-    const auto cost = [&](std::span<const std::int32_t> layers) {
-      return PresetCost(model, cpu, layers, plan.pipelines.size(), 8);
+    const auto cost = [&](const Strategy& strategy, std::uint32_t kind) {
+      return preset_cost(model, cpu, strategy, kind, 8);
     };
     const Plan other = command::retimed(plan, model, cpu, cost);
     CHECK(violations(other) == std::vector<std::string>{});

@@ -69,6 +69,13 @@ plan=("$slimpack" train --plan "$folder/plan.json" "${small[@]}")
 works "${plan[@]}" --steps 2 --json
 losses >"$folder/plan.losses"
 
+# Context-parallel ranks of a plan are ranks of the run: two on each of two stages.
+works "$slimpack" plan "${batch[@]}" --model llama-13b --layers 4 --dp 1 --cp 2 --pp 2 -o "$folder/context.json"
+works "$slimpack" train --plan "$folder/context.json" "${small[@]}" --steps 2 --json
+[[ $(grep -c peak_bytes "$folder/out") == 4 ]] || fail "cp 2 and pp 2 are not four ranks: $(cat "$folder/out")"
+losses >"$folder/losses"
+same "$folder/losses" "$folder/plan.losses" 1e-5 || fail "context-parallel ranks train another model: $(cat "$folder/losses")"
+
 # Bad input.
 refuses "expected --plan FILE, or --lengths FILE --context C" "$slimpack" train
 refuses "--dp is about planning" "${plan[@]}" --dp 2
