@@ -14,8 +14,9 @@
 #include "slimpack/planners/megatron.hpp"
 #include "slimpack/planners/slimpack.hpp"
 
-// How long it takes to find a place for all that a GPU's stage stores in a step, before the step: a stage of two layers of
-// llama-13b, lengths of SLIMPACK_LENGTHS or, without it, drawn at random.
+// How long it takes to find a place for everything that a GPU's stage stores in a step, before the step: a
+// stage of two layers of llama-13b, lengths from the file that SLIMPACK_LENGTHS names or, without it, drawn
+// at random.
 namespace {
 
 using namespace slimpack;
@@ -26,7 +27,8 @@ struct Device32 {
 };
 using Memory = BackEndMemory<cuda::DeviceSizes<Device32>>;
 
-/// @param state arguments: samples, tokens of the longest. `over_used`: units of the arena, of those in use at a time.
+/// @param state arguments: samples, tokens of the longest. `over_used`: units of the arena over those in use
+/// at a time.
 void place_step(benchmark::State& state, bool sliced) {
   constexpr std::int32_t stages = 8;
   Transformer model = transformer_preset("llama-13b");

@@ -1,6 +1,6 @@
-// What driving a trainer from a plan costs beside the trainer: the loop per task (a raw walk over the tasks
-// beside it), building a stage's program, hashing a plan, ownership of merged samples. Plan: 2048 samples on 16
-// pipelines of 8 stages; lengths from the file that SLIMPACK_LENGTHS names, without it log-normal.
+// What driving a trainer from a plan costs in addition to the trainer: the loop per task (compared with a raw
+// walk over the tasks), building a stage's program, hashing a plan, ownership of merged samples. Plan: 2048
+// samples on 16 pipelines of 8 stages; lengths from the file that SLIMPACK_LENGTHS names, or else log-normal.
 // per_task: seconds of one walk over its tasks, with up to eight callbacks each.
 #include <benchmark/benchmark.h>
 
@@ -29,7 +29,7 @@ const Plan& plan() {
   return result;
 }
 
-/// Callbacks that do nothing but can't be left out.
+/// Callbacks that do nothing but can't be optimised away.
 struct Idle {
   std::uint64_t calls = 0;
 

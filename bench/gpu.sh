@@ -126,7 +126,7 @@ if [[ ! -x $bench ]]; then
   exit 1
 fi
 if ! with_cudnn; then
-  say "WARNING: cuDNN IS LEFT OUT: our attention is timed beside PyTorch's alone, if that is there (the top of gpu.sh says" \
+  say "WARNING: cuDNN IS LEFT OUT: our attention is compared with PyTorch's alone, if that is found (the top of gpu.sh says" \
     "what is missing)"
 fi
 

@@ -1,9 +1,9 @@
-// The CPU back end's speed beside Eigen's own matrix product, on one thread and in one run.
-// gflops: billions of floating-point operations a second, by the plan format's formula (masked pairs don't
-// count). of_gemm: that rate divided by the rate of a square product of 768 (Eigen's, as compiled for the
-// kernels), measured right before and right after; the larger of the two counts, and of stages, each pass of which
-// is measured between two products, the median. Rates are by processor time, so that other programs on the machine
-// disturb them less.
+// The CPU back end's speed compared with Eigen's own matrix product, on one thread and in one run. gflops:
+// billions of floating-point operations per second, by the plan format's formula (masked pairs don't count).
+// of_gemm: that rate divided by the rate of a square product of 768 (Eigen's, as compiled for the kernels),
+// measured right before and right after; the larger of the two counts. Each pass of a stage is measured
+// between two products, and the median counts. Rates are by processor time, so that other programs on the
+// machine disturb them less.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -40,7 +40,7 @@ Matrix<Real> random_matrix(std::size_t rows, std::size_t cols) {
 /// Processor time of this program, which has one thread.
 double now() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
 
-/// Operations a second of a square product, the best of a few.
+/// Operations per second of a square product, the best of a few.
 template <class Real>
 double gemm_rate() {
   constexpr std::size_t n = 768;
@@ -68,7 +68,7 @@ void report(benchmark::State& state, double flops, F&& f) {
   state.counters["of_gemm"] = rate / std::max(before, gemm_rate<Real>());
 }
 
-/// A slice behind a prefix: 8 query heads.
+/// A slice after a prefix: 8 query heads.
 template <class Real>
 struct PrefixedSlice {
   PrefixedSlice(std::size_t tokens, std::size_t prefix, std::size_t kv_heads, std::size_t dim)
@@ -210,7 +210,8 @@ class MiddleStage {
   Matrix<Real> rows_;
 };
 
-/// One pass is measured, the other and the step's begin are not. Memory stays with the process, as in `slimpack train`.
+/// One pass is measured, the other and the step's begin are not. Memory stays with the process, as in
+/// `slimpack train`.
 template <class Real, bool forward>
 void stage_pass(benchmark::State& state) {
   keep_memory();

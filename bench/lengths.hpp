@@ -13,9 +13,9 @@
 
 namespace bench {
 
-/// `count` lengths from a file, where it ends more drawn from it at random (seeded), cut at `most`. The file is what
-/// the environment variable names, or else `fallback`; without either, a seeded log-normal distribution (mu 8, sigma
-/// 1.5).
+/// `count` lengths from a file, truncated to `most`; after its end, more are drawn from it at random
+/// (seeded). The environment variable names the file, or else it is `fallback`; without either, lengths come
+/// from a seeded log-normal distribution (mu 8, sigma 1.5).
 inline std::vector<slimpack::Tokens> lengths(std::size_t count, slimpack::Tokens most, const char* variable,
                                              const std::string& fallback = "") {
   const char* named = std::getenv(variable);

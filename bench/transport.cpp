@@ -1,8 +1,8 @@
-// How fast bytes move between ranks, over the size of a message: there and back (ping_pong; time is of both ways),
-// eight messages on their way at a time (stream), and summed over all ranks (all_reduce, floats). Bytes per second
-// are those of one message in one direction. By itself it measures two threads, and beside them a plain
-// memcpy; under mpirun, the MPI transport on as many ranks as there are, and beside it plain MPI calls; under a launcher
-// like torchrun, the TCP transport beside a memcpy:
+// How fast bytes move between ranks, by the size of a message: back and forth (ping_pong; time is of both
+// ways), eight messages in transit at a time (stream), and summed over all ranks (all_reduce, floats). Bytes
+// per second are those of one message in one direction. By itself it measures two threads and, for
+// comparison, a plain memcpy; under mpirun, the MPI transport on all its ranks and plain MPI calls; under a
+// launcher like torchrun, the TCP transport and a memcpy:
 //
 //     bench_transport
 //     mpirun -n 2 bench_transport
@@ -38,13 +38,13 @@ constexpr std::size_t largest = 16U << 20, window = 8;
 
 enum class Kind : std::uint64_t { stop, ping_pong, stream, all_reduce, raw_ping_pong, raw_all_reduce };
 
-/// What all ranks do next, so many times. Sent by rank 0, which measures.
+/// What all ranks do next, and how often. Sent by rank 0, which measures.
 struct Order {
   Kind kind = Kind::stop;
   std::uint64_t bytes = 0, times = 0;
 };
 
-/// Times of one order: few enough to be soon done, many enough to hide the order itself.
+/// Repetitions of one order: few enough to be done soon, many enough to hide the cost of the order itself.
 std::uint64_t times_of(std::size_t bytes) {
   return std::clamp<std::uint64_t>((4U << 20) / std::max<std::size_t>(bytes, 1), 1, 256);
 }

@@ -39,7 +39,7 @@ struct AttentionShape {
   return shape;
 }
 
-/// Slices of 4096 tokens behind prefixes, and packs of short samples.
+/// Slices of 4096 tokens after prefixes, and packs of short samples.
 [[nodiscard]] inline std::vector<AttentionShape> attention_shapes() {
   constexpr std::int32_t slice = 4096;
   std::vector<AttentionShape> shapes;
@@ -56,8 +56,8 @@ struct AttentionShape {
   return shapes;
 }
 
-/// A shape as a line, for programs of other languages: its name, a tabulator, and tokens:prefix of each slice,
-/// commas between.
+/// A shape as a line, for programs of other languages: its name, a tabulator, and tokens:prefix of each
+/// slice, commas between.
 [[nodiscard]] inline std::string to_line(const AttentionShape& shape) {
   std::string line = shape.name + "\t";
   for (const auto& s : shape.slices) {

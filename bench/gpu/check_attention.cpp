@@ -68,7 +68,7 @@ void check_pack(Checks& checks, std::mt19937& random, const HeadShape& shape,
 
 void check_packs(Checks& checks, std::mt19937& random, std::size_t dim, AttentionBy by) {
   const HeadShape shape{.heads = 8, .kv_heads = 2, .head_dim = dim};
-  // One slice behind a prefix, a pack of short samples, two slices of one sample.
+  // One slice after a prefix, a pack of short samples, two slices of one sample.
   check_pack(checks, random, shape, {{0, 200, 0, 700}}, 200, 900, by);
   check_pack(checks, random, shape, {{0, 1, 0, 0}, {1, 63, 1, 0}, {64, 65, 64, 64}, {129, 130, 193, 0}}, 259,
              323, by);

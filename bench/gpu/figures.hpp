@@ -12,7 +12,8 @@
 
 #include "slimpack/core/error.hpp"
 
-// Measured figures, kept in a file from one program to the next, so that a part that fails loses its own alone.
+// Measured figures, kept in a file from one program to the next, so that a part that fails loses its own
+// alone.
 namespace slimpack::bench {
 
 /// A measured number, or why there is none.
@@ -28,7 +29,8 @@ class FigureFile {
   /// @param path empty: figures are not kept.
   explicit FigureFile(std::string path) : path_(std::move(path)) {}
 
-  /// Adds a line at the end, which is in the file when this returns. @throws InvalidInput if it can't be written.
+  /// Adds a line at the end, which is in the file when this returns. @throws InvalidInput if it can't be
+  /// written.
   void add(const std::string& name, double value) const {
     char text[32];
     std::snprintf(text, sizeof text, "%.9g", value);

@@ -44,18 +44,19 @@ void check_timed_attention(Checks& checks, unsigned seed);
 /// Whole steps, of 1 to 3 stages and 1 and 2 pipelines on the one GPU.
 void check_stage(Checks& checks, unsigned seed);
 
-/// Prints and keeps what the GPU does at its best, in this process: cuBLASLt's product of two 8192 x 8192 matrices, and
-/// a copy within the GPU's memory.
+/// Prints and keeps what the GPU does at its best, in this process: cuBLASLt's product of two 8192 x 8192
+/// matrices, and a copy within the GPU's memory.
 kernels::cuda::Ceilings print_ceilings(const FigureFile& figures);
 
-/// Prints seconds and rates of attention by all ways that the build has, beside the ceiling. A way that refuses a shape
-/// gets a line that says so. Keeps "attention/SHAPE/PASS/BY".
+/// Prints seconds and rates of attention in all ways that the build has, and the ceiling. A way that refuses
+/// a shape gets a line that says so. Keeps "attention/SHAPE/PASS/BY".
 void time_attention(const kernels::cuda::Ceilings& ceilings, const FigureFile& figures, unsigned seed);
 
-/// Prints and keeps what it costs to cut a sample of 256K tokens into 32 slices, by the fastest of our kernels.
+/// Prints and keeps what it costs to cut a sample of 256K tokens into 32 slices, by the fastest of our
+/// kernels.
 void time_slicing(const kernels::cuda::Ceilings& ceilings, const FigureFile& figures, unsigned seed);
 
-/// Prints rates of memory-bound operators beside the copy's.
+/// Prints rates of memory-bound operators, and of the copy.
 void time_memory_bound(const kernels::cuda::Ceilings& ceilings, unsigned seed);
 
 struct StageTimes {
@@ -65,10 +66,11 @@ struct StageTimes {
   double seconds = 120.0;  ///< that measuring may take: a third of them the profile, the rest steps
 };
 
-/// Measures a profile of stages of llama-13b, as `slimpack profile --device cuda` does. Then prints task times of a
-/// stage, the error of what the profile predicts of them, memory, model-FLOPs utilisation, and what steps take with and
-/// without CUDA graphs, on plans that pack whole samples and on plans that slice them. Lengths are those of the file
-/// that SLIMPACK_LENGTHS names, or of examples/data. Keeps "stage/PLAN/...".
+/// Measures a profile of stages of llama-13b, as `slimpack profile --device cuda` does. Then prints task
+/// times of a stage, the error of what the profile predicts of them, memory, model-FLOPs utilisation, and
+/// what steps take with and without CUDA graphs, on plans that pack whole samples and on plans that slice
+/// them. Lengths are those of the file that SLIMPACK_LENGTHS names, or of examples/data. Keeps
+/// "stage/PLAN/...".
 /// @throws InvalidInput if a profile is to be kept by a program without nlohmann_json.
 void time_stage(const kernels::cuda::Ceilings& ceilings, const FigureFile& figures,
                 const StageTimes& options);

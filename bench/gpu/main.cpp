@@ -1,6 +1,7 @@
 // Checks the CUDA back end's kernels, and whole steps, against the CPU's in double, and times kernels and a
-// stage: a part of it at each call, so that none takes others with it. See the usage below, and gpu.sh.
-// Exit codes: 0, 1 if a result is wrong or a figure misses its bar, 2 if there is no GPU or the arguments are wrong.
+// stage: a part of it at each call, so that none takes others with it. See the usage below, and gpu.sh. Exit
+// codes: 0, 1 if a result is wrong or a figure misses its bar, 2 if there is no GPU or the arguments are
+// wrong.
 #include <charconv>
 #include <cmath>
 #include <cstdio>
@@ -60,12 +61,12 @@ constexpr const char* usage = R"(usage: bench_gpu PART [OPTION...]
 parts that need a GPU:
   check          operators, attention and whole steps against the CPU's in double
   check-kernels  operators and attention of ours alone, small: for compute-sanitizer
-  attention      times of ours and of cuDNN's, slices beside one piece, sampled rows of the same shapes checked
+  attention      times of ours and of cuDNN's, slices compared with one piece, checks of sampled rows
   stage          a profile, then a stage of llama-13b
 parts that need none:
   shapes         the packs that attention is timed with, a line each
   plans [GPU]    the plans that the stage would run on a GPU, default: h200
-  verdict FILE   figures beside their bars
+  verdict FILE   figures and their bars
   draw FILE OUT  a page of the distributions of task times
 options:
   --figures FILE   appends figures to it   --seed N          default: random

@@ -13,8 +13,8 @@
 
 namespace slimpack::bench {
 
-/// Who computes attention: our kernels for every GPU or for Hopper; or cuDNN, with the meaning of ours, or as fast as it
-/// can: gradients in any order, those of keys as bf16 and set instead of added.
+/// Who computes attention: our kernels for every GPU or for Hopper; or cuDNN, with the meaning of ours, or as
+/// fast as it can: gradients in any order, those of keys as bf16 and set instead of added.
 enum class AttentionBy { mma_sync, wgmma, cudnn, cudnn_fast };
 
 [[nodiscard]] inline const char* name_of(AttentionBy by) {
@@ -77,7 +77,7 @@ class PackAttention {
     cuda::attention(shape_, in_, items(), out.view(), lse.view(), stream);
   }
 
-  /// What backward reads beside the input, and writes.
+  /// What the backward pass reads in addition to the input, and writes.
   struct Gradients {
     const Rows<cuda::Bf16>& out;
     const Rows<float>& lse;

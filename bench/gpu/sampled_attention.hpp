@@ -15,7 +15,7 @@
 // Attention of packs so large that only some of its rows are computed again in double.
 namespace slimpack::bench {
 
-/// Results beside what is expected of them.
+/// Results, and what is expected.
 class Compared {
  public:
   void add(double result, double expected) {
@@ -48,7 +48,8 @@ class SampledAttention {
   SampledAttention(const kernels::HeadShape& shape, const AttentionNumbers& numbers)
       : shape_(shape), n_(numbers), scale_(1.0 / std::sqrt(static_cast<double>(shape.head_dim))) {}
 
-  /// Output and gradient of one query, from all keys that it sees. @param token of the slice. O(keys * head_dim).
+  /// Output and gradient of one query, from all keys that it sees. @param token of the slice. O(keys *
+  /// head_dim).
   void compare_query(const kernels::cuda::AttentionSlice& s, std::int32_t token, std::size_t head,
                      SampledErrors& errors) const {
     const std::size_t kv_head = head / shape_.group(), row = index(s.query_begin + token);
@@ -72,8 +73,9 @@ class SampledAttention {
     compare(query(n_.dq, row, head), dq, errors.dq);
   }
 
-  /// Gradients of one key and value, from all queries that see it. These queries' log-sum-exps and outputs are the ones that
-  /// came out, of which `compare_query` takes samples: in double, each would take all of its keys.
+  /// Gradients of one key and value, from all queries that see it. These queries' log-sum-exps and outputs
+  /// are the ones that came out, of which `compare_query` takes samples: in double, each would take all of
+  /// its keys.
   /// @param key_token of the sample. O(queries of the slice * heads of the group * head_dim).
   void compare_key(const kernels::cuda::AttentionSlice& s, std::int32_t key_token, std::size_t kv_head,
                    SampledErrors& errors) const {
@@ -94,8 +96,8 @@ class SampledAttention {
     compare(key(n_.dv, at, kv_head), dv, errors.dv);
   }
 
-  /// Tokens and keys of the first, a middle and the last slice: at borders, and anywhere. Keys are compared where no
-  /// other slice sees them, so slices have to be of different samples.
+  /// Tokens and keys of the first, a middle and the last slice: at borders, and anywhere. Keys are compared
+  /// where no other slice sees them, so slices have to be of different samples.
   [[nodiscard]] SampledErrors compare_some(std::span<const kernels::cuda::AttentionSlice> slices,
                                            std::mt19937& random) const {
     SampledErrors errors;

@@ -118,7 +118,7 @@ void time_attention(const cuda::Ceilings& ceilings, const FigureFile& figures, u
   std::mt19937 random(seed);
   const cuda::OwnedStream stream;
   if (library_attention().empty())
-    std::printf("\nTHIS BUILD HAS NO cuDNN: our attention is timed beside no library of this program\n");
+    std::printf("\nTHIS BUILD HAS NO cuDNN: our attention is not compared with a library in this program\n");
   print_head();
   for (const AttentionShape& shape : attention_shapes())
     time_shape(shape, stream, random, ceilings.flops, figures);

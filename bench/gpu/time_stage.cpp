@@ -93,7 +93,8 @@ void report_utilisation(const NamedPlan& p, const StageProgram& program, const s
   }
 }
 
-/// How far a profile's seconds are from measured ones, of whose steps the median counts; and all tasks into a file.
+/// How far a profile's seconds are from measured ones, of whose steps the median counts; and all tasks into a
+/// file.
 /// @param profile nullptr if there is none: tasks are kept all the same.
 void report_prediction(const std::string& name, const Profile* profile, const StageProgram& program,
                        const std::vector<StageRun>& runs, const FigureFile& figures,
@@ -139,7 +140,7 @@ void report_memory(const NamedPlan& p, double counted, double taken, const Figur
 
 double free_bytes() { return static_cast<double>(kernels::cuda::use_device().free_memory); }
 
-/// One plan of the long batch, behind a step of a small one that loads and chooses what it needs.
+/// One plan of the long batch, after a step of a small one that loads and chooses what it needs.
 void time_plan_of(const NamedPlan& p, const Plan& warm_up, const Profile* profile, double ceiling,
                   double vendor, const FigureFile& figures, const StageTimes& options, double seconds) {
   constexpr std::size_t most_steps = 3;
@@ -165,7 +166,7 @@ void time_plan_of(const NamedPlan& p, const Plan& warm_up, const Profile* profil
   report_utilisation(p, program, runs, ceiling, vendor, figures);
 }
 
-/// A step of a small batch with graphs beside one without.
+/// A step of a small batch with graphs, and one without.
 void time_graphs(const NamedPlan& p) {
   constexpr int repeats = 5;
   const StageProgram program(p.plan, 0, timed_stage);

@@ -52,8 +52,8 @@ struct Expected {
   return all;
 }
 
-/// The fastest of ours, or of libraries, for a pass of a shape: figures "attention/SHAPE/PASS/BY" in seconds, where
-/// BY is "ours, ..." for our kernels. Without any, words say why.
+/// The fastest of ours, or of libraries, for a pass of a shape: figures "attention/SHAPE/PASS/BY" in seconds,
+/// where BY is "ours, ..." for our kernels. Without any, words say why.
 [[nodiscard]] inline Figure fastest_attention(const std::vector<Figure>& figures, const std::string& shape,
                                               const std::string& pass, bool ours) {
   const std::string begin = "attention/" + shape + "/" + pass + "/";
@@ -99,8 +99,8 @@ struct Verdicts {
   }
 };
 
-/// Prints attention's table: the fastest of ours beside the fastest of libraries, and how large a share of its rate
-/// ours has.
+/// Prints attention's table: the fastest of ours and the fastest of libraries, and how large a share of its
+/// rate ours has.
 inline void print_attention_verdicts(const std::vector<Figure>& figures,
                                      const std::vector<std::string>& shapes, std::ostream& out,
                                      Verdicts& verdicts) {

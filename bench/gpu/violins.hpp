@@ -34,7 +34,8 @@ inline void write_timed_task(std::ostream& out, const TimedTask& t) {
   out << t.plan << ',' << t.pass << ',' << numbers << '\n';
 }
 
-/// The tasks of a file that begins with `timed_task_head`. @throws InvalidInput naming the first line that is wrong.
+/// The tasks of a file that begins with `timed_task_head`. @throws InvalidInput naming the first line that is
+/// wrong.
 [[nodiscard]] inline std::vector<TimedTask> read_timed_tasks(std::istream& in) {
   std::vector<TimedTask> tasks;
   std::string line;
@@ -67,8 +68,8 @@ inline void write_timed_task(std::ostream& out, const TimedTask& t) {
   return sorted[below] + (at - static_cast<double>(below)) * (sorted[above] - sorted[below]);
 }
 
-/// Densities of values at `points` places from 0 to `top`, by a Gaussian kernel of Scott's width, none beyond the
-/// least and largest value; the largest is 1.
+/// Densities of values at `points` places from 0 to `top`, by a Gaussian kernel of Scott's width, none beyond
+/// the least and largest value; the largest is 1.
 [[nodiscard]] inline std::vector<double> density(const std::vector<double>& sorted, double top,
                                                  std::size_t points) {
   require(!sorted.empty() && points > 1, "there are ", sorted.size(), " values and ", points,
@@ -174,8 +175,9 @@ inline void draw_chart(std::ostream& out, const std::vector<TaskGroup>& groups, 
   out << "</svg>\n";
 }
 
-/// A page that needs nothing else: a violin for each plan and pass, with lines at the quartiles, and their numbers; and the
-/// same by each one's mean, since packs of samples and of slices differ in number and so in size.
+/// A page that needs nothing else: a violin for each plan and pass, with lines at the quartiles, and their
+/// numbers; and the same by each one's mean, since packs of samples and of slices differ in number and so in
+/// size.
 /// @param title what was measured. @throws InvalidInput as `group_tasks`.
 inline void draw_violins(std::ostream& out, const std::vector<TimedTask>& tasks, const std::string& title) {
   std::vector<TaskGroup> groups = group_tasks(tasks);

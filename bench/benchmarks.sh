@@ -1,0 +1,106 @@
+#!/usr/bin/env bash
+# Times the slimpack command and every Google Benchmark suite of a build, and writes docs/benchmarks.md.
+# Usage: bench/benchmarks.sh [BUILD_DIRECTORY [OUTPUT]]
+#   BUILD_DIRECTORY: build/release, after cmake --preset release && cmake --build build/release
+# SLIMPACK_BENCH_SUITES: only the suites whose names match this regular expression, such as 'dag|milp'. All of them take
+# about a quarter of an hour on an idle machine, most of it for the kernels.
+# SLIMPACK_BENCH_SECONDS: least time for each benchmark, 0.1; SLIMPACK_MILP_SECONDS: time limit of each solve, 0.5.
+# Variables that name files of lengths stand at the top of each suite (bench/*.cpp). GPUs have a script of their own,
+# bench/gpu.sh.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+build=${1:-build/release} output=${2:-docs/benchmarks.md}
+export SLIMPACK_MILP_SECONDS=${SLIMPACK_MILP_SECONDS:-0.5}
+lengths=examples/data/github.train.txt
+command=$(find "$build" -maxdepth 2 -type f -name slimpack -perm -u+x 2> /dev/null | head -n 1 || true)
+if [[ -z $command ]]; then
+  echo "benchmarks.sh: there is no slimpack command in $build; build it first" >&2
+  exit 2
+fi
+
+say() { printf '%s\n' "$@"; }
+
+milliseconds() { # COMMAND...: wall-clock time of one run
+  local start=${EPOCHREALTIME/./}
+  "$@" > /dev/null 2>&1
+  echo $((${EPOCHREALTIME/./} - start)) | awk '{ printf "%.1f\n", $1 / 1000 }'
+}
+
+start_up() { # median of 20 runs
+  for _ in {1..20}; do milliseconds "$command" --version; done | sort -n | sed -n 10p
+}
+
+planning() { # PLANNER COUNT CONTEXT: milliseconds of planning, mean over four batches in one process
+  "$command" compare --quiet --planner "$1" --lengths "$lengths" --count "$2" --context "$3" --truncate --json \
+    --iterations 4 --model llama-13b --device h100 --dp 16 --pp 8 |
+    awk -F': *|,' '/"planning_seconds"/ { printf "%.2f", 1000 * $2 }'
+}
+
+command_times() {
+  say "## The command" "" "Starting it (\`slimpack --version\`, median of 20 runs) takes $(start_up) ms." "" \
+    "Planning, from the lengths to the plan with its times, memory and lower bound, in milliseconds: llama-13b on" \
+    "h100, dp 16, pp 8, batches of \`$lengths\`, mean over four batches." "" \
+    "| samples | context | \`megatron\` | \`slimpack\` |" "| --- | --- | --- | --- |"
+  local count context
+  for count in 512 2048; do
+    for context in 65536 131072 262144; do
+      say "| $count | $((context / 1024))K | $(planning megatron "$count" "$context") | $(
+        planning slimpack "$count" "$context") |"
+    done
+  done
+}
+
+# Google Benchmark's JSON as a Markdown table. It has one key per line; keys that are not its own are counters.
+as_table='
+  function put() {
+    if (name == "") return
+    time = error != "" ? "–" : sprintf("%.4g %s", cpu, unit)
+    print "| `" name "` | " time " | " rate " | " (error != "" ? error : counters) " |"
+    name = error = rate = counters = ""
+  }
+  /"benchmarks": \[/ { within = 1; print "| benchmark | CPU time | rate | counters |\n| --- | --- | --- | --- |"; next }
+  !within || !/^ *"[^"]*": / { next }
+  {
+    key = $0; sub(/^ *"/, "", key); sub(/".*/, "", key)
+    value = $0; sub(/^ *"[^"]*": */, "", value); sub(/,$/, "", value); gsub(/"/, "", value)
+    if (key == "name") { put(); name = value }
+    else if (key == "real_time") real = value
+    else if (key == "cpu_time") cpu = name ~ /manual_time$/ ? real : value
+    else if (key == "time_unit") unit = value
+    else if (key == "error_message") error = value
+    else if (key == "items_per_second") rate = sprintf("%.4g items/s", value)
+    else if (key == "bytes_per_second") rate = sprintf("%.4g bytes/s", value)
+    else if (key == "label") counters = value
+    else if (key !~ /^(family_index|per_family_instance_index|run_name|run_type|repetitions|repetition_index|threads|iterations|error_occurred)$/)
+      counters = counters (counters == "" ? "" : ", ") key " " sprintf("%.5g", value)
+  }
+  END { put() }'
+
+suite_times() { # BINARY
+  say "" "## \`$(basename "$1")\`" ""
+  "$1" --benchmark_min_time="${SLIMPACK_BENCH_SECONDS:-0.1}" --benchmark_format=json 2> /dev/null | awk "$as_table"
+}
+
+page() {
+  local machine
+  machine=$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)
+  say "# Benchmarks" "" \
+    "Look up here how fast the parts of slimpack are on one machine, or run \`bench/benchmarks.sh\` on yours: it writes" \
+    "this page. On a machine that others use, times vary by a third or more from run to run; ratios between lines of one" \
+    "suite are more reliable. The top of \`bench/<suite>.cpp\` explains each line, its arguments and its counters. Lines" \
+    "that measure another system's algorithm run it in C++, written again from its code, so that ratios are those of the" \
+    "algorithms." "" \
+    "$(date -u +%F), ${machine:-$(uname -m)}, $(nproc) cores, $("${CXX:-c++}" --version | head -n 1), build \`$(
+      basename "$build")\`, commit $(git rev-parse --short HEAD 2> /dev/null || echo unknown), load average $(
+      cut -d ' ' -f 1 /proc/loadavg) at the start." ""
+  command_times
+  local suite
+  for suite in "$build"/bench/bench_*; do
+    if [[ -f $suite && -x $suite && $suite != */bench_gpu && ${suite##*/bench_} =~ ^(${SLIMPACK_BENCH_SUITES:-.*})$ ]]; then
+      suite_times "$suite"
+    fi
+  done
+}
+
+page > "$output.new"
+mv "$output.new" "$output"
