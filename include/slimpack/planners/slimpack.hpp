@@ -105,10 +105,21 @@ class SlimPackPlanner {
  private:
   static constexpr double infinite = std::numeric_limits<double>::infinity();
 
+  /// Decides with one tile for all plans; if that is none of the plan's own boundaries, with the plan's tile as well.
   DistributionPlan best_distribution() {
+    const Tokens deciding = groups_.options().tile;
+    DistributionPlan best = best_of_distributions();
+    if (deciding % options_.tile == 0) return best;
+    groups_.options().tile = options_.tile;
+    DistributionPlan own = best_of_distributions();
+    groups_.options().tile = deciding;
+    return own.seconds < best.seconds ? own : best;
+  }
+
+  DistributionPlan best_of_distributions() {
     DistributionPlan best;
     if (options_.merge && distribute_.largest_group() > 1) best = finished(merged());
-    const DistributionPlan plan = finished(unmerged(best.seconds));
+    DistributionPlan plan = finished(unmerged(best.seconds));
     return plan.seconds < best.seconds ? plan : best;
   }
 
@@ -131,8 +142,8 @@ class SlimPackPlanner {
     if (*std::max_element(loads.begin(), loads.end()) >= most)
       return {};  // no schedule takes less than its work
     DistributionPlan plan = search_.look(std::move(groups), {}, infinite);
-    search_.improve(plan, most);
-    return plan.seconds < most ? plan : DistributionPlan{};
+    search_.improve(plan);
+    return plan;
   }
 
   /// Merged as little as balance asks for; and, where memory holds that back, over more pipelines, so that each holds
