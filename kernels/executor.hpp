@@ -189,10 +189,10 @@ class RankExecutor {
       stage_.begin_step(*program, ids);
       if constexpr (linked) {
         mail_.begin_step(plan, *program, stage_.part().hidden());
-        report.link_bytes = static_cast<double>(mail_.bytes());
       } else {
         mail_.begin_step(plan, *program, stage_.part().hidden(), options_.loop.window);
       }
+      report.link_bytes = static_cast<double>(mail_.bytes());
       hash = plan_hash(plan, salt(ids));
     } catch (const InvalidInput&) {
       error = std::current_exception();

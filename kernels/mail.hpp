@@ -61,6 +61,16 @@ class Mail {
     posted_ = received_ = 0;
   }
 
+  /// Of the host's memory, that rows on their way take.
+  [[nodiscard]] std::size_t bytes() const {
+    std::size_t numbers = 0;
+    for (const In& in : in_) numbers += in.numbers.size();
+    for (const auto& way : out_) {
+      for (const Out& out : way) numbers += out.numbers.size();
+    }
+    return numbers * sizeof(Number);
+  }
+
   void post(std::size_t from, Tag tag, std::size_t numbers) {
     In& in = in_[posted_++ % places_];
     if (in.is_read) wait_for(in);

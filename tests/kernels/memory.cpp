@@ -51,6 +51,7 @@ std::vector<Tokens> short_samples(unsigned seed, std::size_t count, Tokens longe
 
 struct MeasuredRank {
   double peak = 0.0, predicted = 0.0, held = 0.0;
+  double mail = 0.0;  ///< of what is held, that rows on their way take
 };
 
 /// Runs two steps on threads: figures of the second, and what the thread of each rank held.
@@ -65,7 +66,8 @@ std::vector<MeasuredRank> run(const MemoryCase& c, const Plan& plan, const Stage
     RankExecutor<CpuStage<Real>, InProcessTransport> executor(t, c.job.model, plan, {.stage = options});
     executor.step(plan, ids);
     const StepReport report = executor.step(plan, ids);
-    ranks[t.rank()] = {report.peak_bytes, report.predicted_bytes, slimpack::testing::heap_peak() - before};
+    ranks[t.rank()] = {report.peak_bytes, report.predicted_bytes, slimpack::testing::heap_peak() - before,
+                       report.link_bytes};
   });
   return ranks;
 }
@@ -73,7 +75,7 @@ std::vector<MeasuredRank> run(const MemoryCase& c, const Plan& plan, const Stage
 template <class Real>
 void check(const MemoryCase& c) {
   INFO(c.name << (sizeof(Real) == 4 ? ", float" : ", double"));
-  StageOptions options{.merged = c.exchange};
+  StageOptions options{.merged = c.exchange, .limit_bytes = 1e15};
   const auto layers = split_layers(c.job.model.layers, c.job.layout.pp);
   CpuMemory memory(c.job.model, layers, sizeof(Real), options, 2.0 / c.job.layout.dp);
   Plan plan = plan_slimpack(c.lengths, c.job, CalibratedCost(c.job), memory, {.tile = 16, .merge = c.merge});
@@ -98,7 +100,7 @@ void check(const MemoryCase& c) {
                      << ranks[rank].held);
     CHECK(ranks[rank].peak == Approx(simulated).epsilon(bar));
     CHECK(ranks[rank].peak == Approx(ranks[rank].predicted).epsilon(bar));
-    CHECK(ranks[rank].peak == Approx(ranks[rank].held).epsilon(bar));
+    CHECK(ranks[rank].peak + ranks[rank].mail == Approx(ranks[rank].held).epsilon(bar));
   }
 }
 
