@@ -24,41 +24,69 @@ class DistributionSearch {
  public:
   explicit DistributionSearch(GroupSearch& search) : search_(search) {}
 
-  /// Cuts all groups alike. @param like how; if it has no number of packs, the last group is searched for it, which has
-  /// no merged samples unless all have. @param most gives up if a group takes that long; the seconds are then infinite.
-  [[nodiscard]] DistributionPlan look(std::vector<SampleGroup> groups, GroupCut like, double most) {
+  /// Cuts all groups into about as many packs. @param packs for each member and pass; 0: the last group is searched for
+  /// the best number, which has no merged samples unless all have. @param most gives up if a group takes that long; the
+  /// seconds are then infinite.
+  [[nodiscard]] DistributionPlan look(std::vector<SampleGroup> groups, std::size_t packs, double most) {
     DistributionPlan out{.groups = std::move(groups), .plans = {}};
     out.plans.resize(out.groups.size());
     std::size_t left = out.groups.size();
-    if (like.packs == 0) {
+    if (packs == 0) {
       search_.load(out.groups[--left]);
       search_.search(0.0, out.plans[left]);
-      like = out.plans[left].cut;
+      packs = out.plans[left].cut.packs;
       if (out.plans[left].schedule.seconds >= most) return out;
     }
     for (std::size_t g = 0; g < left; ++g) {
       search_.load(out.groups[g]);
-      search_.try_cut(like, infinite, out.plans[g]);
+      search_.try_count(packs, out.plans[g]);
       if (out.plans[g].schedule.fits() && out.plans[g].schedule.seconds >= most) return out;
     }
     out.seconds = slowest_seconds(out);
     return out;
   }
 
-  /// Searches the slowest group for a better number of packs, until the slowest one has its best.
-  /// @param most gives up if that takes no less.
-  void improve(DistributionPlan& plan, double most = infinite) {
+  /// Searches the slowest group for a better number of packs, and cuts those that are like it in the same way, until the
+  /// slowest one has its best. @param most gives up if that takes no less. @returns false if it gave up.
+  bool improve(DistributionPlan& plan, double most = infinite) {
     std::vector<bool> searched(plan.groups.size(), false);
     for (std::size_t g = slowest(plan); !searched[g]; g = slowest(plan)) {
       GroupPlan& own = plan.plans[g];
-      const double others = slowest_seconds(plan, g);
-      const bool one_of_many = others < own.schedule.seconds;
+      const double before = own.schedule.seconds;
+      const auto is_alike = [&](std::size_t h) {
+        return plan.groups[h].size() == plan.groups[g].size() &&
+               plan.plans[h].schedule.seconds >= before / similar;
+      };
+      double others = 0.0;
+      for (std::size_t h = 0; h < plan.groups.size(); ++h) {
+        if (!is_alike(h)) others = std::max(others, plan.plans[h].schedule.seconds);
+      }
       search_.load(plan.groups[g]);
-      search_.search(one_of_many ? others : 0.0, own);
-      searched[g] = !one_of_many || own.schedule.seconds > others;
-      if (searched[g] && own.schedule.seconds >= most) break;
+      search_.search(others, own);
+      searched[g] = own.schedule.seconds >= others;
+      if (searched[g] && own.schedule.seconds >= most) {
+        plan.seconds = slowest_seconds(plan);
+        return false;
+      }
+      for (std::size_t h = 0; h < plan.groups.size(); ++h) {
+        if (h == g || searched[h] || !is_alike(h)) continue;
+        cut_like(own.cut, plan.groups[h], plan.plans[h]);
+        searched[h] = searched[g] && plan.plans[h].schedule.seconds <= similar * own.schedule.seconds;
+      }
     }
     plan.seconds = slowest_seconds(plan);
+    return true;
+  }
+
+  /// Seconds that all groups would take if their work could be balanced.
+  [[nodiscard]] static double mean_seconds(const DistributionPlan& plan) {
+    double sum = 0.0, pipelines = 0.0;
+    for (std::size_t g = 0; g < plan.groups.size(); ++g) {
+      const auto members = static_cast<double>(plan.groups[g].size());
+      sum += plan.plans[g].schedule.seconds * members;
+      pipelines += members;
+    }
+    return sum / pipelines;
   }
 
   /// The group that takes longest.
@@ -69,18 +97,23 @@ class DistributionSearch {
     return static_cast<std::size_t>(longest - plan.plans.begin());
   }
 
-  /// Seconds of the group that takes longest, but for one.
-  [[nodiscard]] static double slowest_seconds(const DistributionPlan& plan,
-                                              std::size_t but = static_cast<std::size_t>(-1)) {
-    double most = 0.0;
-    for (std::size_t g = 0; g < plan.plans.size(); ++g) {
-      if (g != but) most = std::max(most, plan.plans[g].schedule.seconds);
-    }
-    return most;
+  /// Its seconds.
+  [[nodiscard]] static double slowest_seconds(const DistributionPlan& plan) {
+    return plan.plans[slowest(plan)].schedule.seconds;
   }
 
  private:
   static constexpr double infinite = std::numeric_limits<double>::infinity();
+
+  /// Cuts a group into so many packs if that is better.
+  void cut_like(const GroupCut& cut, const SampleGroup& group, GroupPlan& best) {
+    if (cut.packs == best.cut.packs) return;
+    search_.load(group);
+    search_.try_count(cut.packs, best);
+  }
+
+  /// Groups are alike if their seconds differ by no more than this factor.
+  static constexpr double similar = 1.01;
 
   GroupSearch& search_;
 };

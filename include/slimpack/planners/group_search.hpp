@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "slimpack/schedule/schedule.hpp"
+#include "slimpack/slicing/cut_seconds.hpp"
 #include "slimpack/slicing/group_cutter.hpp"
 
 namespace slimpack {
@@ -55,12 +56,28 @@ class GroupSearch {
   void try_cut(const GroupCut& cut, double most, GroupPlan& out) {
     out.cut = cut;
     out.schedule.seconds = std::numeric_limits<double>::infinity();
+    out.schedule.memory_bound = out.schedule.refused = false;
     cutter_.cut(cut, packs_);
     if (!has_packs(cut)) return;
     std::swap(out.schedule.forward, packs_.forward);
     std::swap(out.schedule.backward, packs_.backward);
     out.schedule.pipelines = cut.one_member ? 1 : members_;
     scheduler_(out.schedule, {}, most);
+  }
+
+  /// Tries about so many packs, both ways to cut the backward pass where memory binds. @returns whether they are better
+  /// than `best`, which they then are.
+  bool try_count(std::size_t count, GroupPlan& best) {
+    if (least_seconds(count) >= best.schedule.seconds) return false;
+    const double before = best.schedule.seconds;
+    for (const bool asymmetric : {true, false}) {
+      const bool one_member = options_.one_member && !options_.exact && members_ > 1;
+      try_cut({count, options_.tile, asymmetric, options_.exact, one_member}, best.schedule.seconds, trial_);
+      const bool memory_bound = trial_.schedule.memory_bound;
+      if (trial_.schedule.seconds < best.schedule.seconds) std::swap(trial_, best);
+      if (!memory_bound) break;  // the other boundaries hold less, but are cut less equally
+    }
+    return best.schedule.seconds < before;
   }
 
   /// Looks for a better number of packs than `best` has. If `best` does not fit, the search begins where filling and
@@ -84,8 +101,8 @@ class GroupSearch {
       try_near(start);
       try_near(static_cast<double>(samples_));
     }
-    for (double count = start / 2.0; count >= 1.0; count /= 2.0) {
-      if (!try_near(count) && !fresh) break;
+    for (int halving = 1; std::exp2(halving) <= start; ++halving) {
+      if (!try_near(start * std::exp2(-halving)) && !fresh) break;
     }
     for (int doubling = 1; doubling <= most_doublings; ++doubling) {
       const double before = best.schedule.seconds;
@@ -99,27 +116,14 @@ class GroupSearch {
   }
 
  private:
-  /// A candidate counts only if it has at least this share of the packs that it was asked for.
+  /// A candidate counts only if it has at least this share of the packs that it was asked for. No pack is taken to be
+  /// smaller than this share of their mean.
   static constexpr double enough_packs = 0.6;
   static constexpr int most_doublings = 5;
   /// Share of its time that a schedule has to lose for twice as many packs to be worth further ones.
   static constexpr double worth_doubling = 0.002;
   /// The search begins with at most so many packs for each stage: filling and draining then takes 3 %.
   static constexpr double most_promising = 32.0;
-
-  /// @returns whether so many packs are better than `best`, which they then are.
-  bool try_count(std::size_t count, GroupPlan& best) {
-    if (least_seconds(count) >= best.schedule.seconds) return false;
-    const double before = best.schedule.seconds;
-    for (const bool asymmetric : {true, false}) {
-      const bool one_member = options_.one_member && !options_.exact && members_ > 1;
-      try_cut({count, options_.tile, asymmetric, options_.exact, one_member}, best.schedule.seconds, trial_);
-      const bool memory_bound = !trial_.schedule.fits() || trial_.schedule.memory_bound;
-      if (trial_.schedule.seconds < best.schedule.seconds) std::swap(trial_, best);
-      if (!memory_bound) break;  // the other boundaries hold less, but are cut less equally
-    }
-    return best.schedule.seconds < before;
-  }
 
   /// The busiest member's work on each stage, samples uncut, and the constants of a pack.
   void find_work(const SampleGroup& group) {
@@ -128,26 +132,44 @@ class GroupSearch {
     work_.assign(stages, 0.0);
     samples_ = 0;
     tokens_ = 0;
-    std::vector<Tokens> own;
     std::vector<double> seconds(stages);
     const auto lengths_of = [&](const std::vector<SampleId>& ids) -> std::span<const Tokens> {
-      own.clear();
-      for (const SampleId id : ids) own.push_back(lengths_[id]);
-      return own;
+      own_.clear();
+      for (const SampleId id : ids) own_.push_back(lengths_[id]);
+      return own_;
     };
     for (const std::vector<SampleId>& local : group.local) {
       std::fill(seconds.begin(), seconds.end(), 0.0);
       add_sample_seconds(alone, lengths_of(local), seconds);
       for (std::size_t s = 0; s < stages; ++s) work_[s] = std::max(work_[s], seconds[s]);
-      count_samples(own);
+      count_samples(own_);
     }
     if (!group.merged.empty()) {
       add_sample_seconds(prices_.of(members_), lengths_of(group.merged), work_);
-      count_samples(own);
+      count_samples(own_);
     }
+    find_cut_seconds(group);
     constants_.clear();
     for (std::size_t s = 0; s < stages; ++s)
       constants_.push_back(alone.pack_seconds(s, Pass::forward) + alone.pack_seconds(s, Pass::backward));
+  }
+
+  /// What a cut adds on the busiest stage.
+  void find_cut_seconds(const SampleGroup& group) {
+    const auto busiest =
+        static_cast<std::size_t>(std::max_element(work_.begin(), work_.end()) - work_.begin());
+    const auto add = [&](const std::vector<SampleId>& ids, const Prices& prices) {
+      own_.clear();
+      for (const SampleId id : ids) own_.push_back(lengths_[id]);
+      const double seconds = mean_cut_seconds(own_, [&](Tokens begin, Tokens end) {
+        return prices.slice_seconds(busiest, begin, end, Pass::forward) +
+               prices.slice_seconds(busiest, begin, end, Pass::backward);
+      });
+      cut_seconds_ = std::max(cut_seconds_, seconds);
+    };
+    cut_seconds_ = 0.0;
+    add(group.local.front(), prices_.alone());
+    if (!group.merged.empty()) add(group.merged, prices_.of(members_));
   }
 
   void count_samples(std::span<const Tokens> lengths) {
@@ -155,18 +177,22 @@ class GroupSearch {
     for (const Tokens length : lengths) tokens_ += length;
   }
 
-  /// No schedule of about so many packs takes less.
+  /// Seconds that schedules of about so many packs exceed: a stage's work, the constants of its packs, and the first and
+  /// the last pack's way over the stages before it.
   [[nodiscard]] double least_seconds(std::size_t count) const {
-    double most = 0.0;
-    for (std::size_t s = 0; s < work_.size(); ++s)
-      most = std::max(most, work_[s] + enough_packs * static_cast<double>(count) * constants_[s]);
+    const auto packs = static_cast<double>(count);
+    double most = 0.0, before = 0.0;
+    for (std::size_t s = 0; s < work_.size(); ++s) {
+      most = std::max(most, work_[s] + enough_packs * (packs * constants_[s] + before / packs));
+      before += work_[s];
+    }
     return most;
   }
 
-  /// Where `stages - 1` packs of filling and draining cost as much as the constants of all packs.
+  /// Where `stages - 1` packs of filling and draining cost as much as the constants of all packs and the cuts between them.
   [[nodiscard]] std::size_t promising_count() const {
     const double work = *std::max_element(work_.begin(), work_.end()),
-                 constant = *std::max_element(constants_.begin(), constants_.end());
+                 constant = *std::max_element(constants_.begin(), constants_.end()) + cut_seconds_;
     const double fill = std::max(0.5, static_cast<double>(work_.size()) - 1.0) * work;
     const double count =
         constant > 0.0 ? std::sqrt(fill / constant) : 64.0 * static_cast<double>(work_.size());
@@ -200,6 +226,8 @@ class GroupSearch {
   std::size_t samples_ = 0;  // of the group that is loaded
   Tokens tokens_ = 0;
   std::vector<double> work_, constants_;  // [stage]
+  double cut_seconds_ = 0.0;
+  std::vector<Tokens> own_;
 };
 
 }  // namespace slimpack

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -19,15 +20,14 @@
 #include "slimpack/planners/notes.hpp"
 #include "slimpack/planners/whole_samples.hpp"
 #include "slimpack/schedule/lower_bound.hpp"
+#include "slimpack/slicing/cut_seconds.hpp"
 
 namespace slimpack {
 
 /// What the search of SlimPack tries.
 struct SlimPackSearch {
-  /// Boundaries at multiples of twice, four times, … the tile are tried as well, up to this many tokens.
-  Tokens coarsest_tile = 1024;
-  /// Numbers of packs and distributions are chosen with this tile, whatever the plan's own tile (unless that is
-  /// coarser than `coarsest_tile`), so that a finer tile never makes a plan longer.
+  /// Numbers of packs and distributions are chosen with this tile, whatever the plan's own tile, so that a finer tile
+  /// never makes a plan longer.
   Tokens deciding_tile = 128;
   /// Where memory holds a distribution back, samples are spread over more pipelines: each holds at most these shares of
   /// the tokens of one sample that it holds without recomputation. Tried in turn until memory holds nothing back.
@@ -37,7 +37,7 @@ struct SlimPackSearch {
   double unbalanced = 1.01;  ///< as long as the slowest group takes so many times as long as the mean
   double hopeless = 1.15;    ///< a distribution that looks so many times as slow as the best is given up
   double improvable =
-      1.02;  ///< one that looks so many times as slow as the best after its search is not searched
+      1.005;  ///< one whose groups take so many times as long on average as the best takes is not searched
   bool whole_samples = true;  ///< also tries best-fit packs of whole samples, as `plan_megatron` makes them
 };
 
@@ -74,14 +74,17 @@ class SlimPackPlanner {
         stages_(memory.stages()),
         constants_(prices.alone().pack_seconds(0, Pass::forward) +
                    prices.alone().pack_seconds(0, Pass::backward)),
+        cut_seconds_(mean_cut_seconds(lengths,
+                                      [&](Tokens begin, Tokens end) {
+                                        return (prices.alone().pipeline_seconds(begin, end, Pass::forward) +
+                                                prices.alone().pipeline_seconds(begin, end, Pass::backward)) /
+                                               static_cast<double>(prices.alone().stages());
+                                      })),
         tokens_(most_sample_tokens(memory, false)),
         distribute_(lengths, prices, pipelines,
                     {.group_sizes = options.group_sizes, .memory_tokens = most_sample_tokens(memory, true)}),
         groups_(lengths, prices, memory,
-                {.packs = options.packs,
-                 .tile = options.tile <= options.search.coarsest_tile ? options.search.deciding_tile
-                                                                      : options.tile,
-                 .exact = options.equal_packs}),
+                {.packs = options.packs, .tile = options.search.deciding_tile, .exact = options.equal_packs}),
         search_(groups_) {
     distribute_.require_memory();
     distribute_.expect_packs(options.packs > 0 ? options.packs : promising_packs());
@@ -91,11 +94,22 @@ class SlimPackPlanner {
   [[nodiscard]] DistributionPlan operator()() {
     if (!options_.equal_packs || options_.packs > 0) return best_distribution();
     DistributionPlan best;
-    for (std::size_t packs = 1; packs <= most_equal_packs(); packs = std::max(packs + 1, packs * 5 / 4)) {
-      if (distribute_.mean_seconds() + static_cast<double>(packs) * constants_ >= best.seconds) break;
+    std::size_t best_packs = 1;
+    const auto try_packs = [&](double wanted) {
+      const auto packs = static_cast<std::size_t>(std::round(wanted));
+      if (distribute_.mean_seconds() + wanted * constants_ >= best.seconds) return;
       groups_.options().packs = packs;
       DistributionPlan plan = best_distribution();
-      if (plan.seconds < best.seconds) best = std::move(plan);
+      if (plan.seconds >= best.seconds) return;
+      best = std::move(plan);
+      best_packs = packs;
+    };
+    for (std::size_t packs = 1; packs <= most_equal_packs(); packs *= 2)
+      try_packs(static_cast<double>(packs));
+    for (const double step : {0.5, 0.25}) {
+      const auto middle = static_cast<double>(best_packs);
+      for (const double factor : {std::exp2(-step), std::exp2(step)})
+        try_packs(std::max(1.0, middle * factor));
     }
     return best;
   }
@@ -105,45 +119,48 @@ class SlimPackPlanner {
  private:
   static constexpr double infinite = std::numeric_limits<double>::infinity();
 
-  /// Decides with one tile for all plans; if that is none of the plan's own boundaries, with the plan's tile as well.
   DistributionPlan best_distribution() {
-    const Tokens deciding = groups_.options().tile;
-    DistributionPlan best = best_of_distributions();
-    if (deciding % options_.tile == 0) return best;
-    groups_.options().tile = options_.tile;
-    DistributionPlan own = best_of_distributions();
-    groups_.options().tile = deciding;
-    return own.seconds < best.seconds ? own : best;
+    DistributionPlan best = distribution_decided_with(options_.search.deciding_tile);
+    return best.seconds < infinite ? best : distribution_decided_with(options_.tile);
   }
 
-  DistributionPlan best_of_distributions() {
+  /// @param tile with which the distribution and its numbers of packs are chosen.
+  DistributionPlan distribution_decided_with(Tokens tile) {
+    groups_.options().tile = tile;
     DistributionPlan best;
     if (options_.merge && distribute_.largest_group() > 1) best = finished(merged());
-    DistributionPlan plan = finished(unmerged(best.seconds));
+    DistributionPlan plan = unmerged(best.seconds);
     return plan.seconds < best.seconds ? plan : best;
   }
 
   /// Beyond 32 packs for each stage and twice what constants suggest, equal numbers of packs only cost time.
   [[nodiscard]] std::size_t most_equal_packs() { return std::max(32 * stages_, 2 * promising_packs()); }
 
-  /// Where `stages - 1` packs of filling and draining cost as much as the constants of all packs.
+  /// Where `stages - 1` packs of filling and draining cost as much as the constants of all packs and the cuts between them.
   [[nodiscard]] std::size_t promising_packs() {
     const double fill = (static_cast<double>(stages_) - 0.5) * distribute_.mean_seconds();
-    return constants_ > 0.0 ? static_cast<std::size_t>(std::clamp(std::sqrt(fill / constants_), 1.0, 1e6))
-                            : 64;
+    const double pack = constants_ + cut_seconds_;
+    return pack > 0.0 ? static_cast<std::size_t>(std::clamp(std::sqrt(fill / pack), 1.0, 1e6)) : 64;
   }
 
-  /// Without merging to save time.
+  /// Without merging to save time. @param most gives up what takes no less.
   DistributionPlan unmerged(double most) {
-    const DistributionOptions wanted{.merge = false};
-    std::vector<SampleGroup> groups = distribute_(wanted);
+    std::vector<SampleGroup> groups = distribute_({.merge = false});
     if (groups.empty()) return {};
     const std::vector<double> loads = distribute_.loads(groups);
     if (*std::max_element(loads.begin(), loads.end()) >= most)
       return {};  // no schedule takes less than its work
-    DistributionPlan plan = search_.look(std::move(groups), {}, infinite);
-    search_.improve(plan);
-    return plan;
+    DistributionPlan plan = search_.look(std::move(groups), 0, infinite);
+    if (!search_.improve(plan, most)) {
+      if (plan.seconds == infinite) return {};
+      const std::size_t g = DistributionSearch::slowest(plan);
+      groups_.load(plan.groups[g]);
+      const GroupCut cut = plan.plans[g].cut;
+      if (!cut.one_member && best_variant(cut, plan.plans[g], distribute_.longest()).schedule.seconds >= most)
+        return {};
+      search_.improve(plan);
+    }
+    return finished(std::move(plan), most);
   }
 
   /// Merged as little as balance asks for; and, where memory holds that back, over more pipelines, so that each holds
@@ -153,15 +170,15 @@ class SlimPackPlanner {
     std::vector<DistributionPlan> plans;
     double least = infinite;
     std::vector<SampleGroup> last;
-    GroupCut like;
+    std::size_t packs = 0;
     for (const double share : options_.search.spreads) {
       const DistributionOptions spread{.most_tokens = share * tokens_};
       std::vector<SampleGroup> groups = distribute_(spread);
       if (groups.empty() || groups == last) continue;
       last = groups;
-      DistributionPlan plan = search_.look(std::move(groups), like, least * options_.search.hopeless);
+      DistributionPlan plan = search_.look(std::move(groups), packs, least * options_.search.hopeless);
       const Schedule& usual = plan.plans.back().schedule;
-      if (like.packs == 0 && usual.fits() && !usual.memory_bound) like = plan.plans.back().cut;
+      if (usual.fits() && !usual.memory_bound) packs = plan.plans.back().cut.packs;
       least = std::min(least, plan.seconds);
       const bool settled = plan.seconds < infinite && !memory_bound(plan);
       wanted.push_back(spread);
@@ -171,23 +188,27 @@ class SlimPackPlanner {
     return best_improved(wanted, plans);
   }
 
-  /// Improves the distributions from the one that looks best on, as long as they can be better than the best so far.
+  /// Improves and balances the distributions from the most promising one on, as long as they can be better than the best
+  /// so far.
   DistributionPlan best_improved(const std::vector<DistributionOptions>& wanted,
                                  std::vector<DistributionPlan>& plans) {
-    std::vector<std::size_t> order(plans.size());
-    std::iota(order.begin(), order.end(), std::size_t{0});
-    std::stable_sort(order.begin(), order.end(),
-                     [&](std::size_t a, std::size_t b) { return plans[a].seconds < plans[b].seconds; });
-    DistributionPlan best;
-    DistributionOptions best_wanted;
-    for (const std::size_t i : order) {
-      if (plans[i].plans.empty() || plans[i].seconds > best.seconds * options_.search.improvable) continue;
-      search_.improve(plans[i], best.seconds);
-      if (plans[i].seconds >= best.seconds) continue;
-      best = std::move(plans[i]);
-      best_wanted = wanted[i];
+    std::vector<std::size_t> order;
+    std::vector<double> mean(plans.size());
+    for (std::size_t i = 0; i < plans.size(); ++i) {
+      if (plans[i].seconds == infinite) continue;
+      order.push_back(i);
+      mean[i] = DistributionSearch::mean_seconds(plans[i]);
     }
-    return rebalanced(best_wanted, std::move(best));
+    std::stable_sort(order.begin(), order.end(),
+                     [&](std::size_t a, std::size_t b) { return mean[a] < mean[b]; });
+    DistributionPlan best;
+    for (const std::size_t i : order) {
+      if (mean[i] > best.seconds * options_.search.improvable) break;
+      search_.improve(plans[i]);
+      DistributionPlan plan = rebalanced(wanted[i], std::move(plans[i]));
+      if (plan.seconds < best.seconds) best = std::move(plan);
+    }
+    return best;
   }
 
   [[nodiscard]] static bool memory_bound(const DistributionPlan& plan) {
@@ -201,7 +222,7 @@ class SlimPackPlanner {
       wanted.overhead = overheads(best);
       std::vector<SampleGroup> groups = distribute_(wanted);
       if (groups.empty()) break;
-      DistributionPlan plan = search_.look(std::move(groups), best.plans.back().cut, infinite);
+      DistributionPlan plan = search_.look(std::move(groups), best.plans.back().cut.packs, infinite);
       search_.improve(plan, best.seconds);
       if (plan.seconds >= best.seconds) break;
       best = std::move(plan);
@@ -211,14 +232,8 @@ class SlimPackPlanner {
 
   /// Whether the slowest group takes so much longer than the mean that its pipelines should get less work.
   [[nodiscard]] bool unbalanced(const DistributionPlan& plan) const {
-    if (plan.seconds == infinite) return false;
-    double sum = 0.0, pipelines = 0.0;
-    for (std::size_t g = 0; g < plan.groups.size(); ++g) {
-      const auto members = static_cast<double>(plan.groups[g].size());
-      sum += plan.plans[g].schedule.seconds * members;
-      pipelines += members;
-    }
-    return plan.seconds * pipelines > options_.search.unbalanced * sum;
+    return plan.seconds < infinite &&
+           plan.seconds > options_.search.unbalanced * DistributionSearch::mean_seconds(plan);
   }
 
   /// Seconds that each pipeline's schedule takes beyond its work as it was priced (to fill and drain, to wait, to
@@ -238,25 +253,27 @@ class SlimPackPlanner {
   }
 
   /// Schedules all members of all groups, with the plan's own tile; then tries coarser tiles and the forward packs'
-  /// boundaries for the backward pass where a group sets the pace.
-  DistributionPlan finished(DistributionPlan plan) {
-    if (plan.seconds == infinite) return plan;
+  /// boundaries for the backward pass where a group sets the pace. @param most gives up what takes no less.
+  DistributionPlan finished(DistributionPlan plan, double most = infinite) {
+    if (plan.seconds == infinite) return {};
     std::vector<bool> done(plan.groups.size(), false);
+    std::vector<GroupCut> cuts;
     for (std::size_t g = 0; g < plan.groups.size(); ++g) {
-      const GroupCut cut = plan.plans[g].cut;
+      const GroupCut cut = cuts.emplace_back(plan.plans[g].cut);
       const bool allowed = cut.tile % options_.tile == 0 && (options_.asymmetric || !cut.asymmetric);
       if (allowed && !cut.one_member) continue;
       groups_.load(plan.groups[g]);
-      if (allowed) complete(cut, plan.plans[g]);
-      if (allowed && plan.plans[g].schedule.fits()) continue;
-      plan.plans[g] = best_variant(cut, {});
-      done[g] = true;
+      if (allowed) {
+        complete(cut, plan.plans[g]);
+      } else {
+        plan.plans[g] = best_variant(cut, {}, options_.tile);
+      }
     }
     for (std::size_t g = DistributionSearch::slowest(plan); !done[g]; g = DistributionSearch::slowest(plan)) {
       groups_.load(plan.groups[g]);
-      const GroupCut cut = plan.plans[g].cut;
-      plan.plans[g] = best_variant(cut, std::move(plan.plans[g]));
+      plan.plans[g] = best_variant(cuts[g], std::move(plan.plans[g]), distribute_.longest());
       done[g] = true;
+      if (plan.plans[g].schedule.seconds >= most) return {};
     }
     plan.seconds = DistributionSearch::slowest_seconds(plan);
     return plan;
@@ -272,25 +289,45 @@ class SlimPackPlanner {
     groups_.options().one_member = true;
   }
 
-  /// The best of `best` and all variants of a cut of the group that is loaded.
-  GroupPlan best_variant(GroupCut cut, GroupPlan best) {
+  /// The best of `best` and all variants of a cut of the group that is loaded, with tiles of once, twice, four times, …
+  /// the plan's own. What a tile's variants are does not depend on the plan's own tile.
+  /// @param coarsest tile in tokens, about.
+  GroupPlan best_variant(GroupCut cut, GroupPlan best, Tokens coarsest) {
+    const std::size_t packs = cut.packs;
     cut.one_member = false;
-    for (cut.tile = options_.tile; cut.tile == options_.tile || cut.tile <= options_.search.coarsest_tile;
-         cut.tile *= 2) {
-      for (const bool asymmetric : {true, false}) {
-        if (asymmetric && !options_.asymmetric) continue;
-        cut.asymmetric = asymmetric;
-        groups_.try_cut(cut, best.schedule.seconds, trial_);
-        if (trial_.schedule.seconds < best.schedule.seconds) std::swap(trial_, best);
+    for (cut.tile = options_.tile; cut.tile == options_.tile || cut.tile < 2 * coarsest; cut.tile *= 2) {
+      cut.packs = packs;
+      bool refused = try_boundaries(cut, best);
+      if (cut.exact) continue;
+      // Fewer packs suit tiles coarser than that with which their number was chosen.
+      for (Tokens share = 4; share * options_.search.deciding_tile <= cut.tile && cut.packs > 1; share *= 4) {
+        cut.packs = std::max<std::size_t>(1, packs / static_cast<std::size_t>(share));
+        refused = try_boundaries(cut, best) && refused;
       }
+      for (cut.packs = 4 * packs; refused && cut.packs <= 64 * packs; cut.packs *= 4)
+        refused = try_boundaries(cut, best);
     }
     return best;
+  }
+
+  /// Both ways to cut the backward pass. @returns whether neither fits into memory.
+  bool try_boundaries(GroupCut cut, GroupPlan& best) {
+    bool refused = true;
+    for (const bool asymmetric : {true, false}) {
+      if (asymmetric && !options_.asymmetric) continue;
+      cut.asymmetric = asymmetric;
+      groups_.try_cut(cut, best.schedule.seconds, trial_);
+      refused = refused && trial_.schedule.refused;
+      if (trial_.schedule.seconds < best.schedule.seconds) std::swap(trial_, best);
+    }
+    return refused;
   }
 
   SlimPackOptions options_;
   std::size_t stages_;
   double constants_;  // of a forward and a backward pack
-  double tokens_;     // of one sample that a pipeline holds without recomputation
+  double cut_seconds_;
+  double tokens_;  // of one sample that a pipeline holds without recomputation
   Distributor distribute_;
   GroupSearch groups_;
   DistributionSearch search_;

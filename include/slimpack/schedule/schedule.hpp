@@ -23,8 +23,9 @@ struct Schedule {
   PassTimes forward_times, backward_times;  ///< recomputation included
   LeadTable leads;
   Recompute recompute;
-  double seconds = std::numeric_limits<double>::infinity();  ///< infinite: it does not fit into memory
-  bool memory_bound = false;  ///< memory forced recomputation or a smaller lead
+  double seconds = std::numeric_limits<double>::infinity();  ///< infinite: refused, or given up
+  bool memory_bound = false;  ///< memory forced recomputation or a smaller lead, or refused the packs
+  bool refused = false;       ///< no order of the packs that was tried fits into memory
 
   [[nodiscard]] std::size_t stages() const { return leads.stages(); }
   [[nodiscard]] bool fits() const { return seconds < std::numeric_limits<double>::infinity(); }
@@ -162,8 +163,10 @@ class Scheduler {
                     std::vector<double> again = {}) {
     again_ = std::move(again);
     out.seconds = infinite;
-    if (busiest_seconds(out) >= most) return;
+    out.memory_bound = out.refused = false;
+    if (least_seconds(out) >= most) return;
     prepare(out, options);
+    out.memory_bound = true;
     const std::vector<std::int32_t> needed = full_lead_recompute(options.fit == FitPolicy::uniform);
     const bool full_fits = std::find(needed.begin(), needed.end(), -1) == needed.end();
     if (full_fits) {
@@ -178,6 +181,7 @@ class Scheduler {
   }
 
   static void reject(Schedule& out, double most) {
+    out.refused = out.seconds == infinite;
     if (out.seconds >= most) out.seconds = infinite;
   }
 
@@ -240,10 +244,13 @@ class Scheduler {
     }
   }
 
-  /// Work on the busiest stage of any pipeline: no order of its packs takes less.
-  [[nodiscard]] double busiest_seconds(const Schedule& out) {
+  /// No order of the rows takes less: a stage of a pipeline runs all its packs, after its first forward pack has passed
+  /// the stages before it, and before its last backward pack passes them. O(packs * members * stages).
+  [[nodiscard]] double least_seconds(const Schedule& out) {
     const std::size_t stages = memory_.stages();
     work_.assign(out.pipelines * stages, 0.0);
+    first_.assign(out.pipelines, no_pack);
+    last_.assign(out.pipelines, no_pack);
     const auto add = [&](const PackRows& rows, const PassTimes& times) {
       for (std::size_t k = 0; k < rows.packs.size(); ++k) {
         for (const std::uint32_t p : rows.members[k]) {
@@ -253,7 +260,37 @@ class Scheduler {
     };
     add(out.forward, out.forward_times);
     add(out.backward, out.backward_times);
-    return work_.empty() ? 0.0 : *std::max_element(work_.begin(), work_.end());
+    find_ends(out);
+    double most = 0.0;
+    for (std::size_t p = 0; p < out.pipelines; ++p) {
+      double around = 0.0;
+      for (std::size_t s = 0; s < stages; ++s) {
+        most = std::max(most, work_[p * stages + s] + around);
+        if (s + 1 == stages) break;
+        around += passage(out.forward_times, first_[p], s) + passage(out.backward_times, last_[p], s);
+      }
+    }
+    return most;
+  }
+
+  /// The first forward and the last backward pack of each pipeline.
+  void find_ends(const Schedule& out) {
+    for (std::size_t r = out.forward.rows.size(); r-- > 0;) {
+      for (const PackId pack : out.forward.rows[r]) {
+        for (const std::uint32_t p : out.forward.members[pack]) first_[p] = pack;
+      }
+    }
+    for (std::size_t r = 0; r < out.backward.rows.size(); ++r) {
+      for (const PackId pack : out.backward.rows[r]) {
+        for (const std::uint32_t p : out.backward.members[pack]) last_[p] = pack;
+      }
+    }
+  }
+
+  /// Seconds of a pack on a stage, and between it and the next one.
+  [[nodiscard]] double passage(const PassTimes& times, PackId pack, std::size_t s) const {
+    const std::size_t stages = memory_.stages();
+    return pack == no_pack ? 0.0 : times.seconds[pack * stages + s] + times.transfer[pack * (stages - 1) + s];
   }
 
   std::span<const Tokens> lengths_;
@@ -263,9 +300,10 @@ class Scheduler {
   Makespan makespan_;
   std::vector<std::uint32_t> ended_, required_;
   LeadTable full_, trial_;
-  std::vector<double> base_;   // seconds of the backward packs without recomputation
-  std::vector<double> again_;  // of one layer of each stage computed again; empty until it is needed
-  std::vector<double> work_;   // [pipeline * stages + stage]
+  std::vector<double> base_;          // seconds of the backward packs without recomputation
+  std::vector<double> again_;         // of one layer of each stage computed again; empty until it is needed
+  std::vector<double> work_;          // [pipeline * stages + stage]
+  std::vector<PackId> first_, last_;  // [pipeline] forward pack, backward pack
 };
 
 }  // namespace slimpack

@@ -10,7 +10,7 @@
 
 #include "slimpack/core/error.hpp"
 #include "slimpack/core/packs.hpp"
-#include "slimpack/slicing/expected_total.hpp"
+#include "slimpack/slicing/cut_seconds.hpp"
 #include "slimpack/slicing/sample_parts.hpp"
 #include "slimpack/slicing/sample_stream.hpp"
 
@@ -19,8 +19,9 @@ namespace slimpack {
 struct MicroPackOptions {
   /// Slice boundaries are multiples of this many tokens, except the end of a sample; 1 = any boundary.
   Tokens tile = 128;
-  /// Where slices cost more than their samples: how far the last pack may be from the others, as a share of a pack.
-  double accuracy = 0.03;
+  /// Where slices cost more than their samples: how far the size that packs aim at may drift from the first pack to the
+  /// last, as a share of it.
+  double accuracy = 0.01;
 };
 
 /// Cuts a pipeline's samples into MicroPacks of equal cost (SlimPack, section 4.1.1, Phase 2, and 4.1.2).
@@ -38,7 +39,7 @@ class MicroPackCutter {
   /// @param packs how many to cut; fewer come out when there are not enough tiles.
   /// @throws InvalidInput if the tile or the number of packs is not positive.
   /// Complexity: O(samples + packs) model evaluations, times O(log length) for a model without closed form;
-  /// O(log samples) per filler; up to six times that for a model whose parts don't add up to the whole.
+  /// O(log samples) per filler; up to five times that for a model whose parts don't add up to the whole.
   double cut(const SampleStream& stream, std::size_t packs, const SlicePrices& prices,
              const MicroPackOptions& options, Packs& out) {
     require(options.tile > 0, "tile is ", options.tile, "; expected at least 1 token");
@@ -54,33 +55,48 @@ class MicroPackCutter {
     }
     const std::size_t most = std::min(packs, static_cast<std::size_t>(tiles));
     if (out.empty()) out.reserve(most, stream.size() + most);  // each pack divides one sample at most
-    const auto cut_all = [&](double expected) {
+    guess_waste(stream, packs, prices);
+    for (int round = 0; round < most_rounds; ++round) {
       out.truncate(first);
-      begin(stream, expected);
-      for (std::size_t k = 0; k < packs && !done(); ++k) cut_pack(k, packs - k, parts, out);
-      return left_;
-    };
-    if (prices.additive()) return whole - cut_all(whole);
-    const double guess = cut_while_learning(stream, packs, whole, first, parts, out);
-    const double expected = detail::expected_total(whole, guess, packs, options.accuracy, cut_all);
-    return expected - left_;
+      begin(stream, whole + (waste_.empty() ? 0.0 : waste_.back()));
+      const double drift = cut_packs(packs, parts, out);
+      if (drift <= options.accuracy) break;
+    }
+    return whole + wasted_;
   }
 
  private:
-  /// Cuts once, and learns on the way what cuts add to the samples' cost. @returns what all packs cost: a guess of the
-  /// total that equal packs share.
-  double cut_while_learning(const SampleStream& stream, std::size_t packs, double whole, std::size_t first,
-                            SampleParts& parts, Packs& out) {
-    out.truncate(first);
-    begin(stream, whole);
-    double expected = whole;
-    for (std::size_t k = 0; k < packs && !done(); ++k) {
+  static constexpr int most_rounds = 5;
+
+  /// Guesses what cuts will have made samples dearer after each pack. O(samples + packs).
+  void guess_waste(const SampleStream& stream, std::size_t packs, const SlicePrices& prices) {
+    waste_.clear();
+    if (prices.additive()) return;
+    lengths_.clear();
+    for (const StreamSample& sample : stream.samples) lengths_.push_back(sample.length);
+    const double each = mean_cut_seconds(lengths_, prices);
+    for (std::size_t k = 1; k <= packs; ++k) waste_.push_back(each * static_cast<double>(k));
+  }
+
+  /// Cuts all packs, and corrects on the way the total that equal packs share: slices can cost more than their sample,
+  /// so the total is known only after cutting. What is still to be wasted is what was guessed, or what the round before
+  /// wasted after the same pack. @returns how far the total drifted, as a share of it.
+  double cut_packs(std::size_t packs, SampleParts& parts, Packs& out) {
+    const double guess = left_;
+    double drift = 0.0, least = guess, most = guess;
+    std::size_t k = 0;
+    for (; k < packs && !done(); ++k) {
       cut_pack(k, packs - k, parts, out);
-      const double like_so_far = whole + wasted_ * static_cast<double>(packs) / static_cast<double>(k + 1);
-      left_ += like_so_far - expected;
-      expected = like_so_far;
+      if (waste_.empty()) continue;
+      const double change = wasted_ - waste_[k] - drift;
+      left_ += change;
+      drift += change;
+      waste_[k] = wasted_;
+      least = std::min(least, guess + drift);
+      most = std::max(most, guess + drift);
     }
-    return expected - left_;
+    for (; k < waste_.size(); ++k) waste_[k] = wasted_;
+    return most > least ? most / least - 1.0 : 0.0;
   }
 
   void begin(const SampleStream& stream, double expected) {
@@ -211,6 +227,9 @@ class MicroPackCutter {
   BegunSample head_;     // the first sample that is not in packs as a whole
   double left_ = 0.0;    // cost expected of everything that is not in a pack yet
   double wasted_ = 0.0;  // what cuts have made samples dearer
+  std::vector<Tokens> lengths_;
+  std::vector<double>
+      waste_;  // [pack] `wasted_` after it, as guessed or in the round before; empty if prices add up
   std::uint32_t bound_ = 0;
   std::uint32_t first_bound_ = 0;
   std::size_t released_ = 0;
