@@ -57,7 +57,7 @@ TEST_CASE("models of a strategy's stages are accepted") {
 
 TEST_CASE("stages that differ from the strategy's are refused by name") {
   const Strategy strategy = layout_strategy(job());
-  for (const std::size_t stages : {1, 3, 5}) {
+  for (const std::size_t stages : {1u, 3u, 5u}) {
     CHECK_THROWS_WITH(check_models(Least{.count = stages}, LeastMemory{}, strategy),
                       Catch::Contains(concat("the cost model has ", stages, " stages; expected the 4")));
   }

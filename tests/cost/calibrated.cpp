@@ -213,7 +213,7 @@ TEST_CASE("a pack's hidden states go to the next stage over the link between the
     CHECK(CalibratedCost(slower).pack_seconds(0, pass) == 500e-6);
     // Stages of dp 2, tp 1 are 2 devices apart: 4 stages in each node of 8.
     // 4500 tokens of 5120 numbers are 46.08 MB; 360 GB/s and 5 us, or 45 GB/s and 15 us.
-    for (const std::size_t stage : {0, 1, 2, 4, 5, 6})
+    for (const std::size_t stage : {0u, 1u, 2u, 4u, 5u, 6u})
       CHECK(cost.transfer_seconds(stage, 4500, pass) == Approx(0.128e-3 + 5e-6).epsilon(1e-12));
     CHECK(cost.transfer_seconds(3, 4500, pass) == Approx(1.024e-3 + 15e-6).epsilon(1e-12));
     CHECK(shared.transfer_seconds(0, 4500, pass) == Approx(0.128e-3 + 15e-6).epsilon(1e-12));
@@ -246,8 +246,10 @@ TEST_CASE("attention and the rest add up to a slice's time, and to a recomputed 
   for (unsigned seed = 1; seed <= 100; ++seed) {
     INFO("seed " << seed);
     Random random(seed);
-    const auto [on, options, members] = random_calibrated(random);
-    CalibratedCost cost(on, options);
+    const auto drawn = random_calibrated(random);
+    const Job& on = drawn.job;
+    const std::int32_t members = drawn.members;
+    CalibratedCost cost(on, drawn.options);
     if (members > 1) cost = cost.with_context_parallel(members);
     const Tokens begin = random.tokens(0, 100000), end = begin + random.tokens(1, 100000);
     const auto attention = [&](Pass pass) {

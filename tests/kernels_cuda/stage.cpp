@@ -72,6 +72,20 @@ Outcome compare(const StageCase& c, std::int32_t rows = attention_rows) {
   return result;
 }
 
+/// Tokens of a pipeline's smallest and largest task. [pipeline]
+std::vector<std::pair<double, double>> least_and_most_tokens(const Plan& plan) {
+  std::vector<std::pair<double, double>> found(plan.pipelines.size(), {1e9, 0.0});
+  for (const PassPlan* pass : {&plan.forward, &plan.backward}) {
+    for (std::size_t k = 0; k < pass->packs.size(); ++k) {
+      const auto members = static_cast<double>(pass->pipelines[k].size());
+      const double tokens = std::ceil(static_cast<double>(count_tokens(pass->packs[k])) / members);
+      for (const PipelineId p : pass->pipelines[k])
+        found[p] = {std::min(found[p].first, tokens), std::max(found[p].second, tokens)};
+    }
+  }
+  return found;
+}
+
 }  // namespace
 
 TEST_CASE("CUDA: a stage trains as the CPU's does, whatever the plan") {
@@ -116,12 +130,16 @@ TEST_CASE("CUDA: a stage runs what the planners make, and holds what they reckon
       StageCase c{.plan = {}, .model = model, .ids = {}, .options = {}};
       c.options.init.deviation = 0.05;
       c.options.shard_optimiser = dp == 2;
+      c.options.stage.ring_tokens = 32;  // windows that all shares fill
       const Stage::Memory memory(model, layers, sizeof(float), c.options.stage, 2.0 / dp);
       c.plan = plan_slimpack(lengths, job, CalibratedCost(job), memory, {.tile = 16});
+      for (PassPlan* pass : {&c.plan.forward, &c.plan.backward})
+        if (pass->block > 0) pass->block = 1;  // members' shares of a sample differ by a token at most
       std::mt19937 random(7);
       c.ids = slimpack::testing::random_ids(random, c.plan, model.vocab);
       const Outcome outcome = compare(c, pp == 2 && dp == 2 ? group_attention_rows : attention_rows);
       const auto curves = memory_over_time(c.plan, time_plan(c.plan), memory);
+      const auto tasks = least_and_most_tokens(c.plan);
       for (std::size_t rank = 0; rank < outcome.reports.size(); ++rank) {
         const RankPlace place = PlanRanks(c.plan).place_of(rank);
         const double simulated = curves.peak_bytes[place.pipeline][place.stage];
@@ -131,8 +149,12 @@ TEST_CASE("CUDA: a stage runs what the planners make, and holds what they reckon
                      << simulated << ", walked " << report.predicted_bytes);
         CHECK(report.peak_bytes == Approx(simulated).epsilon(0.02));
         CHECK(report.peak_bytes == Approx(report.predicted_bytes).epsilon(0.02));
-        // Weights are most of it here, so the arena alone counts, too: samples are as large as all that is in flight.
-        CHECK(report.peak_bytes - held == Approx(simulated - held).epsilon(pp == 1 ? 0.02 : 0.04));
+        // Weights are most of it here, so the arena is checked by itself as well. While a small task runs, rows
+        // that come and go keep the size of the largest one.
+        const double rows =
+            2.0 * sizeof(Bf16) * model.hidden * (tasks[place.pipeline].second - tasks[place.pipeline].first);
+        CHECK(report.peak_bytes - held >= 0.98 * (simulated - held));
+        CHECK(report.peak_bytes - held <= (pp == 1 ? 1.02 : 1.06) * (simulated - held) + rows);
       }
     }
   }
