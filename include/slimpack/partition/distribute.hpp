@@ -32,6 +32,8 @@ struct DistributionOptions {
   /// Most tokens of one sample that a member should hold: longer samples are merged over more pipelines even if that
   /// takes more time in total, so that less has to be recomputed.
   double most_tokens = std::numeric_limits<double>::infinity();
+  /// Most tokens of one sample that a member holds at all, if that is less than `DistributorOptions` has.
+  double memory_tokens = std::numeric_limits<double>::infinity();
   /// Seconds that each pipeline works beyond its samples, by its place; may be empty.
   std::vector<double> overhead = {};
 };
@@ -63,6 +65,17 @@ class Distributor {
   /// Says how many packs a pipeline will have, about: merged samples are priced in slices of that size.
   void expect_packs(std::size_t packs) {
     prices_.set_slice_seconds(work_from(0) / (more_packs * static_cast<double>(pipelines_ * packs)));
+  }
+
+  /// Most tokens of one sample that a member of a group holds.
+  [[nodiscard]] double most_tokens(const SampleGroup& group) const {
+    Tokens merged = 0, local = 0;
+    for (const SampleId id : group.merged) merged = std::max(merged, lengths_[id]);
+    for (const std::vector<SampleId>& own : group.local) {
+      for (const SampleId id : own) local = std::max(local, lengths_[id]);
+    }
+    return std::max(static_cast<double>(merged) / static_cast<double>(group.size()),
+                    static_cast<double>(local));
   }
 
   [[nodiscard]] Tokens longest() const { return lengths_[by_length_.front()]; }
@@ -135,7 +148,8 @@ class Distributor {
   }
 
   [[nodiscard]] bool fits_memory(SampleId id, std::size_t size) const {
-    return static_cast<double>(lengths_[id]) <= options_.memory_tokens * static_cast<double>(size);
+    return static_cast<double>(lengths_[id]) <=
+           std::min(options_.memory_tokens, wanted_.memory_tokens) * static_cast<double>(size);
   }
 
   [[nodiscard]] bool suits(SampleId id, std::size_t size, double capacity) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <limits>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -14,8 +15,10 @@ namespace slimpack {
 /// Groups of pipelines with their samples, and the best schedule of each.
 struct DistributionPlan {
   std::vector<SampleGroup> groups;
-  std::vector<GroupPlan> plans;                              ///< [group]
-  double seconds = std::numeric_limits<double>::infinity();  ///< of the slowest group
+  std::vector<GroupPlan> plans;  ///< [group]
+  double seconds =
+      std::numeric_limits<double>::infinity();  ///< of the slowest group; infinite: refused, or given up
+  std::optional<std::size_t> refused = {};      ///< a group that memory holds no schedule of
 };
 
 /// Schedules groups of pipelines that run side by side. They have about the same work, so how one is cut suits most; only
@@ -28,19 +31,17 @@ class DistributionSearch {
   /// the best number, which has no merged samples unless all have. @param most gives up if a group takes that long; the
   /// seconds are then infinite.
   [[nodiscard]] DistributionPlan look(std::vector<SampleGroup> groups, std::size_t packs, double most) {
-    DistributionPlan out{.groups = std::move(groups), .plans = {}};
+    DistributionPlan out;
+    out.groups = std::move(groups);
     out.plans.resize(out.groups.size());
-    std::size_t left = out.groups.size();
-    if (packs == 0) {
-      search_.load(out.groups[--left]);
-      search_.search(0.0, out.plans[left]);
-      packs = out.plans[left].cut.packs;
-      if (out.plans[left].schedule.seconds >= most) return out;
-    }
-    for (std::size_t g = 0; g < left; ++g) {
+    for (std::size_t g = out.groups.size(); g-- > 0;) {
+      GroupPlan& own = out.plans[g];
       search_.load(out.groups[g]);
-      search_.try_count(packs, out.plans[g]);
-      if (out.plans[g].schedule.fits() && out.plans[g].schedule.seconds >= most) return out;
+      if (packs > 0) search_.try_count(packs, own);
+      if (!own.schedule.fits()) search_.search(0.0, own);
+      if (!own.schedule.fits()) out.refused = g;
+      if (own.schedule.seconds >= most) return out;
+      if (packs == 0) packs = own.cut.packs;
     }
     out.seconds = slowest_seconds(out);
     return out;

@@ -38,6 +38,8 @@ struct SlimPackSearch {
   double hopeless = 1.15;    ///< a distribution that looks so many times as slow as the best is given up
   double improvable =
       1.005;  ///< one whose groups take so many times as long on average as the best takes is not searched
+  double less_memory =
+      0.9;  ///< where memory holds no schedule of a group, its members may hold this share of tokens
   bool whole_samples = true;  ///< also tries best-fit packs of whole samples, as `plan_megatron` makes them
 };
 
@@ -145,12 +147,12 @@ class SlimPackPlanner {
 
   /// Without merging to save time. @param most gives up what takes no less.
   DistributionPlan unmerged(double most) {
-    std::vector<SampleGroup> groups = distribute_({.merge = false});
-    if (groups.empty()) return {};
-    const std::vector<double> loads = distribute_.loads(groups);
+    DistributionOptions wanted{.merge = false};
+    const std::vector<double> loads = distribute_.loads(distribute_(wanted));
     if (*std::max_element(loads.begin(), loads.end()) >= most)
       return {};  // no schedule takes less than its work
-    DistributionPlan plan = search_.look(std::move(groups), 0, infinite);
+    DistributionPlan plan = looked_at(wanted, 0, infinite);
+    if (plan.groups.empty() || plan.refused) return {};
     if (!search_.improve(plan, most)) {
       if (plan.seconds == infinite) return {};
       const std::size_t g = DistributionSearch::slowest(plan);
@@ -163,6 +165,19 @@ class SlimPackPlanner {
     return finished(std::move(plan), most);
   }
 
+  /// Looks at the distribution that is wanted. If memory holds no schedule of a group, that is lowered which `wanted` says
+  /// of memory, until all groups have one. @returns no groups if samples find no place.
+  DistributionPlan looked_at(DistributionOptions& wanted, std::size_t packs, double most) {
+    for (;;) {
+      std::vector<SampleGroup> groups = distribute_(wanted);
+      if (groups.empty()) return {};
+      DistributionPlan plan = search_.look(std::move(groups), packs, most);
+      if (!plan.refused || options_.packs > 0) return plan;
+      wanted.memory_tokens =
+          options_.search.less_memory * distribute_.most_tokens(plan.groups[*plan.refused]);
+    }
+  }
+
   /// Merged as little as balance asks for; and, where memory holds that back, over more pipelines, so that each holds
   /// less of the longest samples.
   DistributionPlan merged() {
@@ -172,11 +187,10 @@ class SlimPackPlanner {
     std::vector<SampleGroup> last;
     std::size_t packs = 0;
     for (const double share : options_.search.spreads) {
-      const DistributionOptions spread{.most_tokens = share * tokens_};
-      std::vector<SampleGroup> groups = distribute_(spread);
-      if (groups.empty() || groups == last) continue;
-      last = groups;
-      DistributionPlan plan = search_.look(std::move(groups), packs, least * options_.search.hopeless);
+      DistributionOptions spread{.most_tokens = share * tokens_};
+      DistributionPlan plan = looked_at(spread, packs, least * options_.search.hopeless);
+      if (plan.groups.empty() || plan.groups == last) continue;
+      last = plan.groups;
       const Schedule& usual = plan.plans.back().schedule;
       if (usual.fits() && !usual.memory_bound) packs = plan.plans.back().cut.packs;
       least = std::min(least, plan.seconds);
