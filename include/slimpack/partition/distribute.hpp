@@ -36,14 +36,14 @@ struct DistributionOptions {
   double memory_tokens = std::numeric_limits<double>::infinity();
   /// Seconds that each pipeline works beyond its samples, by its place; may be empty.
   std::vector<double> overhead = {};
+  double merged_overhead = 0.0;  ///< of pipelines with merged samples
 };
 
 /// Phase 1 of SlimPack (section 4.1.1): samples over pipelines with uniform capacity, and DP-Merge for
 /// samples that no single pipeline can hold or finish within it.
 ///
-/// The capacity is the smallest for which the merged samples find groups and the total work has room. Often that is what
-/// the samples take when they are merged for a smaller one; otherwise it is found by bisection. Then everything else
-/// goes, longest first, to the pipeline with the least work so far.
+/// Of the capacities for which the merged samples find groups and the total work has room, the one that leaves the busiest
+/// pipeline least work. Then everything else goes, longest first, to the pipeline with the least work so far.
 class Distributor {
  public:
   /// @param prices of the pipelines' kind. It and the lengths have to outlive this.
@@ -60,11 +60,16 @@ class Distributor {
   }
 
   /// Work of a pipeline, samples unmerged, in both passes on the busiest stage: the mean of all.
-  [[nodiscard]] double mean_seconds() { return work_from(0) / static_cast<double>(pipelines_); }
+  [[nodiscard]] double mean_seconds() const {
+    double sum = 0.0;
+    for (const SampleId id : by_length_) sum += prices_.whole(id);
+    return sum / static_cast<double>(pipelines_);
+  }
 
-  /// Says how many packs a pipeline will have, about: merged samples are priced in slices of that size.
+  /// Says how many packs a pipeline will have, about: samples are priced in slices of that size.
   void expect_packs(std::size_t packs) {
-    prices_.set_slice_seconds(work_from(0) / (more_packs * static_cast<double>(pipelines_ * packs)));
+    prices_.set_slice_seconds(mean_seconds() / (more_packs * static_cast<double>(packs)));
+    suffix_.clear();
   }
 
   /// Most tokens of one sample that a member of a group holds.
@@ -76,6 +81,13 @@ class Distributor {
     }
     return std::max(static_cast<double>(merged) / static_cast<double>(group.size()),
                     static_cast<double>(local));
+  }
+
+  /// The same of all groups.
+  [[nodiscard]] double most_tokens(std::span<const SampleGroup> groups) const {
+    double most = 0.0;
+    for (const SampleGroup& group : groups) most = std::max(most, most_tokens(group));
+    return most;
   }
 
   [[nodiscard]] Tokens longest() const { return lengths_[by_length_.front()]; }
@@ -98,7 +110,6 @@ class Distributor {
   /// Groups that cover all pipelines; none if the samples find no place. O(n log n).
   [[nodiscard]] std::vector<SampleGroup> operator()(const DistributionOptions& wanted) {
     wanted_ = wanted;
-    placed_ = -1.0;
     if (!place_merged()) return {};
     const std::size_t merged = merged_.size();
     std::vector<SampleGroup> groups = make_groups();
@@ -183,7 +194,6 @@ class Distributor {
   bool place(double capacity) {
     merged_.clear();
     open_.clear();
-    placed_ = needed_ = -1.0;
     double work = 0.0;
     std::size_t used = 0;
     std::size_t count = 0;
@@ -203,7 +213,8 @@ class Distributor {
       }
       if (g == open_.size()) {
         used += size;
-        open_.push_back({size, 0.0});
+        open_.push_back({size, wanted_.merged_overhead});
+        work += wanted_.merged_overhead * static_cast<double>(size);
       }
       const double seconds = prices_.on(id, open_[g].size);
       open_[g].load += seconds;
@@ -211,9 +222,7 @@ class Distributor {
       merged_.push_back({id, g});
     }
     needed_ = (work + work_from(count)) / static_cast<double>(pipelines_);
-    if (needed_ > capacity * (1.0 + 1e-12)) return false;
-    placed_ = capacity;
-    return true;
+    return needed_ <= capacity * (1.0 + 1e-12);
   }
 
   /// Index of the first open group that will do; their number if there is none.
@@ -222,7 +231,7 @@ class Distributor {
     return static_cast<std::size_t>(std::find_if(open_.begin(), open_.end(), will_do) - open_.begin());
   }
 
-  /// Unmerged work of all samples but the `count` longest.
+  /// Unmerged work, in slices, of all samples but the `count` longest.
   double work_from(std::size_t count) {
     if (suffix_.empty()) {
       suffix_.assign(lengths_.size() + 1, 0.0);
@@ -232,22 +241,41 @@ class Distributor {
     return suffix_[count];
   }
 
-  /// Places merged samples for the smallest feasible capacity, to a thousandth. @returns whether there is one.
+  /// Places merged samples for the capacity with which the busiest pipeline has least work. Feasibility is not monotone:
+  /// with more room, samples are merged over other groups. So capacities are tried upwards from the mean work uncut, as
+  /// long as they can be better than the best so far. @returns whether there is one.
   bool place_merged() {
-    constexpr double unlimited = std::numeric_limits<double>::infinity();
-    double low = work_from(0) / static_cast<double>(pipelines_);
+    constexpr double unlimited = std::numeric_limits<double>::infinity(), fine = 1.02, coarse = 1.1;
     if (!wanted_.merge) return place(unlimited) && groups_fit();
-    if (place(low)) return groups_fit();
-    double high = low;
-    do {
-      low = high;
-      high = needed_ > low ? needed_ * (1.0 + 1e-9) : std::max(2.0 * low, prices_.alone(by_length_.front()));
-      if (high == unlimited) return false;
-    } while (!place(high));
-    // What the last try needed is often the least; otherwise the range is halved.
-    for (double next = high / 1.0009; high > low * 1.001; next = 0.5 * (low + high))
-      (place(next) ? high : low) = next;
-    return (placed_ == high || place(high)) && groups_fit();
+    if (!fits_memory(by_length_.front(), largest_)) return false;
+    const double mean = mean_seconds(), most = coarse * most_capacity(mean);
+    double best = unlimited, least = unlimited;
+    for (double capacity = mean; capacity < std::min(most, least);
+         capacity *= capacity < 1.5 * mean ? fine : coarse) {
+      if (!place(capacity) || !groups_fit()) continue;
+      const double level = busiest();
+      if (level < least) {
+        least = level;
+        best = capacity;
+      }
+    }
+    return best < unlimited && place(best) && groups_fit();
+  }
+
+  /// With this capacity no sample is merged but for memory; or, if memory asks for larger groups than that, all samples
+  /// could be in one of them.
+  [[nodiscard]] double most_capacity(double mean) {
+    const SampleId longest = by_length_.front();
+    double most = std::max(2.0 * mean, prices_.alone(longest));
+    if (!suits(longest, 1, most)) most = std::max(most, mean * static_cast<double>(pipelines_));
+    return most;
+  }
+
+  /// Work of the busiest pipeline, if local samples fill the room that merged ones leave.
+  [[nodiscard]] double busiest() const {
+    double most = needed_;
+    for (const OpenGroup& group : open_) most = std::max(most, group.load);
+    return most;
   }
 
   [[nodiscard]] bool groups_fit() const {
@@ -302,9 +330,7 @@ class Distributor {
   std::vector<double> suffix_;
   std::vector<Merged> merged_;
   std::vector<OpenGroup> open_;
-  double placed_ = -1.0;  // capacity for which these are; negative: they are not all
-  double needed_ =
-      -1.0;  // capacity that would do if samples were merged as they were tried last; negative: unknown
+  double needed_ = 0.0;  // mean work of the pipelines as samples were placed last
 };
 
 }  // namespace slimpack

@@ -17,7 +17,8 @@ namespace slimpack {
 /// What samples take in both passes, alone and on each member of groups of pipelines (DP-Merge).
 ///
 /// The stage with the most work sets the pace of a pipeline, so samples are priced there: their shares of its time
-/// differ (an output head costs per token, attention per pair of tokens).
+/// differ (an output head costs per token, attention per pair of tokens). Slices cost more than their sample: each reads
+/// the keys before it, and of a merged sample repeats some of the communication.
 class SamplePrices {
  public:
   /// Finds the busiest stage and prices all samples there. @param by_length the samples, longest first: those are
@@ -25,26 +26,29 @@ class SamplePrices {
   SamplePrices(std::span<const Tokens> lengths, std::span<const SampleId> by_length, GroupPrices& prices)
       : lengths_(lengths), prices_(prices), rank_(lengths.size()) {
     find_busiest_stage();
-    seconds_.reserve(lengths.size());
-    for (const Tokens length : lengths) seconds_.push_back(both_passes(prices.alone(), 0, length));
+    whole_.reserve(lengths.size());
+    for (const Tokens length : lengths) whole_.push_back(both_passes(prices.alone(), 0, length));
+    alone_ = whole_;
     for (std::size_t r = 0; r < by_length.size(); ++r) rank_[by_length[r]] = static_cast<std::uint32_t>(r);
   }
 
-  /// Of a sample on one pipeline.
-  [[nodiscard]] double alone(SampleId id) const { return seconds_[id]; }
+  /// Of a sample on one pipeline, uncut.
+  [[nodiscard]] double whole(SampleId id) const { return whole_[id]; }
+  /// The same in slices, once it is known how long these are.
+  [[nodiscard]] double alone(SampleId id) const { return alone_[id]; }
 
   /// Of a sample on each of `size` members. Merged samples are priced in slices, because every slice repeats some of
   /// the communication.
   /// @pre the model can merge so many pipelines.
   double on(SampleId id, std::size_t size) {
-    if (size == 1) return seconds_[id];
+    if (size == 1) return alone_[id];
     if (merged_.size() <= size) merged_.resize(size + 1);
     std::vector<double>& known = merged_[size];
     const std::size_t rank = rank_[id];
     if (known.size() <= rank) known.resize(rank + 1, unknown);
     double& seconds = known[rank];
     if (seconds == unknown) {
-      seconds = sliced_seconds(prices_.of(size), lengths_[id], seconds_[id] / static_cast<double>(size));
+      seconds = sliced_seconds(prices_.of(size), lengths_[id], whole_[id] / static_cast<double>(size));
       require(seconds >= 0.0, "the cost model takes ", seconds, " seconds for sample ", id, " of ",
               lengths_[id], " tokens on each of ", size,
               " merged pipelines; expected zero or a positive number");
@@ -52,10 +56,15 @@ class SamplePrices {
     return seconds;
   }
 
-  /// Says how long slices of merged samples take from now on, about.
+  /// Says how long slices take from now on, about. O(samples).
   void set_slice_seconds(double seconds) {
     slice_seconds_ = seconds;
     for (std::vector<double>& known : merged_) known.clear();
+    if (SlicePrices(prices_.alone(), Pass::forward).additive() &&
+        SlicePrices(prices_.alone(), Pass::backward).additive())
+      return;
+    for (std::size_t i = 0; i < lengths_.size(); ++i)
+      alone_[i] = sliced_seconds(prices_.alone(), lengths_[i], whole_[i]);
   }
 
  private:
@@ -101,8 +110,8 @@ class SamplePrices {
 
   std::span<const Tokens> lengths_;
   GroupPrices& prices_;
-  std::size_t stage_ = 0;        // the busiest
-  std::vector<double> seconds_;  // [sample] on one pipeline
+  std::size_t stage_ = 0;              // the busiest
+  std::vector<double> whole_, alone_;  // [sample] on one pipeline, uncut and in slices
   double slice_seconds_ = std::numeric_limits<double>::infinity();
   std::vector<std::uint32_t> rank_;          // [sample] place among all, longest first
   std::vector<std::vector<double>> merged_;  // [size][rank], as far as they were asked for

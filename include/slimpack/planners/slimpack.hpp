@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <numeric>
 #include <span>
 #include <utility>
 #include <vector>
@@ -27,12 +28,15 @@ namespace slimpack {
 /// What the search of SlimPack tries.
 struct SlimPackSearch {
   /// Numbers of packs and distributions are chosen with this tile, whatever the plan's own tile, so that a finer tile
-  /// never makes a plan longer.
+  /// never makes a plan longer; or with a finer one, if otherwise a pipeline had few tiles for each of its stages.
   Tokens deciding_tile = 128;
+  Tokens tiles_per_stage = 64;
   /// Where memory holds a distribution back, samples are spread over more pipelines: each holds at most these shares of
   /// the tokens of one sample that it holds without recomputation. Tried in turn until memory holds nothing back.
   std::vector<double> spreads = {
       std::numeric_limits<double>::infinity(), 0.75, 0.55, 0.4, 0.28, 0.2, 0.1, 0.05};
+  double poor =
+      1.1;  ///< without memory to blame, spreads go on while groups take more than so many times their work
   int rebalance_rounds = 3;  ///< times that the simulated overhead of pipelines is fed back to Phase 1
   double unbalanced = 1.01;  ///< as long as the slowest group takes so many times as long as the mean
   double hopeless = 1.15;    ///< a distribution that looks so many times as slow as the best is given up
@@ -83,10 +87,11 @@ class SlimPackPlanner {
                                                static_cast<double>(prices.alone().stages());
                                       })),
         tokens_(most_sample_tokens(memory, false)),
+        deciding_tile_(deciding_tile(lengths, pipelines)),
         distribute_(lengths, prices, pipelines,
                     {.group_sizes = options.group_sizes, .memory_tokens = most_sample_tokens(memory, true)}),
         groups_(lengths, prices, memory,
-                {.packs = options.packs, .tile = options.search.deciding_tile, .exact = options.equal_packs}),
+                {.packs = options.packs, .tile = deciding_tile_, .exact = options.equal_packs}),
         search_(groups_) {
     distribute_.require_memory();
     distribute_.expect_packs(options.packs > 0 ? options.packs : promising_packs());
@@ -121,8 +126,17 @@ class SlimPackPlanner {
  private:
   static constexpr double infinite = std::numeric_limits<double>::infinity();
 
+  /// Halved until each stage of a pipeline has enough tiles.
+  [[nodiscard]] Tokens deciding_tile(std::span<const Tokens> lengths, std::size_t pipelines) const {
+    const double tokens =
+        std::accumulate(lengths.begin(), lengths.end(), 0.0) / static_cast<double>(pipelines * stages_);
+    Tokens tile = options_.search.deciding_tile;
+    while (tile > 1 && static_cast<double>(options_.search.tiles_per_stage * tile) > tokens) tile /= 2;
+    return tile;
+  }
+
   DistributionPlan best_distribution() {
-    DistributionPlan best = distribution_decided_with(options_.search.deciding_tile);
+    DistributionPlan best = distribution_decided_with(deciding_tile_);
     return best.seconds < infinite ? best : distribution_decided_with(options_.tile);
   }
 
@@ -148,18 +162,10 @@ class SlimPackPlanner {
   /// Without merging to save time. @param most gives up what takes no less.
   DistributionPlan unmerged(double most) {
     DistributionOptions wanted{.merge = false};
-    const std::vector<double> loads = distribute_.loads(distribute_(wanted));
-    if (*std::max_element(loads.begin(), loads.end()) >= most)
-      return {};  // no schedule takes less than its work
     DistributionPlan plan = looked_at(wanted, 0, infinite);
     if (plan.groups.empty() || plan.refused) return {};
     if (!search_.improve(plan, most)) {
-      if (plan.seconds == infinite) return {};
-      const std::size_t g = DistributionSearch::slowest(plan);
-      groups_.load(plan.groups[g]);
-      const GroupCut cut = plan.plans[g].cut;
-      if (!cut.one_member && best_variant(cut, plan.plans[g], distribute_.longest()).schedule.seconds >= most)
-        return {};
+      if (plan.seconds == infinite || slowest_takes(plan, most)) return {};
       search_.improve(plan);
     }
     return finished(std::move(plan), most);
@@ -178,16 +184,18 @@ class SlimPackPlanner {
     }
   }
 
-  /// Merged as little as balance asks for; and, where memory holds that back, over more pipelines, so that each holds
-  /// less of the longest samples.
+  /// Merged as little as balance asks for; and, where memory holds that back or it takes far more than its work, over more
+  /// pipelines, so that each holds less of the longest samples.
   DistributionPlan merged() {
     std::vector<DistributionOptions> wanted;
     std::vector<DistributionPlan> plans;
     double least = infinite;
+    double least_mean = infinite;
+    double reference = tokens_;  // tokens of one sample on a pipeline that shares are of
     std::vector<SampleGroup> last;
     std::size_t packs = 0;
     for (const double share : options_.search.spreads) {
-      DistributionOptions spread{.most_tokens = share * tokens_};
+      DistributionOptions spread{.most_tokens = share * reference};
       DistributionPlan plan = looked_at(spread, packs, least * options_.search.hopeless);
       if (plan.groups.empty() || plan.groups == last) continue;
       last = plan.groups;
@@ -195,9 +203,13 @@ class SlimPackPlanner {
       if (usual.fits() && !usual.memory_bound) packs = plan.plans.back().cut.packs;
       least = std::min(least, plan.seconds);
       const bool settled = plan.seconds < infinite && !memory_bound(plan);
+      const double mean = settled ? DistributionSearch::mean_seconds(plan) : infinite;
+      const bool worth_more = mean < least_mean && mean > options_.search.poor * distribute_.mean_seconds();
+      least_mean = std::min(least_mean, mean);
+      if (settled) reference = std::min(reference, distribute_.most_tokens(plan.groups));
       wanted.push_back(spread);
       plans.push_back(std::move(plan));
-      if (settled) break;
+      if (settled && !worth_more) break;
     }
     return best_improved(wanted, plans);
   }
@@ -234,6 +246,11 @@ class SlimPackPlanner {
   DistributionPlan rebalanced(DistributionOptions wanted, DistributionPlan best) {
     for (int round = 0; round < options_.search.rebalance_rounds && unbalanced(best); ++round) {
       wanted.overhead = overheads(best);
+      wanted.merged_overhead = 0.0;
+      for (const SampleGroup& group : best.groups) {
+        if (!group.merged.empty())
+          wanted.merged_overhead = std::max(wanted.merged_overhead, wanted.overhead[group.first]);
+      }
       std::vector<SampleGroup> groups = distribute_(wanted);
       if (groups.empty()) break;
       DistributionPlan plan = search_.look(std::move(groups), best.plans.back().cut.packs, infinite);
@@ -266,36 +283,44 @@ class SlimPackPlanner {
     return overhead;
   }
 
-  /// Schedules all members of all groups, with the plan's own tile; then tries coarser tiles and the forward packs'
-  /// boundaries for the backward pass where a group sets the pace. @param most gives up what takes no less.
+  /// Schedules all members of all groups with the plan's own tile or twice, four times, … as coarse a one, whichever is
+  /// best: what suits a tile does not depend on the plan's own one. @param most gives up what takes no less.
   DistributionPlan finished(DistributionPlan plan, double most = infinite) {
     if (plan.seconds == infinite) return {};
-    std::vector<bool> done(plan.groups.size(), false);
     std::vector<GroupCut> cuts;
-    for (std::size_t g = 0; g < plan.groups.size(); ++g) {
-      const GroupCut cut = cuts.emplace_back(plan.plans[g].cut);
-      const bool allowed = cut.tile % options_.tile == 0 && (options_.asymmetric || !cut.asymmetric);
-      if (allowed && !cut.one_member) continue;
-      groups_.load(plan.groups[g]);
-      if (allowed) {
-        complete(cut, plan.plans[g]);
-      } else {
-        plan.plans[g] = best_variant(cut, {}, options_.tile);
-      }
+    for (const GroupPlan& group : plan.plans) cuts.push_back(group.cut);
+    std::vector<std::size_t> order(plan.groups.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+      return plan.plans[a].schedule.seconds > plan.plans[b].schedule.seconds;
+    });
+    plan.seconds = infinite;
+    if (allowed(cuts)) {
+      for (std::size_t g = 0; g < cuts.size(); ++g) complete(plan.groups[g], plan.plans[g]);
+      plan.seconds = DistributionSearch::slowest_seconds(plan);
     }
-    for (std::size_t g = DistributionSearch::slowest(plan); !done[g]; g = DistributionSearch::slowest(plan)) {
-      groups_.load(plan.groups[g]);
-      plan.plans[g] = best_variant(cuts[g], std::move(plan.plans[g]), distribute_.longest());
-      done[g] = true;
-      if (plan.plans[g].schedule.seconds >= most) return {};
+    for (Tokens tile = options_.tile; tile == options_.tile || tile < 2 * distribute_.longest(); tile *= 2) {
+      std::vector<GroupPlan> plans = plans_with(tile, plan.groups, cuts, order, std::min(plan.seconds, most));
+      if (plans.empty()) continue;
+      plan.plans = std::move(plans);
+      plan.seconds = DistributionSearch::slowest_seconds(plan);
     }
-    plan.seconds = DistributionSearch::slowest_seconds(plan);
-    return plan;
+    return plan.seconds < most ? plan : DistributionPlan{};
   }
 
-  /// Schedules all members of the group that is loaded, of which one stood for all.
-  void complete(GroupCut cut, GroupPlan& plan) {
+  /// Whether these cuts are the plan's to make.
+  [[nodiscard]] bool allowed(std::span<const GroupCut> cuts) const {
+    return std::all_of(cuts.begin(), cuts.end(), [&](const GroupCut& cut) {
+      return cut.tile % options_.tile == 0 && (options_.asymmetric || !cut.asymmetric);
+    });
+  }
+
+  /// Schedules all members of a group, of which one stood for all.
+  void complete(const SampleGroup& group, GroupPlan& plan) {
+    GroupCut cut = plan.cut;
+    if (!cut.one_member) return;
     cut.one_member = false;
+    groups_.load(group);
     groups_.try_cut(cut, infinite, plan);
     if (plan.schedule.fits()) return;
     groups_.options().one_member = false;
@@ -303,24 +328,45 @@ class SlimPackPlanner {
     groups_.options().one_member = true;
   }
 
-  /// The best of `best` and all variants of a cut of the group that is loaded, with tiles of once, twice, four times, …
-  /// the plan's own. What a tile's variants are does not depend on the plan's own tile.
-  /// @param coarsest tile in tokens, about.
-  GroupPlan best_variant(GroupCut cut, GroupPlan best, Tokens coarsest) {
-    const std::size_t packs = cut.packs;
-    cut.one_member = false;
-    for (cut.tile = options_.tile; cut.tile == options_.tile || cut.tile < 2 * coarsest; cut.tile *= 2) {
-      cut.packs = packs;
-      bool refused = try_boundaries(cut, best);
-      if (cut.exact) continue;
-      // Fewer packs suit tiles coarser than that with which their number was chosen.
-      for (Tokens share = 4; share * options_.search.deciding_tile <= cut.tile && cut.packs > 1; share *= 4) {
-        cut.packs = std::max<std::size_t>(1, packs / static_cast<std::size_t>(share));
-        refused = try_boundaries(cut, best) && refused;
-      }
-      for (cut.packs = 4 * packs; refused && cut.packs <= 64 * packs; cut.packs *= 4)
-        refused = try_boundaries(cut, best);
+  /// All groups with one tile; none if a group takes `most` seconds or longer. @param order in which to try the groups.
+  std::vector<GroupPlan> plans_with(Tokens tile, std::span<const SampleGroup> groups,
+                                    std::span<const GroupCut> cuts, std::span<const std::size_t> order,
+                                    double most) {
+    std::vector<GroupPlan> plans(groups.size());
+    for (const std::size_t g : order) {
+      groups_.load(groups[g]);
+      plans[g] = best_with(tile, cuts[g], most);
+      if (!plans[g].schedule.fits()) return {};
     }
+    return plans;
+  }
+
+  /// Whether the slowest group takes `most` seconds or longer with all tiles.
+  bool slowest_takes(const DistributionPlan& plan, double most) {
+    const std::size_t g = DistributionSearch::slowest(plan);
+    groups_.load(plan.groups[g]);
+    for (Tokens tile = options_.tile; tile == options_.tile || tile < 2 * distribute_.longest(); tile *= 2) {
+      if (best_with(tile, plan.plans[g].cut, most).schedule.fits()) return false;
+    }
+    return true;
+  }
+
+  /// The best way to cut the group that is loaded with one tile, of those that take less than `most`.
+  GroupPlan best_with(Tokens tile, GroupCut cut, double most) {
+    const std::size_t packs = cut.packs;
+    GroupPlan best;
+    best.schedule.seconds = most;
+    cut.tile = tile;
+    cut.one_member = false;
+    bool refused = try_boundaries(cut, best);
+    // Fewer packs suit tiles coarser than that with which their number was chosen, and more packs hold less.
+    for (Tokens share = 4; !cut.exact && share * deciding_tile_ <= tile && cut.packs > 1; share *= 4) {
+      cut.packs = std::max<std::size_t>(1, packs / static_cast<std::size_t>(share));
+      refused = try_boundaries(cut, best) && refused;
+    }
+    for (cut.packs = 4 * packs; !cut.exact && refused && cut.packs <= 64 * packs; cut.packs *= 4)
+      refused = try_boundaries(cut, best);
+    if (best.schedule.forward.packs.empty()) best.schedule.seconds = infinite;
     return best;
   }
 
@@ -342,6 +388,7 @@ class SlimPackPlanner {
   double constants_;  // of a forward and a backward pack
   double cut_seconds_;
   double tokens_;  // of one sample that a pipeline holds without recomputation
+  Tokens deciding_tile_;
   Distributor distribute_;
   GroupSearch groups_;
   DistributionSearch search_;
