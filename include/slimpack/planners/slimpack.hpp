@@ -299,7 +299,7 @@ class SlimPackPlanner {
       for (std::size_t g = 0; g < cuts.size(); ++g) complete(plan.groups[g], plan.plans[g]);
       plan.seconds = DistributionSearch::slowest_seconds(plan);
     }
-    for (Tokens tile = options_.tile; tile == options_.tile || tile < 2 * distribute_.longest(); tile *= 2) {
+    for (const Tokens tile : tiles()) {
       std::vector<GroupPlan> plans = plans_with(tile, plan.groups, cuts, order, std::min(plan.seconds, most));
       if (plans.empty()) continue;
       plan.plans = std::move(plans);
@@ -308,10 +308,19 @@ class SlimPackPlanner {
     return plan.seconds < most ? plan : DistributionPlan{};
   }
 
+  /// The plan's own tile, then twice, four times, … as coarse ones until no sample is cut. Where the number of packs is
+  /// given, only the plan's own: fewer come out of coarser ones.
+  [[nodiscard]] std::vector<Tokens> tiles() const {
+    std::vector<Tokens> tiles{options_.tile};
+    while (options_.packs == 0 && tiles.back() < distribute_.longest()) tiles.push_back(2 * tiles.back());
+    return tiles;
+  }
+
   /// Whether these cuts are the plan's to make.
   [[nodiscard]] bool allowed(std::span<const GroupCut> cuts) const {
     return std::all_of(cuts.begin(), cuts.end(), [&](const GroupCut& cut) {
-      return cut.tile % options_.tile == 0 && (options_.asymmetric || !cut.asymmetric);
+      const bool own = options_.packs > 0 ? cut.tile == options_.tile : cut.tile % options_.tile == 0;
+      return own && (options_.asymmetric || !cut.asymmetric);
     });
   }
 
@@ -345,7 +354,7 @@ class SlimPackPlanner {
   bool slowest_takes(const DistributionPlan& plan, double most) {
     const std::size_t g = DistributionSearch::slowest(plan);
     groups_.load(plan.groups[g]);
-    for (Tokens tile = options_.tile; tile == options_.tile || tile < 2 * distribute_.longest(); tile *= 2) {
+    for (const Tokens tile : tiles()) {
       if (best_with(tile, plan.plans[g].cut, most).schedule.fits()) return false;
     }
     return true;
@@ -359,12 +368,13 @@ class SlimPackPlanner {
     cut.tile = tile;
     cut.one_member = false;
     bool refused = try_boundaries(cut, best);
+    const bool given = cut.exact || options_.packs > 0;
     // Fewer packs suit tiles coarser than that with which their number was chosen, and more packs hold less.
-    for (Tokens share = 4; !cut.exact && share * deciding_tile_ <= tile && cut.packs > 1; share *= 4) {
+    for (Tokens share = 4; !given && share * deciding_tile_ <= tile && cut.packs > 1; share *= 4) {
       cut.packs = std::max<std::size_t>(1, packs / static_cast<std::size_t>(share));
       refused = try_boundaries(cut, best) && refused;
     }
-    for (cut.packs = 4 * packs; !cut.exact && refused && cut.packs <= 64 * packs; cut.packs *= 4)
+    for (cut.packs = 4 * packs; !given && refused && cut.packs <= 64 * packs; cut.packs *= 4)
       refused = try_boundaries(cut, best);
     if (best.schedule.forward.packs.empty()) best.schedule.seconds = infinite;
     return best;
