@@ -212,7 +212,7 @@ refuses "not JSON" "$slimpack" trace "$folder/cut.json" -o "$folder/never.json"
 [[ ! -e $folder/never.json ]] || fail "a partial output file is left"
 [[ -z $(find "$folder" -name '*.partial*') ]] || fail "a temporary file is left"
 
-sed 's/"version":1/"version":7/' "$folder/plan.json" >"$folder/version.json"
+sed 's/"version":[0-9]*/"version":7/' "$folder/plan.json" >"$folder/version.json"
 refuses "version" "$slimpack" check "$folder/version.json"
 sed '0,/"F0","F1"/s//"F1","F0"/' "$folder/plan.json" >"$folder/order.json"
 "$slimpack" check "$folder/order.json" >"$folder/out" 2>"$folder/err"

@@ -249,15 +249,13 @@ class Distributor {
     if (!wanted_.merge) return place(unlimited) && groups_fit();
     if (!fits_memory(by_length_.front(), largest_)) return false;
     const double mean = mean_seconds(), most = coarse * most_capacity(mean);
-    double best = unlimited, least = unlimited;
-    for (double capacity = mean; capacity < std::min(most, least);
-         capacity *= capacity < 1.5 * mean ? fine : coarse) {
-      if (!place(capacity) || !groups_fit()) continue;
-      const double level = busiest();
-      if (level < least) {
-        least = level;
+    double best = unlimited, least = unlimited, capacity = mean;
+    while (capacity < std::min(most, least)) {
+      if (place(capacity) && groups_fit() && busiest() < least) {
+        least = busiest();
         best = capacity;
       }
+      capacity *= capacity < 1.5 * mean ? fine : coarse;
     }
     return best < unlimited && place(best) && groups_fit();
   }
