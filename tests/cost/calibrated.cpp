@@ -8,7 +8,7 @@
 #include "tests/cost/random_jobs.hpp"
 
 using namespace slimpack;
-using slimpack::testing::random_calibrated, slimpack::testing::Random;
+using slimpack::testing::CalibratedCase, slimpack::testing::random_calibrated, slimpack::testing::Random;
 
 static_assert(MergeableCostModel<CalibratedCost>);
 static_assert(RecomputingCostModel<CalibratedCost>);
@@ -114,9 +114,9 @@ TEST_CASE("a slice costs what its operations cost, whatever the job") {
   for (unsigned seed = 1; seed <= 300; ++seed) {
     INFO("seed " << seed);
     Random random(seed);
-    const auto [on, options, members] = random_calibrated(random);
-    CalibratedCost cost(on, options);
-    if (members > 1) cost = cost.with_context_parallel(members);
+    const CalibratedCase drawn = random_calibrated(random);
+    const auto& [on, options, members] = drawn;
+    const CalibratedCost cost = drawn.cost();
     const Naive naive(on, options, members);
     const Tokens begin = random.chance(0.3) ? 0 : random.tokens(1, 3000);
     const Tokens end = begin + random.tokens(1, 3000);
@@ -138,9 +138,9 @@ TEST_CASE("coefficients are a slice's whole time where the model says so") {
   for (unsigned seed = 1; seed <= 300; ++seed) {
     INFO("seed " << seed);
     Random random(seed);
-    const auto [on, options, members] = random_calibrated(random);
-    CalibratedCost cost(on, options);
-    if (members > 1) cost = cost.with_context_parallel(members);
+    const CalibratedCase drawn = random_calibrated(random);
+    const auto& [on, options, members] = drawn;
+    const CalibratedCost cost = drawn.cost();
     const Tokens begin = random.tokens(0, 100000), end = begin + random.tokens(1, 100000);
     ++(cost.is_polynomial() ? exact : hidden);
     CHECK(cost.is_polynomial() ==
@@ -249,8 +249,7 @@ TEST_CASE("attention and the rest add up to a slice's time, and to a recomputed 
     const auto drawn = random_calibrated(random);
     const Job& on = drawn.job;
     const std::int32_t members = drawn.members;
-    CalibratedCost cost(on, drawn.options);
-    if (members > 1) cost = cost.with_context_parallel(members);
+    const CalibratedCost cost = drawn.cost();
     const Tokens begin = random.tokens(0, 100000), end = begin + random.tokens(1, 100000);
     const auto attention = [&](Pass pass) {
       const Flops flops = slice_flops(on.model, begin, end, pass);
@@ -275,9 +274,9 @@ TEST_CASE("a pack is exchanged in the way that is cheapest for all of its slices
   for (unsigned seed = 1; seed <= 300; ++seed) {
     INFO("seed " << seed);
     Random random(seed);
-    auto [on, options, members] = random_calibrated(random);
-    CalibratedCost cost(on, options);
-    if (members > 1) cost = cost.with_context_parallel(members);
+    CalibratedCase drawn = random_calibrated(random);
+    auto& [on, options, members] = drawn;
+    const CalibratedCost cost = drawn.cost();
     const bool possible = on.model.heads % (on.layout.tp * on.layout.cp * members) == 0 &&
                           (on.model.kv_heads % (on.layout.tp * on.layout.cp * members) == 0 ||
                            on.layout.tp * on.layout.cp * members % on.model.kv_heads == 0);

@@ -66,6 +66,11 @@ struct CalibratedCase {
   Job job;
   CalibratedOptions options;
   std::int32_t members = 1;
+
+  [[nodiscard]] CalibratedCost cost() const {
+    const CalibratedCost alone(job, options);
+    return members > 1 ? alone.with_context_parallel(members) : alone;
+  }
 };
 
 /// Devices of groups lie in nodes as `group_link` takes them to: sizes are powers of two.
