@@ -26,7 +26,7 @@ namespace slimpack::kernels::cuda {
 
 /// Measures stages of a profile's model on a device, and fits their rates. Where the options leave it open, stages have two
 /// layers: a layer's weights are larger than a GPU's caches, and memory goes to tokens instead.
-/// @tparam S a `DeviceStage`. @tparam Rows as of `measure_transfers`.
+/// @tparam S a `DeviceStage`. @tparam Rows as for `measure_transfers`.
 /// @param device its ceilings and memory. @param options its clock is the device's; `most_tokens` at least 16384.
 /// @param prepare called with each stage once it is made: gives it the library's attention that the options choose.
 /// @param[in,out] profile has `model`; gets all else but the machine's name and the date.

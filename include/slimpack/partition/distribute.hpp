@@ -55,16 +55,13 @@ class Distributor {
         options_(options),
         by_length_(longest_first(lengths)),
         prices_(lengths, by_length_, prices) {
+    for (const SampleId id : by_length_) mean_seconds_ += prices_.whole(id) / static_cast<double>(pipelines);
     largest_ = pipelines;
     while (!allowed(largest_)) --largest_;
   }
 
   /// Work of a pipeline, samples unmerged, in both passes on the busiest stage: the mean of all.
-  [[nodiscard]] double mean_seconds() const {
-    double sum = 0.0;
-    for (const SampleId id : by_length_) sum += prices_.whole(id);
-    return sum / static_cast<double>(pipelines_);
-  }
+  [[nodiscard]] double mean_seconds() const { return mean_seconds_; }
 
   /// Says how many packs a pipeline will have, about: samples are priced in slices of that size.
   void expect_packs(std::size_t packs) {
@@ -246,18 +243,19 @@ class Distributor {
   /// long as they can be better than the best so far. @returns whether there is one.
   bool place_merged() {
     constexpr double unlimited = std::numeric_limits<double>::infinity(), fine = 1.02, coarse = 1.1;
-    if (!wanted_.merge) return place(unlimited) && groups_fit();
+    if (!wanted_.merge) return place(unlimited);
     if (!fits_memory(by_length_.front(), largest_)) return false;
-    const double mean = mean_seconds(), most = coarse * most_capacity(mean);
+    const double mean = mean_seconds_, most = coarse * most_capacity(mean);
     double best = unlimited, least = unlimited, capacity = mean;
     while (capacity < std::min(most, least)) {
-      if (place(capacity) && groups_fit() && busiest() < least) {
-        least = busiest();
+      const double level = place(capacity) ? busiest() : unlimited;
+      if (level < least) {
+        least = level;
         best = capacity;
       }
       capacity *= capacity < 1.5 * mean ? fine : coarse;
     }
-    return best < unlimited && place(best) && groups_fit();
+    return best < unlimited && place(best);
   }
 
   /// With this capacity no sample is merged but for memory; or, if memory asks for larger groups than that, all samples
@@ -274,12 +272,6 @@ class Distributor {
     double most = needed_;
     for (const OpenGroup& group : open_) most = std::max(most, group.load);
     return most;
-  }
-
-  [[nodiscard]] bool groups_fit() const {
-    std::size_t used = 0;
-    for (const OpenGroup& group : open_) used += group.size;
-    return used <= pipelines_;
   }
 
   /// Groups of merged pipelines, largest first so that groups of powers of two are aligned; then the single
@@ -328,7 +320,8 @@ class Distributor {
   std::vector<double> suffix_;
   std::vector<Merged> merged_;
   std::vector<OpenGroup> open_;
-  double needed_ = 0.0;  // mean work of the pipelines as samples were placed last
+  double mean_seconds_ = 0.0;  // work of a pipeline, samples whole
+  double needed_ = 0.0;        // mean work of the pipelines as samples were placed last
 };
 
 }  // namespace slimpack

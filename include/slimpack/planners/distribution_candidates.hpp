@@ -22,19 +22,23 @@ struct SlimPackSearch {
   /// never makes a plan longer; or with a finer one, if otherwise a pipeline had few tiles for each of its stages.
   Tokens deciding_tile = 128;
   Tokens tiles_per_stage = 64;
-  /// Where memory holds a distribution back, samples are spread over more pipelines: each holds at most these shares of
-  /// the tokens of one sample that it holds without recomputation. Tried in turn until memory holds nothing back.
+  /// Where memory limits a distribution, samples are spread over more pipelines: each holds at most these shares of the
+  /// tokens of one sample that it holds without recomputation. They are tried in turn until memory limits nothing and the
+  /// distribution is not `poor`.
   std::vector<double> spreads = {
       std::numeric_limits<double>::infinity(), 0.75, 0.55, 0.4, 0.28, 0.2, 0.1, 0.05};
-  double poor =
-      1.1;  ///< without memory to blame, spreads go on while groups take more than so many times their work
-  int rebalance_rounds = 3;  ///< times that the simulated overhead of pipelines is fed back to Phase 1
-  double unbalanced = 1.01;  ///< as long as the slowest group takes so many times as long as the mean
-  double hopeless = 1.15;    ///< a distribution that looks so many times as slow as the best is given up
-  double improvable =
-      1.005;  ///< one whose groups take so many times as long on average as the best takes is not searched
-  double less_memory =
-      0.9;  ///< where memory holds no schedule of a group, its members may hold this share of tokens
+  /// A distribution is poor if its groups take longer on average than this many times their work.
+  double poor = 1.1;
+  /// Rounds in which the simulated overhead of pipelines is fed back to Phase 1 …
+  int rebalance_rounds = 3;
+  /// … while the slowest group takes longer than this many times the mean.
+  double unbalanced = 1.01;
+  /// A distribution is given up when one of its groups takes this many times as long as the best distribution.
+  double hopeless = 1.15;
+  /// A distribution is not improved if its mean is above this many times the step of the best one.
+  double improvable = 1.005;
+  /// If memory holds no schedule of a group, its members may hold this share of its longest sample's tokens.
+  double less_memory = 0.9;
   bool whole_samples = true;  ///< also tries best-fit packs of whole samples, as `plan_megatron` makes them
 };
 
@@ -133,7 +137,8 @@ class DistributionCandidates {
 
   DistributionPlan best_distribution() {
     DistributionPlan best = distribution_decided_with(deciding_tile_);
-    return best.seconds < infinite ? best : distribution_decided_with(options_.tile);
+    if (best.seconds < infinite || options_.tile == deciding_tile_) return best;
+    return distribution_decided_with(options_.tile);
   }
 
   /// @param tile with which the distribution and its numbers of packs are chosen.

@@ -65,6 +65,20 @@ class GroupSearch {
     scheduler_(out.schedule, {}, most);
   }
 
+  /// What memory says of a candidate.
+  struct MemoryVerdict {
+    bool memory_bound;  ///< it forces recomputation or a smaller lead, or refuses the packs
+    bool refused;       ///< it holds no order of the packs
+  };
+
+  /// Schedules the group in one way, which `best` then is if that is faster.
+  MemoryVerdict improve_with(const GroupCut& cut, GroupPlan& best) {
+    try_cut(cut, best.schedule.seconds, trial_);
+    const MemoryVerdict verdict{trial_.schedule.memory_bound, trial_.schedule.refused};
+    if (trial_.schedule.seconds < best.schedule.seconds) std::swap(trial_, best);
+    return verdict;
+  }
+
   /// Tries about so many packs, both ways to cut the backward pass where memory binds. @returns whether they are better
   /// than `best`, which they then are.
   bool try_count(std::size_t count, GroupPlan& best) {
@@ -72,10 +86,9 @@ class GroupSearch {
     const double before = best.schedule.seconds;
     for (const bool asymmetric : {true, false}) {
       const bool one_member = options_.one_member && !options_.exact && members_ > 1;
-      try_cut({count, options_.tile, asymmetric, options_.exact, one_member}, best.schedule.seconds, trial_);
-      const bool memory_bound = trial_.schedule.memory_bound;
-      if (trial_.schedule.seconds < best.schedule.seconds) std::swap(trial_, best);
-      if (!memory_bound) break;  // the other boundaries hold less, but are cut less equally
+      const GroupCut cut{count, options_.tile, asymmetric, options_.exact, one_member};
+      if (!improve_with(cut, best).memory_bound)
+        break;  // the other boundaries hold less, but are cut less equally
     }
     return best.schedule.seconds < before;
   }
@@ -122,8 +135,6 @@ class GroupSearch {
   static constexpr int most_doublings = 5;
   /// Share of its time that a schedule has to lose for twice as many packs to be worth further ones.
   static constexpr double worth_doubling = 0.002;
-  /// The search begins with at most so many packs for each stage: filling and draining then takes 3 %.
-  static constexpr double most_promising = 32.0;
 
   /// The busiest member's work on each stage, samples uncut, and the constants of a pack.
   void find_work(const SampleGroup& group) {

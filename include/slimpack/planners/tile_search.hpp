@@ -132,16 +132,13 @@ class TileSearch {
     for (const bool asymmetric : {true, false}) {
       if (asymmetric && !options_.asymmetric) continue;
       cut.asymmetric = asymmetric;
-      groups_.try_cut(cut, best.schedule.seconds, trial_);
-      refused = refused && trial_.schedule.refused;
-      if (trial_.schedule.seconds < best.schedule.seconds) std::swap(trial_, best);
+      if (!groups_.improve_with(cut, best).refused) refused = false;
     }
     return refused;
   }
 
   Options options_;
   GroupSearch& groups_;
-  GroupPlan trial_;
 };
 
 }  // namespace slimpack

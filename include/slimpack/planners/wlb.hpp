@@ -110,7 +110,7 @@ class WlbPlanner {
   /// Plans the next iteration. @param batch a global batch in data order.
   /// @throws InvalidInput, with everything as before, as `OutlierDelayStream::push` or
   /// `MicroBatchPlanner::plan`, or if the batch has fewer tokens than there are context-parallel ranks.
-  /// Complexity: as of these two.
+  /// Complexity: that of these two.
   [[nodiscard]] Plan push(std::span<const Document> batch) {
     Tokens tokens = 0;
     for (const Document& document : batch) {
