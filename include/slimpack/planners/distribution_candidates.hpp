@@ -163,12 +163,14 @@ class DistributionCandidates {
   /// Without merging to save time. @param most gives up what takes no less.
   DistributionPlan unmerged(double most) {
     DistributionOptions wanted{.merge = false};
-    DistributionPlan plan = looked_at(wanted, 0, infinite);
+    DistributionPlan plan = looked_at(wanted, 0, most);
     if (plan.groups.empty() || plan.refused) return {};
-    if (!search_.improve(plan, most)) {
-      if (plan.seconds == infinite || finished_.slowest_takes(plan, most)) return {};
-      search_.improve(plan);
+    if (plan.given_up) {
+      const std::size_t g = *plan.given_up;
+      if (finished_.takes(plan.groups[g], plan.plans[g].cut, most)) return {};
+      plan = looked_at(wanted, 0, infinite);
     }
+    search_.improve(plan);
     return finished_(std::move(plan), most);
   }
 
@@ -178,10 +180,11 @@ class DistributionCandidates {
     for (;;) {
       std::vector<SampleGroup> groups = distribute_(wanted);
       if (groups.empty()) return {};
-      DistributionPlan plan = search_.look(std::move(groups), packs, most);
+      const std::vector<double> loads = distribute_.loads(groups);
+      DistributionPlan plan = search_.look(std::move(groups), loads, packs, most);
       if (!plan.refused || options_.packs > 0) return plan;
       wanted.memory_tokens =
-          options_.search.less_memory * distribute_.most_tokens(plan.groups[*plan.refused]);
+          options_.search.less_memory * distribute_.most_tokens(plan.groups[*plan.given_up]);
     }
   }
 
@@ -254,7 +257,8 @@ class DistributionCandidates {
       }
       std::vector<SampleGroup> groups = distribute_(wanted);
       if (groups.empty()) break;
-      DistributionPlan plan = search_.look(std::move(groups), best.plans.back().cut.packs, infinite);
+      const std::vector<double> loads = distribute_.loads(groups);
+      DistributionPlan plan = search_.look(std::move(groups), loads, best.plans.back().cut.packs, infinite);
       search_.improve(plan, best.seconds);
       if (plan.seconds >= best.seconds) break;
       best = std::move(plan);

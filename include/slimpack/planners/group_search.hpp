@@ -19,6 +19,7 @@ namespace slimpack {
 struct GroupPlan {
   GroupCut cut;
   Schedule schedule;
+  bool estimated = false;  ///< only the schedule's seconds are known, and only about: nothing was cut
 };
 
 /// Finds the number of packs with which a group has the shortest schedule (SlimPack, section 5.1). Keeps its memory
@@ -128,6 +129,18 @@ class GroupSearch {
     }
   }
 
+  /// Seconds that schedules of about so many packs exceed: a stage's work, the constants of its packs, and the first and
+  /// the last pack's way over the stages before it.
+  [[nodiscard]] double least_seconds(std::size_t count) const {
+    const auto packs = static_cast<double>(count);
+    double most = 0.0, before = 0.0;
+    for (std::size_t s = 0; s < work_.size(); ++s) {
+      most = std::max(most, work_[s] + enough_packs * (packs * constants_[s] + before / packs));
+      before += work_[s];
+    }
+    return most;
+  }
+
  private:
   /// A candidate counts only if it has at least this share of the packs that it was asked for. No pack is taken to be
   /// smaller than this share of their mean.
@@ -186,18 +199,6 @@ class GroupSearch {
   void count_samples(std::span<const Tokens> lengths) {
     samples_ += lengths.size();
     for (const Tokens length : lengths) tokens_ += length;
-  }
-
-  /// Seconds that schedules of about so many packs exceed: a stage's work, the constants of its packs, and the first and
-  /// the last pack's way over the stages before it.
-  [[nodiscard]] double least_seconds(std::size_t count) const {
-    const auto packs = static_cast<double>(count);
-    double most = 0.0, before = 0.0;
-    for (std::size_t s = 0; s < work_.size(); ++s) {
-      most = std::max(most, work_[s] + enough_packs * (packs * constants_[s] + before / packs));
-      before += work_[s];
-    }
-    return most;
   }
 
   /// Where `stages - 1` packs of filling and draining cost as much as the constants of all packs and the cuts between them.
