@@ -95,37 +95,36 @@ class GroupSearch {
   }
 
   /// Looks for a better number of packs than `best` has. If `best` does not fit, the search begins where filling and
-  /// draining costs as much as the constants of all packs, and tries all halves of that number and one pack for each
-  /// sample; otherwise it goes on from the number that `best` has. It doubles the number as long as that helps or
-  /// nothing fits, and takes smaller steps around the best in the end.
+  /// draining costs as much as the constants of all packs; if that does not fit either, it tries halves, doubles and one
+  /// pack for each sample. From there it climbs: by a factor of the square root of two as long as that helps, in the end by
+  /// that factor's root.
   /// @param enough seconds below which no shorter schedule is looked for.
   void search(double enough, GroupPlan& best) {
     if (options_.packs > 0) {
       try_count(options_.packs, best);
       return;
     }
-    const bool fresh = !best.schedule.fits();
     const std::size_t most = samples_ + static_cast<std::size_t>(tokens_ / options_.tile);
     const auto try_near = [&](double count) {
       return count >= 1.0 && count <= static_cast<double>(most) && best.schedule.seconds > enough &&
              try_count(static_cast<std::size_t>(std::round(count)), best);
     };
-    const auto start = static_cast<double>(fresh ? std::min(most, promising_count()) : best.cut.packs);
-    if (fresh) {
+    if (!best.schedule.fits()) {
+      const auto start = static_cast<double>(std::min(most, promising_count()));
       try_near(start);
       try_near(static_cast<double>(samples_));
-    }
-    for (int halving = 1; std::exp2(halving) <= start; ++halving) {
-      if (!try_near(start * std::exp2(-halving)) && !fresh) break;
-    }
-    for (int doubling = 1; doubling <= most_doublings; ++doubling) {
-      const double before = best.schedule.seconds;
-      try_near(start * std::exp2(doubling));
-      if (best.schedule.fits() && best.schedule.seconds > before * (1.0 - worth_doubling)) break;
+      for (int halving = 1; !best.schedule.fits() && std::exp2(halving) <= start; ++halving)
+        try_near(start * std::exp2(-halving));
+      for (int doubling = 1; !best.schedule.fits() && doubling <= most_doublings; ++doubling)
+        try_near(start * std::exp2(doubling));
     }
     for (const double step : {0.5, 0.25}) {
-      const auto middle = static_cast<double>(best.cut.packs);
-      if (!try_near(middle * std::exp2(step))) try_near(middle * std::exp2(-step));
+      for (const double direction : {1.0, -1.0}) {
+        const std::size_t middle = best.cut.packs;
+        while (try_near(static_cast<double>(best.cut.packs) * std::exp2(direction * step))) {
+        }
+        if (best.cut.packs != middle) break;
+      }
     }
   }
 
