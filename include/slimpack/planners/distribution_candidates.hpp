@@ -203,8 +203,7 @@ class DistributionCandidates {
       DistributionPlan plan = looked_at(spread, packs, least * options_.search.hopeless);
       if (plan.groups.empty() || plan.groups == last) continue;
       last = plan.groups;
-      const Schedule& usual = plan.plans.back().schedule;
-      if (usual.fits() && !usual.memory_bound) packs = plan.plans.back().cut.packs;
+      if (plan.plans.back().schedule.fits()) packs = plan.plans.back().cut.packs;
       least = std::min(least, plan.seconds);
       const bool settled = plan.seconds < infinite && !memory_bound(plan);
       const double mean = settled ? DistributionSearch::mean_seconds(plan) : infinite;
