@@ -72,9 +72,13 @@ class GroupSearch {
     bool refused;       ///< it holds no order of the packs
   };
 
-  /// Schedules the group in one way, which `best` then is if that is faster.
+  /// Schedules the group in one way, which `best` then is if that is faster: first one member alone, which bounds what all
+  /// take.
   MemoryVerdict improve_with(const GroupCut& cut, GroupPlan& best) {
-    try_cut(cut, best.schedule.seconds, trial_);
+    GroupCut first = cut;
+    first.one_member = members_ > 1 && !cut.exact;
+    try_cut(first, best.schedule.seconds, trial_);
+    if (first != cut && trial_.schedule.fits()) try_cut(cut, best.schedule.seconds, trial_);
     const MemoryVerdict verdict{trial_.schedule.memory_bound, trial_.schedule.refused};
     if (trial_.schedule.seconds < best.schedule.seconds) std::swap(trial_, best);
     return verdict;

@@ -168,11 +168,12 @@ class Scheduler {
     prepare(out, options);
     time(full_, Recompute(std::vector<std::int32_t>(memory_.stages(), 0)), false, out);
     if (out.seconds >= most) return reject(out, most);
-    if (fits(full_, out.recompute)) return;
+    const std::vector<std::int32_t> needed = full_lead_recompute(options.fit == FitPolicy::uniform);
+    const auto [least, greatest] = std::minmax_element(needed.begin(), needed.end());
+    if (*least == 0 && *greatest == 0) return;
     out.seconds = infinite;
     out.memory_bound = true;
-    const std::vector<std::int32_t> needed = full_lead_recompute(options.fit == FitPolicy::uniform);
-    if (std::find(needed.begin(), needed.end(), -1) == needed.end()) time(full_, Recompute(needed), true, out);
+    if (*least >= 0) time(full_, Recompute(needed), true, out);
     if (options.fit == FitPolicy::fastest) {
       for (const double share : {0.0, 0.5}) try_smaller_lead(needed, share, out);
     }
