@@ -35,8 +35,6 @@ struct SlimPackSearch {
   double unbalanced = 1.01;
   /// A distribution is given up when one of its groups takes this many times as long as the best distribution.
   double hopeless = 1.15;
-  /// A distribution is not improved if its mean is above this many times the step of the best one.
-  double improvable = 1.005;
   /// If memory holds no schedule of a group, its members may hold this share of its longest sample's tokens.
   double less_memory = 0.9;
   bool whole_samples = true;  ///< also tries best-fit packs of whole samples, as `plan_megatron` makes them
@@ -163,6 +161,10 @@ class DistributionCandidates {
   /// Without merging to save time. @param most gives up what takes no less.
   DistributionPlan unmerged(double most) {
     DistributionOptions wanted{.merge = false};
+    std::vector<SampleGroup> groups = distribute_(wanted);
+    if (groups.empty()) return {};
+    groups_.load(groups.front());
+    if (groups_.looks_longer_than(options_.search.hopeless * most)) return {};
     DistributionPlan plan = looked_at(wanted, 0, most);
     if (plan.groups.empty() || plan.refused) return {};
     if (plan.given_up) {
@@ -174,14 +176,19 @@ class DistributionCandidates {
     return finished_(std::move(plan), most);
   }
 
-  /// Looks at the distribution that is wanted. If memory holds no schedule of a group, that is lowered which `wanted` says
-  /// of memory, until all groups have one. @returns no groups if samples find no place.
+  /// Looks at the distribution that is wanted. @returns no groups if samples find no place.
+  DistributionPlan looked_at_once(const DistributionOptions& wanted, std::size_t packs, double most) {
+    std::vector<SampleGroup> groups = distribute_(wanted);
+    if (groups.empty()) return {};
+    const std::vector<double> loads = distribute_.loads(groups);
+    return search_.look(std::move(groups), loads, packs, most);
+  }
+
+  /// The same; if memory holds no schedule of a group, that is lowered which `wanted` says of memory, until all groups have
+  /// one.
   DistributionPlan looked_at(DistributionOptions& wanted, std::size_t packs, double most) {
     for (;;) {
-      std::vector<SampleGroup> groups = distribute_(wanted);
-      if (groups.empty()) return {};
-      const std::vector<double> loads = distribute_.loads(groups);
-      DistributionPlan plan = search_.look(std::move(groups), loads, packs, most);
+      DistributionPlan plan = looked_at_once(wanted, packs, most);
       if (!plan.refused || options_.packs > 0) return plan;
       wanted.memory_tokens =
           options_.search.less_memory * distribute_.most_tokens(plan.groups[*plan.given_up]);
@@ -232,7 +239,7 @@ class DistributionCandidates {
                      [&](std::size_t a, std::size_t b) { return mean[a] < mean[b]; });
     DistributionPlan best;
     for (const std::size_t i : order) {
-      if (mean[i] > best.seconds * options_.search.improvable) break;
+      if (mean[i] >= best.seconds) break;
       search_.improve(plans[i]);
       DistributionPlan plan = rebalanced(wanted[i], std::move(plans[i]));
       if (plan.seconds < best.seconds) best = std::move(plan);
@@ -254,10 +261,8 @@ class DistributionCandidates {
         if (!group.merged.empty())
           wanted.merged_overhead = std::max(wanted.merged_overhead, wanted.overhead[group.first]);
       }
-      std::vector<SampleGroup> groups = distribute_(wanted);
-      if (groups.empty()) break;
-      const std::vector<double> loads = distribute_.loads(groups);
-      DistributionPlan plan = search_.look(std::move(groups), loads, best.plans.back().cut.packs, infinite);
+      DistributionPlan plan = looked_at_once(wanted, best.plans.back().cut.packs, infinite);
+      if (plan.groups.empty()) break;
       search_.improve(plan, best.seconds);
       if (plan.seconds >= best.seconds) break;
       best = std::move(plan);

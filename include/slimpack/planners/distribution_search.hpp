@@ -132,7 +132,7 @@ class DistributionSearch {
         most = std::max(most, loads[groups[end].first]);
         if (most > similar * least) break;
       }
-      for (const std::size_t g : {begin, begin + (end - begin) / 2, end - 1}) {
+      for (const std::size_t g : {begin, end - 1}) {
         if (shown.empty() || shown.back() != g) shown.push_back(g);
       }
     }

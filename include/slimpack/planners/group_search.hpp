@@ -53,17 +53,18 @@ class GroupSearch {
   }
 
   /// Schedules the group in one way. Its seconds are infinite if that does not fit into memory, takes `most` seconds or
-  /// longer, or does not come out with about the number of packs that was asked for.
-  void try_cut(const GroupCut& cut, double most, GroupPlan& out) {
+  /// longer, or does not come out with about the number of packs that was asked for. @returns whether it does.
+  bool try_cut(const GroupCut& cut, double most, GroupPlan& out) {
     out.cut = cut;
     out.schedule.seconds = std::numeric_limits<double>::infinity();
     out.schedule.memory_bound = out.schedule.refused = false;
     cutter_.cut(cut, packs_);
-    if (!has_packs(cut)) return;
+    if (!has_packs(cut)) return false;
     std::swap(out.schedule.forward, packs_.forward);
     std::swap(out.schedule.backward, packs_.backward);
     out.schedule.pipelines = cut.one_member ? 1 : members_;
     scheduler_(out.schedule, {}, most);
+    return true;
   }
 
   /// What memory says of a candidate.
@@ -98,6 +99,14 @@ class GroupSearch {
     return best.schedule.seconds < before;
   }
 
+  /// Whether the group takes `most` seconds or longer even if memory were unlimited, cut into about as many packs as a
+  /// search begins with.
+  [[nodiscard]] bool looks_longer_than(double most) {
+    const std::size_t packs = options_.packs > 0 ? options_.packs : promising_count();
+    const bool cut = try_cut({packs, options_.tile, true, options_.exact, false}, most, trial_);
+    return cut && !trial_.schedule.fits() && !trial_.schedule.memory_bound;
+  }
+
   /// Looks for a better number of packs than `best` has. If `best` does not fit, the search begins where filling and
   /// draining costs as much as the constants of all packs; if that does not fit either, it tries halves, doubles and one
   /// pack for each sample. From there it climbs: by a factor of the square root of two as long as that helps, in the end by
@@ -109,9 +118,13 @@ class GroupSearch {
       return;
     }
     const std::size_t most = samples_ + static_cast<std::size_t>(tokens_ / options_.tile);
-    const auto try_near = [&](double count) {
-      return count >= 1.0 && count <= static_cast<double>(most) && best.schedule.seconds > enough &&
-             try_count(static_cast<std::size_t>(std::round(count)), best);
+    std::vector<std::size_t> tried{best.cut.packs};
+    const auto try_near = [&](double wanted) {
+      if (wanted < 1.0 || wanted > static_cast<double>(most) || best.schedule.seconds <= enough) return false;
+      const auto count = static_cast<std::size_t>(std::round(wanted));
+      if (std::find(tried.begin(), tried.end(), count) != tried.end()) return false;
+      tried.push_back(count);
+      return try_count(count, best);
     };
     if (!best.schedule.fits()) {
       const auto start = static_cast<double>(std::min(most, promising_count()));
@@ -149,8 +162,6 @@ class GroupSearch {
   /// smaller than this share of their mean.
   static constexpr double enough_packs = 0.6;
   static constexpr int most_doublings = 5;
-  /// Share of its time that a schedule has to lose for twice as many packs to be worth further ones.
-  static constexpr double worth_doubling = 0.002;
 
   /// The busiest member's work on each stage, samples uncut, and the constants of a pack.
   void find_work(const SampleGroup& group) {

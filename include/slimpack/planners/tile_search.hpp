@@ -111,7 +111,7 @@ class TileSearch {
     const bool given = cut.exact || options_.packs_given;
     bool refused = try_boundaries(cut, best);
     // Fewer packs suit tiles coarser than that with which their number was chosen, and more packs hold less.
-    for (Tokens share = 4; !given && share * options_.deciding_tile <= cut.tile && cut.packs > 1; share *= 4) {
+    for (Tokens share = 2; !given && share * options_.deciding_tile <= cut.tile && cut.packs > 1; share *= 2) {
       cut.packs = std::max<std::size_t>(1, packs / static_cast<std::size_t>(share));
       if (groups_.least_seconds(cut.packs) < best.schedule.seconds) refused = try_boundaries(cut, best) && refused;
     }
