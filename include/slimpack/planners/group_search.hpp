@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -48,6 +49,7 @@ class GroupSearch {
   /// Chooses the group that later calls are about. O(samples).
   void load(const SampleGroup& group) {
     members_ = group.size();
+    last_.reset();
     cutter_.load(group, prices_.alone(), prices_.of(group.merged.empty() ? 1 : members_));
     find_work(group);
   }
@@ -58,10 +60,10 @@ class GroupSearch {
     out.cut = cut;
     out.schedule.seconds = std::numeric_limits<double>::infinity();
     out.schedule.memory_bound = out.schedule.refused = false;
-    cutter_.cut(cut, packs_);
+    cut_packs(cut);
     if (!has_packs(cut)) return false;
-    std::swap(out.schedule.forward, packs_.forward);
-    std::swap(out.schedule.backward, packs_.backward);
+    out.schedule.forward = packs_.forward;
+    out.schedule.backward = packs_.backward;
     out.schedule.pipelines = cut.one_member ? 1 : members_;
     scheduler_(out.schedule, {}, most);
     return true;
@@ -163,6 +165,18 @@ class GroupSearch {
   static constexpr double enough_packs = 0.6;
   static constexpr int most_doublings = 5;
 
+  /// Cuts the packs; forward packs stay if they were cut so before.
+  void cut_packs(const GroupCut& cut) {
+    GroupCut forward = cut;
+    forward.asymmetric = true;
+    if (!cut.asymmetric && last_ == forward) {
+      cutter_.mirror(packs_);
+    } else {
+      cutter_.cut(cut, packs_);
+    }
+    last_ = forward;
+  }
+
   /// The busiest member's work on each stage, samples uncut, and the constants of a pack.
   void find_work(const SampleGroup& group) {
     const Prices& alone = prices_.alone();
@@ -247,6 +261,7 @@ class GroupSearch {
   GroupCutter cutter_;
   Scheduler scheduler_;
   GroupPacks packs_;
+  std::optional<GroupCut> last_;  // as which the forward packs were cut
   GroupPlan trial_;
   std::size_t members_ = 0;
   std::size_t samples_ = 0;  // of the group that is loaded

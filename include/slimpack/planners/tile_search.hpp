@@ -26,28 +26,27 @@ class TileSearch {
   /// @param groups has to outlive this.
   TileSearch(GroupSearch& groups, const Options& options) : options_(options), groups_(groups) {}
 
-  /// Schedules all members of all groups as they were decided; then the slowest group in every other way, until the slowest
-  /// one has its best: with the plan's own tile or twice, four times, … as coarse a one, and with both kinds of backward
+  /// Schedules all members of all groups as they were decided; then the slowest group in other ways, until the slowest one
+  /// has its best: with the plan's own tile or twice, four times, … as coarse a one, and with both kinds of backward
   /// boundaries. What suits a tile does not depend on the plan's own one. @param most gives up what takes no less.
   DistributionPlan operator()(DistributionPlan plan, double most = infinite) {
     if (plan.seconds == infinite) return {};
-    std::vector<bool> searched(plan.groups.size(), false);
+    std::vector<GroupCut> decided;
+    for (const GroupPlan& group : plan.plans) decided.push_back(group.cut);
     for (const std::size_t g : slowest_first(plan)) {
       GroupPlan& own = plan.plans[g];
-      const GroupCut cut = own.cut;
       groups_.load(plan.groups[g]);
       as_decided(own, most);
-      if (own.schedule.seconds < most) continue;
-      own = best_of(cut, most);
+      if (own.schedule.seconds >= most) own = best_of(decided[g], most, most);
       if (!own.schedule.fits()) return {};
-      searched[g] = true;
     }
+    std::vector<bool> searched(plan.groups.size(), false);
     for (std::size_t g = DistributionSearch::slowest(plan); !searched[g]; g = DistributionSearch::slowest(plan)) {
       GroupPlan& own = plan.plans[g];
       groups_.load(plan.groups[g]);
-      GroupPlan other = best_of(own.cut, own.schedule.seconds);
+      GroupPlan other = best_of(decided[g], own.schedule.seconds, others_seconds(plan, g));
+      searched[g] = other.schedule.seconds > others_seconds(plan, g);
       if (other.schedule.fits()) own = std::move(other);
-      searched[g] = true;
     }
     plan.seconds = DistributionSearch::slowest_seconds(plan);
     return plan;
@@ -56,7 +55,7 @@ class TileSearch {
   /// Whether a group takes `most` seconds or longer in every way. @param cut as it was decided.
   bool takes(const SampleGroup& group, const GroupCut& cut, double most) {
     groups_.load(group);
-    return !best_of(cut, most).schedule.fits();
+    return !best_of(cut, most, most).schedule.fits();
   }
 
  private:
@@ -91,17 +90,29 @@ class TileSearch {
     return tiles;
   }
 
+  /// Seconds of the slowest group but one.
+  [[nodiscard]] static double others_seconds(const DistributionPlan& plan, std::size_t slowest) {
+    double most = 0.0;
+    for (std::size_t g = 0; g < plan.plans.size(); ++g) {
+      if (g != slowest) most = std::max(most, plan.plans[g].schedule.seconds);
+    }
+    return most;
+  }
+
   /// The best way to cut the group that is loaded, of those that take less than `most`; infinite if there is none.
-  GroupPlan best_of(const GroupCut& decided, double most) {
+  /// @param enough the finest tile that takes no longer will do.
+  GroupPlan best_of(const GroupCut& decided, double most, double enough) {
     GroupPlan best;
     best.schedule.seconds = most;
+    const auto found = [&] { return !best.schedule.forward.packs.empty(); };
     for (const Tokens tile : tiles()) {
       GroupCut cut = decided;
       cut.tile = tile;
       cut.one_member = false;
       improve_with(cut, best);
+      if (found() && best.schedule.seconds <= enough) return best;
     }
-    if (best.schedule.forward.packs.empty()) best.schedule.seconds = infinite;
+    if (!found()) best.schedule.seconds = infinite;
     return best;
   }
 

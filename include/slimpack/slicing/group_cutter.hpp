@@ -94,7 +94,23 @@ class GroupCutter {
       first_backward_.push_back(out.backward.packs.size());
     }
     put_in_rows(out.merged_forward, members, first_forward_, out.forward);
-    put_in_rows(out.merged_backward, members, first_backward_, out.backward);
+    if (how.asymmetric) {
+      put_in_rows(out.merged_backward, members, first_backward_, out.backward);
+    } else {
+      mirror(out);
+    }
+  }
+
+  /// Replaces the backward packs by such with the boundaries of the forward packs. @pre `out` was cut last.
+  void mirror(GroupPacks& out) const {
+    out.backward.packs.clear();
+    mirror(0, out.merged_forward, out.forward.packs, out.backward.packs);
+    for (std::size_t i = 0; i + 1 < first_forward_.size(); ++i)
+      mirror(first_forward_[i], first_forward_[i + 1], out.forward.packs, out.backward.packs);
+    out.merged_backward = out.merged_forward;
+    out.backward.members = out.forward.members;
+    out.backward.sharers = out.forward.sharers;
+    out.backward.rows = out.forward.rows;
   }
 
  private:
@@ -161,7 +177,7 @@ class GroupCutter {
     return best;
   }
 
-  /// Cuts forward, then backward. @returns what the packs cost.
+  /// Cuts forward, then backward if that has boundaries of its own. @returns what the packs cost.
   PassSeconds cut_both(const Stream& samples, std::size_t forward_packs, std::size_t backward_packs,
                        const GroupCut& how, GroupPacks& out) {
     PassSeconds sum;
@@ -170,11 +186,7 @@ class GroupCutter {
     const std::size_t first = out.forward.packs.size();
     sum.forward = cutter_.cut({.samples = samples.forward}, forward_packs, samples.forward_prices, options,
                               out.forward.packs);
-    if (!how.asymmetric) {
-      mirror(first, out.forward.packs, out.backward.packs);
-      sum.backward = samples.seconds.backward;
-      return sum;
-    }
+    if (!how.asymmetric) return sum;
     order_.clear();
     ready_.assign(samples.forward.size(), 0);
     for (std::size_t k = first; k < out.forward.packs.size(); ++k) {
@@ -189,11 +201,11 @@ class GroupCutter {
     return sum;
   }
 
-  /// Backward packs with the boundaries of the forward packs from number `first` on. Packs that share samples run
-  /// backward in reverse; chains of such packs keep their sequence.
-  void mirror(std::size_t first, const Packs& forward, Packs& backward) const {
+  /// Backward packs with the boundaries of the forward packs `[first, last)`. Packs that share samples run backward in
+  /// reverse; chains of such packs keep their sequence.
+  void mirror(std::size_t first, std::size_t last, const Packs& forward, Packs& backward) const {
     std::ptrdiff_t unfinished = 0;  // samples with slices on both sides of the current boundary
-    for (std::size_t begin = first, end = first; begin < forward.size(); begin = end) {
+    for (std::size_t begin = first, end = first; begin < last; begin = end) {
       do {
         for (const Slice& slice : forward[end]) {
           const bool starts = slice.begin == 0, ends = slice.end == lengths_[slice.sample];
