@@ -133,10 +133,15 @@ class DistributionCandidates {
     return tile;
   }
 
+  /// Decided with one tile for all plans; if that fits with none of the plan's tiles, with each of these.
   DistributionPlan best_distribution() {
     DistributionPlan best = distribution_decided_with(deciding_tile_);
-    if (best.seconds < infinite || options_.tile == deciding_tile_) return best;
-    return distribution_decided_with(options_.tile);
+    if (best.seconds < infinite) return best;
+    for (const Tokens tile : finished_.tiles()) {
+      DistributionPlan plan = distribution_decided_with(tile);
+      if (plan.seconds < best.seconds) best = std::move(plan);
+    }
+    return best;
   }
 
   /// @param tile with which the distribution and its numbers of packs are chosen.
@@ -158,22 +163,26 @@ class DistributionCandidates {
     return pack > 0.0 ? static_cast<std::size_t>(std::clamp(std::sqrt(fill / pack), 1.0, 1e6)) : 64;
   }
 
-  /// Without merging to save time. @param most gives up what takes no less.
+  /// Without merging to save time. @param most gives up what takes no less: above all the first pipeline, which has the
+  /// longest sample.
   DistributionPlan unmerged(double most) {
     DistributionOptions wanted{.merge = false};
     std::vector<SampleGroup> groups = distribute_(wanted);
     if (groups.empty()) return {};
-    groups_.load(groups.front());
-    if (groups_.looks_longer_than(options_.search.hopeless * most)) return {};
-    DistributionPlan plan = looked_at(wanted, 0, most);
+    if (most < infinite && takes(groups.front(), most)) return {};
+    DistributionPlan plan = looked_at(wanted, 0, infinite);
     if (plan.groups.empty() || plan.refused) return {};
-    if (plan.given_up) {
-      const std::size_t g = *plan.given_up;
-      if (finished_.takes(plan.groups[g], plan.plans[g].cut, most)) return {};
-      plan = looked_at(wanted, 0, infinite);
-    }
     search_.improve(plan);
     return finished_(std::move(plan), most);
+  }
+
+  /// Whether a group takes `most` seconds or longer, searched on its own.
+  bool takes(const SampleGroup& group, double most) {
+    GroupPlan plan;
+    groups_.load(group);
+    groups_.search(0.0, plan);
+    return plan.schedule.seconds >= options_.search.hopeless * most ||
+           (plan.schedule.seconds >= most && finished_.takes(group, plan.cut, most));
   }
 
   /// Looks at the distribution that is wanted. @returns no groups if samples find no place.

@@ -55,18 +55,17 @@ class GroupSearch {
   }
 
   /// Schedules the group in one way. Its seconds are infinite if that does not fit into memory, takes `most` seconds or
-  /// longer, or does not come out with about the number of packs that was asked for. @returns whether it does.
-  bool try_cut(const GroupCut& cut, double most, GroupPlan& out) {
+  /// longer, or does not come out with about the number of packs that was asked for.
+  void try_cut(const GroupCut& cut, double most, GroupPlan& out) {
     out.cut = cut;
     out.schedule.seconds = std::numeric_limits<double>::infinity();
     out.schedule.memory_bound = out.schedule.refused = false;
     cut_packs(cut);
-    if (!has_packs(cut)) return false;
+    if (!has_packs(cut)) return;
     out.schedule.forward = packs_.forward;
     out.schedule.backward = packs_.backward;
     out.schedule.pipelines = cut.one_member ? 1 : members_;
     scheduler_(out.schedule, {}, most);
-    return true;
   }
 
   /// What memory says of a candidate.
@@ -99,14 +98,6 @@ class GroupSearch {
         break;  // the other boundaries hold less, but are cut less equally
     }
     return best.schedule.seconds < before;
-  }
-
-  /// Whether the group takes `most` seconds or longer even if memory were unlimited, cut into about as many packs as a
-  /// search begins with.
-  [[nodiscard]] bool looks_longer_than(double most) {
-    const std::size_t packs = options_.packs > 0 ? options_.packs : promising_count();
-    const bool cut = try_cut({packs, options_.tile, true, options_.exact, false}, most, trial_);
-    return cut && !trial_.schedule.fits() && !trial_.schedule.memory_bound;
   }
 
   /// Looks for a better number of packs than `best` has. If `best` does not fit, the search begins where filling and

@@ -26,6 +26,14 @@ class TileSearch {
   /// @param groups has to outlive this.
   TileSearch(GroupSearch& groups, const Options& options) : options_(options), groups_(groups) {}
 
+  /// The plan's own tile, then twice, four times, … as coarse ones until no sample is cut. Where the number of packs is
+  /// given, only the plan's own: fewer come out of coarser ones.
+  [[nodiscard]] std::vector<Tokens> tiles() const {
+    std::vector<Tokens> tiles{options_.tile};
+    while (!options_.packs_given && tiles.back() < options_.longest) tiles.push_back(2 * tiles.back());
+    return tiles;
+  }
+
   /// Schedules all members of all groups as they were decided; then the slowest group in other ways, until the slowest one
   /// has its best: with the plan's own tile or twice, four times, … as coarse a one, and with both kinds of backward
   /// boundaries. What suits a tile does not depend on the plan's own one. @param most gives up what takes no less.
@@ -80,14 +88,6 @@ class TileSearch {
     cut.one_member = false;
     plan = {};
     if (allowed) groups_.try_cut(cut, most, plan);
-  }
-
-  /// The plan's own tile, then twice, four times, … as coarse ones until no sample is cut. Where the number of packs is
-  /// given, only the plan's own: fewer come out of coarser ones.
-  [[nodiscard]] std::vector<Tokens> tiles() const {
-    std::vector<Tokens> tiles{options_.tile};
-    while (!options_.packs_given && tiles.back() < options_.longest) tiles.push_back(2 * tiles.back());
-    return tiles;
   }
 
   /// Seconds of the slowest group but one.
