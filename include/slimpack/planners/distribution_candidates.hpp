@@ -24,7 +24,7 @@ struct SlimPackSearch {
   Tokens tiles_per_stage = 64;
   /// Where memory limits a distribution, samples are spread over more pipelines: each holds at most these shares of the
   /// tokens of one sample that it holds without recomputation. They are tried in turn until memory limits nothing and the
-  /// distribution is not `poor`.
+  /// distribution is not `poor`, and one more.
   std::vector<double> spreads = {
       std::numeric_limits<double>::infinity(), 0.75, 0.55, 0.4, 0.28, 0.2, 0.1, 0.05};
   /// A distribution is poor if its groups take longer on average than this many times their work.
@@ -209,8 +209,8 @@ class DistributionCandidates {
   DistributionPlan merged() {
     std::vector<DistributionOptions> wanted;
     std::vector<DistributionPlan> plans;
-    double least = infinite;
-    double least_mean = infinite;
+    double least = infinite, least_mean = infinite;
+    bool last_one = false;
     double reference = tokens_;  // tokens of one sample on a pipeline that shares are of
     std::vector<SampleGroup> last;
     std::size_t packs = 0;
@@ -228,7 +228,8 @@ class DistributionCandidates {
       if (settled) reference = std::min(reference, distribute_.most_tokens(plan.groups));
       wanted.push_back(spread);
       plans.push_back(std::move(plan));
-      if (settled && !worth_more) break;
+      if (last_one) break;
+      last_one = settled && !worth_more;
     }
     return best_improved(wanted, plans);
   }

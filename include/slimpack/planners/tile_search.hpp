@@ -49,7 +49,8 @@ class TileSearch {
       if (!own.schedule.fits()) return {};
     }
     std::vector<bool> searched(plan.groups.size(), false);
-    for (std::size_t g = DistributionSearch::slowest(plan); !searched[g]; g = DistributionSearch::slowest(plan)) {
+    for (std::size_t g = DistributionSearch::slowest(plan); !searched[g];
+         g = DistributionSearch::slowest(plan)) {
       GroupPlan& own = plan.plans[g];
       groups_.load(plan.groups[g]);
       GroupPlan other = best_of(decided[g], own.schedule.seconds, others_seconds(plan, g));
@@ -81,7 +82,8 @@ class TileSearch {
   /// Schedules all members of the group that is loaded as it was decided, if the plan may be cut so; its seconds are
   /// infinite otherwise.
   void as_decided(GroupPlan& plan, double most) {
-    const bool own = options_.packs_given ? plan.cut.tile == options_.tile : plan.cut.tile % options_.tile == 0;
+    const bool own =
+        options_.packs_given ? plan.cut.tile == options_.tile : plan.cut.tile % options_.tile == 0;
     const bool allowed = own && (options_.asymmetric || !plan.cut.asymmetric);
     if (allowed && !plan.estimated && !plan.cut.one_member) return;
     GroupCut cut = plan.cut;
@@ -122,9 +124,11 @@ class TileSearch {
     const bool given = cut.exact || options_.packs_given;
     bool refused = try_boundaries(cut, best);
     // Fewer packs suit tiles coarser than that with which their number was chosen, and more packs hold less.
-    for (Tokens share = 2; !given && share * options_.deciding_tile <= cut.tile && cut.packs > 1; share *= 2) {
+    for (Tokens share = 2; !given && share * options_.deciding_tile <= cut.tile && cut.packs > 1;
+         share *= 2) {
       cut.packs = std::max<std::size_t>(1, packs / static_cast<std::size_t>(share));
-      if (groups_.least_seconds(cut.packs) < best.schedule.seconds) refused = try_boundaries(cut, best) && refused;
+      if (groups_.least_seconds(cut.packs) < best.schedule.seconds)
+        refused = try_boundaries(cut, best) && refused;
     }
     for (cut.packs = 4 * packs; !given && refused && cut.packs <= 64 * packs; cut.packs *= 4)
       refused = try_boundaries(cut, best);
