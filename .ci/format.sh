@@ -18,4 +18,4 @@ action=(--dry-run --Werror)
 if [[ ${1-} == --fix ]]; then
   action=(-i)
 fi
-find include kernels examples bench tests -name '*.[hc]pp' -print0 | xargs -0 "$tool" "${action[@]}"
+find include src kernels examples bench tests -name '*.[hc]pp' -print0 | xargs -0 "$tool" "${action[@]}"
