@@ -127,25 +127,37 @@ class DistributionCandidates {
   /// Without merging to save time. @param most gives up what takes no less.
   DistributionPlan unmerged(double most) {
     DistributionOptions wanted{.merge = false};
-    DistributionPlan plan = looked_at(wanted, 0, infinite);
+    std::vector<SampleGroup> groups = distribute_(wanted);
+    if (groups.empty()) return {};
+    groups_.load(groups.front());
+    if (groups_.looks_longer_than(options_.search.hopeless * most)) return {};
+    DistributionPlan plan = looked_at(wanted, 0, most);
     if (plan.groups.empty() || plan.refused) return {};
-    if (!search_.improve(plan, most)) {
-      if (plan.seconds == infinite || finished_.slowest_takes(plan, most)) return {};
-      search_.improve(plan);
+    if (plan.given_up) {
+      const std::size_t g = *plan.given_up;
+      if (finished_.takes(plan.groups[g], plan.plans[g].cut, most)) return {};
+      plan = looked_at(wanted, 0, infinite);
     }
+    search_.improve(plan);
     return finished_(std::move(plan), most);
   }
 
-  /// Looks at the distribution that is wanted. If memory holds no schedule of a group, that is lowered which `wanted` says
-  /// of memory, until all groups have one. @returns no groups if samples find no place.
+  /// Looks at the distribution that is wanted. @returns no groups if samples find no place.
+  DistributionPlan looked_at_once(const DistributionOptions& wanted, std::size_t packs, double most) {
+    std::vector<SampleGroup> groups = distribute_(wanted);
+    if (groups.empty()) return {};
+    const std::vector<double> loads = distribute_.loads(groups);
+    return search_.look(std::move(groups), loads, packs, most);
+  }
+
+  /// The same; if memory holds no schedule of a group, that is lowered which `wanted` says of memory, until all groups have
+  /// one.
   DistributionPlan looked_at(DistributionOptions& wanted, std::size_t packs, double most) {
     for (;;) {
-      std::vector<SampleGroup> groups = distribute_(wanted);
-      if (groups.empty()) return {};
-      DistributionPlan plan = search_.look(std::move(groups), packs, most);
+      DistributionPlan plan = looked_at_once(wanted, packs, most);
       if (!plan.refused || options_.packs > 0) return plan;
       wanted.memory_tokens =
-          options_.search.less_memory * distribute_.most_tokens(plan.groups[*plan.refused]);
+          options_.search.less_memory * distribute_.most_tokens(plan.groups[*plan.given_up]);
     }
   }
 
@@ -164,8 +176,7 @@ class DistributionCandidates {
       DistributionPlan plan = looked_at(spread, packs, least * options_.search.hopeless);
       if (plan.groups.empty() || plan.groups == last) continue;
       last = plan.groups;
-      const Schedule& usual = plan.plans.back().schedule;
-      if (usual.fits() && !usual.memory_bound) packs = plan.plans.back().cut.packs;
+      if (plan.plans.back().schedule.fits()) packs = plan.plans.back().cut.packs;
       least = std::min(least, plan.seconds);
       const bool settled = plan.seconds < infinite && !memory_bound(plan);
       const double mean = settled ? DistributionSearch::mean_seconds(plan) : infinite;
@@ -194,7 +205,7 @@ class DistributionCandidates {
                      [&](std::size_t a, std::size_t b) { return mean[a] < mean[b]; });
     DistributionPlan best;
     for (const std::size_t i : order) {
-      if (mean[i] > best.seconds * options_.search.improvable) break;
+      if (mean[i] >= best.seconds) break;
       search_.improve(plans[i]);
       DistributionPlan plan = rebalanced(wanted[i], std::move(plans[i]));
       if (plan.seconds < best.seconds) best = std::move(plan);
@@ -216,9 +227,8 @@ class DistributionCandidates {
         if (!group.merged.empty())
           wanted.merged_overhead = std::max(wanted.merged_overhead, wanted.overhead[group.first]);
       }
-      std::vector<SampleGroup> groups = distribute_(wanted);
-      if (groups.empty()) break;
-      DistributionPlan plan = search_.look(std::move(groups), best.plans.back().cut.packs, infinite);
+      DistributionPlan plan = looked_at_once(wanted, best.plans.back().cut.packs, infinite);
+      if (plan.groups.empty()) break;
       search_.improve(plan, best.seconds);
       if (plan.seconds >= best.seconds) break;
       best = std::move(plan);

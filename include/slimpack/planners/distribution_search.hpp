@@ -18,31 +18,41 @@ struct DistributionPlan {
   std::vector<GroupPlan> plans;  ///< [group]
   double seconds =
       std::numeric_limits<double>::infinity();  ///< of the slowest group; infinite: refused, or given up
-  std::optional<std::size_t> refused = {};      ///< a group that memory holds no schedule of
+  std::optional<std::size_t> given_up = {};     ///< the group that is refused by memory, or takes too long
+  bool refused = false;                         ///< memory holds no schedule of that group
 };
 
-/// Schedules groups of pipelines that run side by side. They have about the same work, so how one is cut suits most; only
-/// those that are slower than the rest are searched on their own.
+/// Schedules groups of pipelines that run side by side. Groups of equal size have about the same work, so a few of them
+/// stand for all, and how one is cut suits most; only those that are slower than the rest are searched on their own.
 class DistributionSearch {
  public:
   explicit DistributionSearch(GroupSearch& search) : search_(search) {}
 
-  /// Cuts all groups into about as many packs. @param packs for each member and pass; 0: the last group is searched for
-  /// the best number, which has no merged samples unless all have. @param most gives up if a group takes that long; the
-  /// seconds are then infinite.
-  [[nodiscard]] DistributionPlan look(std::vector<SampleGroup> groups, std::size_t packs, double most) {
+  /// Cuts groups into about as many packs, and estimates those that others stand for. @param loads of the pipelines.
+  /// @param packs for each member and pass; 0: the last group is searched for the best number, which has no merged samples
+  /// unless all have. @param most gives up if a group takes that long; the seconds are then infinite.
+  [[nodiscard]] DistributionPlan look(std::vector<SampleGroup> groups, std::span<const double> loads,
+                                      std::size_t packs, double most) {
     DistributionPlan out;
     out.groups = std::move(groups);
     out.plans.resize(out.groups.size());
-    for (std::size_t g = out.groups.size(); g-- > 0;) {
+    const std::vector<std::size_t> shown = representatives(out.groups, loads);
+    const auto schedule = [&](std::size_t g) {
       GroupPlan& own = out.plans[g];
       search_.load(out.groups[g]);
       if (packs > 0) search_.try_count(packs, own);
       if (!own.schedule.fits()) search_.search(0.0, own);
-      if (!own.schedule.fits()) out.refused = g;
-      if (own.schedule.seconds >= most) return out;
-      if (packs == 0) packs = own.cut.packs;
+      if (own.schedule.fits() && own.schedule.seconds < most) return true;
+      out.given_up = g;
+      out.refused = !own.schedule.fits();
+      return false;
+    };
+    if (!schedule(shown.back())) return out;
+    if (packs == 0) packs = out.plans[shown.back()].cut.packs;
+    for (std::size_t i = 0; i + 1 < shown.size(); ++i) {
+      if (!schedule(shown[i])) return out;
     }
+    for (std::size_t i = 0; i + 1 < shown.size(); ++i) estimate_between(shown[i], shown[i + 1], out.plans);
     out.seconds = slowest_seconds(out);
     return out;
   }
@@ -53,6 +63,10 @@ class DistributionSearch {
     std::vector<bool> searched(plan.groups.size(), false);
     for (std::size_t g = slowest(plan); !searched[g]; g = slowest(plan)) {
       GroupPlan& own = plan.plans[g];
+      if (own.estimated) {
+        schedule_estimated(plan.groups[g], own);
+        continue;
+      }
       const double before = own.schedule.seconds;
       const auto is_alike = [&](std::size_t h) {
         return plan.groups[h].size() == plan.groups[g].size() &&
@@ -71,7 +85,7 @@ class DistributionSearch {
       }
       for (std::size_t h = 0; h < plan.groups.size(); ++h) {
         if (h == g || searched[h] || !is_alike(h)) continue;
-        cut_like(own.cut, plan.groups[h], plan.plans[h]);
+        cut_like(own, before, plan.groups[h], plan.plans[h]);
         searched[h] = searched[g] && plan.plans[h].schedule.seconds <= similar * own.schedule.seconds;
       }
     }
@@ -106,11 +120,58 @@ class DistributionSearch {
  private:
   static constexpr double infinite = std::numeric_limits<double>::infinity();
 
-  /// Cuts a group into so many packs if that is better.
-  void cut_like(const GroupCut& cut, const SampleGroup& group, GroupPlan& best) {
-    if (cut.packs == best.cut.packs) return;
+  /// Groups that stand for those around them, ascending: of each run of groups of equal size and similar load, the ends and
+  /// the middle.
+  [[nodiscard]] static std::vector<std::size_t> representatives(std::span<const SampleGroup> groups,
+                                                                std::span<const double> loads) {
+    std::vector<std::size_t> shown;
+    for (std::size_t begin = 0, end = 0; begin < groups.size(); begin = end) {
+      double least = loads[groups[begin].first], most = least;
+      for (; end < groups.size() && groups[end].size() == groups[begin].size(); ++end) {
+        least = std::min(least, loads[groups[end].first]);
+        most = std::max(most, loads[groups[end].first]);
+        if (most > similar * least) break;
+      }
+      for (const std::size_t g : {begin, end - 1}) {
+        if (shown.empty() || shown.back() != g) shown.push_back(g);
+      }
+    }
+    return shown;
+  }
+
+  /// Estimates the groups between two: seconds change evenly, and each is cut like the nearer one.
+  static void estimate_between(std::size_t first, std::size_t last, std::vector<GroupPlan>& plans) {
+    const Schedule &from = plans[first].schedule, &to = plans[last].schedule;
+    for (std::size_t g = first + 1; g < last; ++g) {
+      const double share = static_cast<double>(g - first) / static_cast<double>(last - first);
+      const GroupPlan& near = plans[share < 0.5 ? first : last];
+      plans[g].cut = near.cut;
+      plans[g].schedule.memory_bound = near.schedule.memory_bound;
+      plans[g].schedule.seconds = from.seconds + share * (to.seconds - from.seconds);
+      plans[g].estimated = true;
+    }
+  }
+
+  /// Schedules a group that was only estimated, with the number of packs that it was estimated with.
+  void schedule_estimated(const SampleGroup& group, GroupPlan& plan) {
+    const std::size_t packs = plan.cut.packs;
+    plan = {};
     search_.load(group);
-    search_.try_count(cut.packs, best);
+    search_.try_count(packs, plan);
+    if (!plan.schedule.fits()) search_.search(0.0, plan);
+  }
+
+  /// Cuts a group into as many packs as another one if that is better. @param before the other's seconds until it was
+  /// cut so.
+  void cut_like(const GroupPlan& other, double before, const SampleGroup& group, GroupPlan& best) {
+    if (other.cut.packs == best.cut.packs) return;
+    if (best.estimated) {
+      best.cut = other.cut;
+      best.schedule.seconds *= other.schedule.seconds / before;
+      return;
+    }
+    search_.load(group);
+    search_.try_count(other.cut.packs, best);
   }
 
   /// Groups are alike if their seconds differ by no more than this factor.

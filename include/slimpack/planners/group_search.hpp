@@ -19,6 +19,7 @@ namespace slimpack {
 struct GroupPlan {
   GroupCut cut;
   Schedule schedule;
+  bool estimated = false;  ///< only the schedule's seconds are known, and only about: nothing was cut
 };
 
 /// Finds the number of packs with which a group has the shortest schedule (SlimPack, section 5.1). Keeps its memory
@@ -52,17 +53,18 @@ class GroupSearch {
   }
 
   /// Schedules the group in one way. Its seconds are infinite if that does not fit into memory, takes `most` seconds or
-  /// longer, or does not come out with about the number of packs that was asked for.
-  void try_cut(const GroupCut& cut, double most, GroupPlan& out) {
+  /// longer, or does not come out with about the number of packs that was asked for. @returns whether it does.
+  bool try_cut(const GroupCut& cut, double most, GroupPlan& out) {
     out.cut = cut;
     out.schedule.seconds = std::numeric_limits<double>::infinity();
     out.schedule.memory_bound = out.schedule.refused = false;
     cutter_.cut(cut, packs_);
-    if (!has_packs(cut)) return;
+    if (!has_packs(cut)) return false;
     std::swap(out.schedule.forward, packs_.forward);
     std::swap(out.schedule.backward, packs_.backward);
     out.schedule.pipelines = cut.one_member ? 1 : members_;
     scheduler_(out.schedule, {}, most);
+    return true;
   }
 
   /// What memory says of a candidate.
@@ -71,9 +73,13 @@ class GroupSearch {
     bool refused;       ///< it holds no order of the packs
   };
 
-  /// Schedules the group in one way, which `best` then is if that is faster.
+  /// Schedules the group in one way, which `best` then is if that is faster: first one member alone, which bounds what all
+  /// take.
   MemoryVerdict improve_with(const GroupCut& cut, GroupPlan& best) {
-    try_cut(cut, best.schedule.seconds, trial_);
+    GroupCut first = cut;
+    first.one_member = members_ > 1 && !cut.exact;
+    try_cut(first, best.schedule.seconds, trial_);
+    if (first != cut && trial_.schedule.fits()) try_cut(cut, best.schedule.seconds, trial_);
     const MemoryVerdict verdict{trial_.schedule.memory_bound, trial_.schedule.refused};
     if (trial_.schedule.seconds < best.schedule.seconds) std::swap(trial_, best);
     return verdict;
@@ -93,39 +99,62 @@ class GroupSearch {
     return best.schedule.seconds < before;
   }
 
+  /// Whether the group takes `most` seconds or longer even if memory were unlimited, cut into about as many packs as a
+  /// search begins with.
+  [[nodiscard]] bool looks_longer_than(double most) {
+    const std::size_t packs = options_.packs > 0 ? options_.packs : promising_count();
+    const bool cut = try_cut({packs, options_.tile, true, options_.exact, false}, most, trial_);
+    return cut && !trial_.schedule.fits() && !trial_.schedule.memory_bound;
+  }
+
   /// Looks for a better number of packs than `best` has. If `best` does not fit, the search begins where filling and
-  /// draining costs as much as the constants of all packs, and tries all halves of that number and one pack for each
-  /// sample; otherwise it goes on from the number that `best` has. It doubles the number as long as that helps or
-  /// nothing fits, and takes smaller steps around the best in the end.
+  /// draining costs as much as the constants of all packs; if that does not fit either, it tries halves, doubles and one
+  /// pack for each sample. From there it climbs: by a factor of the square root of two as long as that helps, in the end by
+  /// that factor's root.
   /// @param enough seconds below which no shorter schedule is looked for.
   void search(double enough, GroupPlan& best) {
     if (options_.packs > 0) {
       try_count(options_.packs, best);
       return;
     }
-    const bool fresh = !best.schedule.fits();
     const std::size_t most = samples_ + static_cast<std::size_t>(tokens_ / options_.tile);
-    const auto try_near = [&](double count) {
-      return count >= 1.0 && count <= static_cast<double>(most) && best.schedule.seconds > enough &&
-             try_count(static_cast<std::size_t>(std::round(count)), best);
+    std::vector<std::size_t> tried{best.cut.packs};
+    const auto try_near = [&](double wanted) {
+      if (wanted < 1.0 || wanted > static_cast<double>(most) || best.schedule.seconds <= enough) return false;
+      const auto count = static_cast<std::size_t>(std::round(wanted));
+      if (std::find(tried.begin(), tried.end(), count) != tried.end()) return false;
+      tried.push_back(count);
+      return try_count(count, best);
     };
-    const auto start = static_cast<double>(fresh ? std::min(most, promising_count()) : best.cut.packs);
-    if (fresh) {
+    if (!best.schedule.fits()) {
+      const auto start = static_cast<double>(std::min(most, promising_count()));
       try_near(start);
       try_near(static_cast<double>(samples_));
-    }
-    for (int halving = 1; std::exp2(halving) <= start; ++halving) {
-      if (!try_near(start * std::exp2(-halving)) && !fresh) break;
-    }
-    for (int doubling = 1; doubling <= most_doublings; ++doubling) {
-      const double before = best.schedule.seconds;
-      try_near(start * std::exp2(doubling));
-      if (best.schedule.fits() && best.schedule.seconds > before * (1.0 - worth_doubling)) break;
+      for (int halving = 1; !best.schedule.fits() && std::exp2(halving) <= start; ++halving)
+        try_near(start * std::exp2(-halving));
+      for (int doubling = 1; !best.schedule.fits() && doubling <= most_doublings; ++doubling)
+        try_near(start * std::exp2(doubling));
     }
     for (const double step : {0.5, 0.25}) {
-      const auto middle = static_cast<double>(best.cut.packs);
-      if (!try_near(middle * std::exp2(step))) try_near(middle * std::exp2(-step));
+      for (const double direction : {1.0, -1.0}) {
+        const std::size_t middle = best.cut.packs;
+        while (try_near(static_cast<double>(best.cut.packs) * std::exp2(direction * step))) {
+        }
+        if (best.cut.packs != middle) break;
+      }
     }
+  }
+
+  /// Seconds that schedules of about so many packs exceed: a stage's work, the constants of its packs, and the first and
+  /// the last pack's way over the stages before it.
+  [[nodiscard]] double least_seconds(std::size_t count) const {
+    const auto packs = static_cast<double>(count);
+    double most = 0.0, before = 0.0;
+    for (std::size_t s = 0; s < work_.size(); ++s) {
+      most = std::max(most, work_[s] + enough_packs * (packs * constants_[s] + before / packs));
+      before += work_[s];
+    }
+    return most;
   }
 
  private:
@@ -133,8 +162,6 @@ class GroupSearch {
   /// smaller than this share of their mean.
   static constexpr double enough_packs = 0.6;
   static constexpr int most_doublings = 5;
-  /// Share of its time that a schedule has to lose for twice as many packs to be worth further ones.
-  static constexpr double worth_doubling = 0.002;
 
   /// The busiest member's work on each stage, samples uncut, and the constants of a pack.
   void find_work(const SampleGroup& group) {
@@ -186,18 +213,6 @@ class GroupSearch {
   void count_samples(std::span<const Tokens> lengths) {
     samples_ += lengths.size();
     for (const Tokens length : lengths) tokens_ += length;
-  }
-
-  /// Seconds that schedules of about so many packs exceed: a stage's work, the constants of its packs, and the first and
-  /// the last pack's way over the stages before it.
-  [[nodiscard]] double least_seconds(std::size_t count) const {
-    const auto packs = static_cast<double>(count);
-    double most = 0.0, before = 0.0;
-    for (std::size_t s = 0; s < work_.size(); ++s) {
-      most = std::max(most, work_[s] + enough_packs * (packs * constants_[s] + before / packs));
-      before += work_[s];
-    }
-    return most;
   }
 
   /// Where `stages - 1` packs of filling and draining cost as much as the constants of all packs and the cuts between them.

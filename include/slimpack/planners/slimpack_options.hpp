@@ -28,8 +28,6 @@ struct SlimPackSearch {
   double unbalanced = 1.01;
   /// A distribution is given up when one of its groups takes this many times as long as the best distribution.
   double hopeless = 1.15;
-  /// A distribution is not improved if its mean is above this many times the step of the best one.
-  double improvable = 1.005;
   /// If memory holds no schedule of a group, its members may hold this share of its longest sample's tokens.
   double less_memory = 0.9;
   bool whole_samples = true;  ///< also tries best-fit packs of whole samples, as `plan_megatron` makes them

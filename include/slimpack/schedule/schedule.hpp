@@ -166,22 +166,22 @@ class Scheduler {
     out.memory_bound = out.refused = false;
     if (least_seconds(out) >= most) return;
     prepare(out, options);
-    out.memory_bound = true;
+    time(full_, Recompute(std::vector<std::int32_t>(memory_.stages(), 0)), false, out);
+    if (out.seconds >= most) return reject(out, most);
     const std::vector<std::int32_t> needed = full_lead_recompute(options.fit == FitPolicy::uniform);
-    const bool full_fits = std::find(needed.begin(), needed.end(), -1) == needed.end();
-    if (full_fits) {
-      const Recompute recompute(needed);
-      time(full_, recompute, recompute.any(), out);
-      if (!recompute.any()) return reject(out, most);
-    }
+    const auto [least, greatest] = std::minmax_element(needed.begin(), needed.end());
+    if (*least == 0 && *greatest == 0) return;
+    out.seconds = infinite;
+    out.memory_bound = true;
+    if (*least >= 0) time(full_, Recompute(needed), true, out);
     if (options.fit == FitPolicy::fastest) {
       for (const double share : {0.0, 0.5}) try_smaller_lead(needed, share, out);
     }
+    out.refused = out.seconds == infinite;
     reject(out, most);
   }
 
   static void reject(Schedule& out, double most) {
-    out.refused = out.seconds == infinite;
     if (out.seconds >= most) out.seconds = infinite;
   }
 

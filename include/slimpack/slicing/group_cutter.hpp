@@ -22,6 +22,8 @@ struct GroupCut {
   bool asymmetric = true;  ///< own boundaries for the backward pass; false: those of the forward packs
   bool exact = false;  ///< exactly `packs` in both passes on all members, with empty ones where samples lack
   bool one_member = false;  ///< only the member with most work of its own, standing for all
+
+  friend bool operator==(const GroupCut&, const GroupCut&) = default;
 };
 
 /// Packs of both passes of a group. In both, the merged ones come first on all members.
