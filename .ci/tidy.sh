@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # Checks sources, and the headers that they use, by .clang-tidy with clang-tidy 14, Debian 12's.
-# Usage: tidy.sh BUILD_FOLDER [REGEX]   of a configured build; of the sources' paths, by default the examples: templates are
-# checked where they are used, and the examples use all planners, the executor and the transports.
+# Usage: tidy.sh BUILD_FOLDER [REGEX]   of a configured build; of the sources' paths, by default the examples and
+# the compiled planners: templates are checked where they are used, and these use all planners, the executor and the
+# transports.
 set -euo pipefail
-build=$1 sources=${2-/examples/.*cpp$}
+build=$1 sources=${2-/(examples|kernels/planners)/.*cpp$}
 cd "$(dirname "$0")/.."
 
 if ! command -v run-clang-tidy-14 >/dev/null; then

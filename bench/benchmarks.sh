@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Times the slimpack command and every Google Benchmark suite of a build, and writes docs/benchmarks.md.
+# Times the slimpack command, the compiler and every Google Benchmark suite of a build, and writes docs/benchmarks.md.
 # Usage: bench/benchmarks.sh [BUILD_DIRECTORY [OUTPUT]]
 #   BUILD_DIRECTORY: build/release, after cmake --preset release && cmake --build build/release
 # SLIMPACK_BENCH_SUITES: only the suites whose names match this regular expression, such as 'dag|milp'. All of them take
@@ -50,6 +50,28 @@ command_times() {
   done
 }
 
+compile_seconds() { # SOURCE [OPTION...]: of the compiler, the least of three runs
+  local TIMEFORMAT='%U %S'
+  for _ in 1 2 3; do { time "${CXX:-c++}" -std=c++20 -O2 -Iinclude -c "$@" -o /dev/null; } 2>&1; done |
+    awk '{ printf "%.2f\n", $1 + $2 }' | sort -n | head -n 1
+}
+
+compile_row() { # SOURCE
+  local alone compiled
+  alone=$(compile_seconds "$1")
+  compiled=$(compile_seconds "$1" -DSLIMPACK_COMPILED_PLANNERS)
+  say "| \`$1\` | $alone | $compiled | $(awk -v a="$alone" -v b="$compiled" 'BEGIN { printf "%.1fx", a / b }') |"
+}
+
+compile_times() {
+  say "" "## Compiling a file that plans" "" \
+    "Seconds of the processor that the compiler takes at -O2, the least of three runs: with the headers alone, and for a target" \
+    "that links \`slimpack::planners\`, which itself takes $(compile_seconds kernels/planners/planners.cpp -DSLIMPACK_COMPILED_PLANNERS) once." "" \
+    "| file | headers alone | \`slimpack::planners\` | ratio |" "| --- | --- | --- | --- |"
+  compile_row examples/own_cost_model.cpp
+  compile_row examples/plan_a_batch.cpp
+}
+
 # Google Benchmark's JSON as a Markdown table. It has one key per line; keys that are not its own are counters.
 as_table='
   function put() {
@@ -94,6 +116,7 @@ page() {
       basename "$build")\`, commit $(git rev-parse --short HEAD 2> /dev/null || echo unknown), load average $(
       cut -d ' ' -f 1 /proc/loadavg) at the start." ""
   command_times
+  compile_times
   local suite
   for suite in "$build"/bench/bench_*; do
     if [[ -f $suite && -x $suite && $suite != */bench_gpu && ${suite##*/bench_} =~ ^(${SLIMPACK_BENCH_SUITES:-.*})$ ]]; then

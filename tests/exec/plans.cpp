@@ -16,6 +16,7 @@
 #include "tests/plan/event_loop.hpp"
 #include "tests/plan/sample_plan.hpp"
 #include "tests/planners/oracle.hpp"
+#include "tests/planners/unequal_chunks.hpp"
 
 namespace slimpack::testing {
 
@@ -124,10 +125,26 @@ Plan overlapping_plan(unsigned seed) {
   return plan;
 }
 
+Plan chunked_plan(unsigned seed) {
+  std::mt19937 random(seed);
+  const auto pick = [&](int lo, int hi) { return std::uniform_int_distribution(lo, hi)(random); };
+  std::vector<std::int32_t> stages{1, 2, 3};
+  std::shuffle(stages.begin(), stages.end(), random);
+  stages.resize(static_cast<std::size_t>(pick(2, 3)));
+  if (pick(0, 2) == 0) stages.push_back(stages.front());
+  Job job = oracle::random_job(random, 1, 1e10);
+  job.model.layers = pick(3, 5);
+  const auto lengths =
+      oracle::random_lengths(random, stages.size() + static_cast<std::size_t>(pick(0, 6)), pick(0, 3), 40);
+  return chunks::plan(lengths, job.model, job.device, chunks::pipelines_of(stages, job.model.layers),
+                      {.reserve_bytes = 0.0}, pick(3, 15));
+}
+
 std::optional<Plan> random_plan(PlanKind kind, unsigned seed) {
   if (kind == PlanKind::by_hand) return plan_by_hand(seed);
   if (kind == PlanKind::unequal) return unequal_plan(seed);
   if (kind == PlanKind::overlapping) return overlapping_plan(seed);
+  if (kind == PlanKind::chunks) return chunked_plan(seed);
   return planned(kind, seed);
 }
 

@@ -10,19 +10,19 @@
 // Plans of all kinds that an executor meets. They are made in plans.cpp, so that planners are compiled once for all tests.
 namespace slimpack::testing {
 
-enum class PlanKind { slimpack, equal_packs, dp_merge, megatron, by_hand, unequal, overlapping };
+enum class PlanKind { slimpack, equal_packs, dp_merge, megatron, by_hand, unequal, overlapping, chunks };
 
 /// Plans of equal pipelines.
 inline constexpr PlanKind plan_kinds[] = {PlanKind::slimpack, PlanKind::equal_packs, PlanKind::dp_merge,
                                           PlanKind::megatron, PlanKind::by_hand};
 /// Plans of any pipelines.
-inline constexpr PlanKind all_plan_kinds[] = {PlanKind::slimpack,   PlanKind::equal_packs, PlanKind::dp_merge,
-                                              PlanKind::megatron,   PlanKind::by_hand,     PlanKind::unequal,
-                                              PlanKind::overlapping};
+inline constexpr PlanKind all_plan_kinds[] = {
+    PlanKind::slimpack, PlanKind::equal_packs, PlanKind::dp_merge,    PlanKind::megatron,
+    PlanKind::by_hand,  PlanKind::unequal,     PlanKind::overlapping, PlanKind::chunks};
 
 [[nodiscard]] inline const char* name(PlanKind kind) {
-  constexpr const char* names[] = {"slimpack", "equal packs", "DP-Merge",   "megatron",
-                                   "by hand",  "unequal",     "overlapping"};
+  constexpr const char* names[] = {"slimpack", "equal packs", "DP-Merge",    "megatron",
+                                   "by hand",  "unequal",     "overlapping", "chunks"};
   return names[static_cast<std::size_t>(kind)];
 }
 
@@ -39,6 +39,10 @@ void take_shuffled_orders(Plan& plan, unsigned seed);
 /// Samples that different groups of pipelines run, some of them the same and in another order, and further ones that
 /// a pipeline runs alone.
 [[nodiscard]] Plan overlapping_plan(unsigned seed);
+
+/// By a user's planner (tests/planners/unequal_chunks.hpp): two or three kinds of pipelines of 1 to 3 stages; samples that are
+/// cut into chunks are computed again.
+[[nodiscard]] Plan chunked_plan(unsigned seed);
 
 /// By hand or by a planner. Memory is just above what weights need, so that recomputation and merging happen. Nothing if the
 /// batch doesn't fit at all.

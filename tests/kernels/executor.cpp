@@ -134,6 +134,27 @@ TEST_CASE("pipelines of two or three kinds train as the plain transformer does",
   }
 }
 
+TEST_CASE("a user's planner of chunks, for pipelines of several kinds, trains as the plain transformer does",
+          "[threads]") {
+  std::set<std::size_t> stages;
+  std::size_t cut = 0;
+  for (unsigned i = 0; i < seeds(16, 4, 4); ++i) {
+    ExecutorCase c = slimpack::testing::executor_case(PlanKind::chunks, i);
+    INFO("plan of seed " << c.seed);
+    CHECK(violations(c.plan).empty());
+    std::set<std::size_t> kinds;
+    for (const PipelinePlan& pipeline : c.plan.pipelines) kinds.insert(pipeline.stages());
+    CHECK(kinds.size() >= 2);
+    stages.insert(kinds.begin(), kinds.end());
+    for (const Slice& slice : c.plan.forward.packs.slices()) cut += slice.begin > 0;
+    c.steps = i % 4 == 0 ? 3 : 1;
+    run_and_compare<double>(c);
+    if (i % 3 == 0) run_and_compare<float>(c);
+  }
+  CHECK(stages == std::set<std::size_t>{1, 2, 3});
+  CHECK(cut > 3);
+}
+
 TEST_CASE("samples run by different, overlapping groups train as the plain transformer does", "[threads]") {
   std::set<std::size_t> groups;
   for (unsigned i = 0; i < seeds(16, 4, 4); ++i) {

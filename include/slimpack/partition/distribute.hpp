@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <cstdint>
 #include <limits>
 #include <numeric>
 #include <span>
@@ -14,11 +13,6 @@
 #include "slimpack/partition/sample_prices.hpp"
 
 namespace slimpack {
-
-enum class GroupSizes : std::uint8_t {
-  any,            ///< 1, 2, 3, …
-  powers_of_two,  ///< for frameworks that can't have others
-};
 
 struct DistributorOptions {
   GroupSizes group_sizes = GroupSizes::any;

@@ -2,12 +2,19 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <vector>
 
 #include "slimpack/core/ids.hpp"
 
 namespace slimpack {
+
+/// How many pipelines may merge samples.
+enum class GroupSizes : std::uint8_t {
+  any,            ///< 1, 2, 3, …
+  powers_of_two,  ///< for frameworks that can't have others
+};
 
 /// Samples of one or more pipelines that have merged samples in common; a pipeline alone is a group of one.
 struct SampleGroup {

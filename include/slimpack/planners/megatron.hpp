@@ -1,10 +1,8 @@
 #pragma once
 
-#include <algorithm>
-#include <cstddef>
 #include <cstdint>
-#include <numeric>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -13,62 +11,16 @@
 #include "slimpack/cost/check.hpp"
 #include "slimpack/cost/features.hpp"
 #include "slimpack/cost/memory.hpp"
-#include "slimpack/plan/assemble.hpp"
-#include "slimpack/planners/whole_samples.hpp"
-#include "slimpack/schedule/lower_bound.hpp"
+#include "slimpack/cost/memory_prices.hpp"
+#include "slimpack/cost/prices.hpp"
+#include "slimpack/plan/plan.hpp"
+#include "slimpack/planners/megatron_options.hpp"
 
 namespace slimpack {
 
-struct MegatronOptions {
-  Tokens context = 0;  ///< tokens that a pack holds at most; 0 = the longest sample
-};
-
-namespace detail {
-
-/// A schedule whose packs all of its pipelines run together, as one pipeline of as many context-parallel ranks runs it.
-inline Schedule as_one_pipeline(Schedule schedule) {
-  schedule.pipelines = 1;
-  for (PackRows* const rows : {&schedule.forward, &schedule.backward})
-    *rows = in_rows(std::move(rows->packs));
-  return schedule;
-}
-
-}  // namespace detail
-
 /// `plan_megatron` with prices of any model. @param layers of each stage are those of the layout.
-[[nodiscard]] inline Plan plan_megatron(std::span<const Tokens> lengths, const Job& job, GroupPrices& prices,
-                                        const Memory& memory, const MegatronOptions& options = {}) {
-  validate_batch(lengths, job.layout.dp);
-  const auto longest = std::max_element(lengths.begin(), lengths.end());
-  const Tokens context = options.context > 0 ? options.context : *longest;
-  require(*longest <= context, "sample ", longest - lengths.begin(), " has ", *longest,
-          " tokens; expected at most the context of ", context);
-  Scheduler scheduler(lengths, prices, memory);
-  const auto pipelines = static_cast<std::size_t>(job.layout.dp);
-  WholeSamplePlan best =
-      plan_whole_samples(lengths, context, pipelines, context_parallel_shares(pipelines, prices), scheduler,
-                         {.fit = FitPolicy::uniform});
-  require(best.share > 0, "packs of ", context, " tokens do not fit into ", memory.capacity_bytes() / 1e9,
-          " GB per device with any context parallelism up to dp = ", job.layout.dp,
-          " and all layers recomputed; expected a shorter context, more stages or more memory");
-  Job used = job;
-  used.layout.dp /= static_cast<std::int32_t>(best.share);
-  used.layout.cp *= static_cast<std::int32_t>(best.share);
-  std::vector<PlacedSchedule> placed;
-  for (Schedule& schedule : best.schedules) {
-    auto peaks = scheduler.peak_bytes(schedule);
-    peaks.resize(1);
-    placed.push_back({.pipelines = {static_cast<PipelineId>(placed.size())},
-                      .schedule = detail::as_one_pipeline(std::move(schedule)),
-                      .peak_bytes = std::move(peaks)});
-  }
-  Plan plan = assemble_plan("megatron", lengths, job.model, job.device, layout_strategy(used),
-                            std::move(placed), prices.alone().sync_seconds());
-  GroupPrices own(prices.of(best.share));
-  const StepLowerBound bound = step_lower_bound(lengths, static_cast<std::size_t>(used.layout.dp), own);
-  state_lower_bound(bound.seconds(), bound.exists, plan);
-  return plan;
-}
+[[nodiscard]] Plan plan_megatron(std::span<const Tokens> lengths, const Job& job, GroupPrices& prices,
+                                 const Memory& memory, const MegatronOptions& options = {});
 
 /// The baseline: what a careful user of Megatron-LM runs. Whole samples, best-fit-decreasing into packs of
 /// `context` tokens, dealt evenly to the data-parallel ranks, 1F1B. Context parallelism takes ranks from data
@@ -90,9 +42,27 @@ template <CostModel C, MemoryModel M>
 }
 
 /// The same with the calibrated cost model and the transformer's memory model.
-[[nodiscard]] inline Plan plan_megatron(std::span<const Tokens> lengths, const Job& job,
-                                        const MegatronOptions& options = {}) {
+[[nodiscard]] Plan plan_megatron(std::span<const Tokens> lengths, const Job& job,
+                                 const MegatronOptions& options = {});
+
+}  // namespace slimpack
+
+// The library slimpack::planners has these, compiled.
+#ifndef SLIMPACK_COMPILED_PLANNERS
+
+#include "slimpack/planners/megatron_search.hpp"
+
+namespace slimpack {
+
+inline Plan plan_megatron(std::span<const Tokens> lengths, const Job& job, GroupPrices& prices,
+                          const Memory& memory, const MegatronOptions& options) {
+  return detail::search_megatron(lengths, job, prices, memory, options);
+}
+
+inline Plan plan_megatron(std::span<const Tokens> lengths, const Job& job, const MegatronOptions& options) {
   return plan_megatron(lengths, job, CalibratedCost(job), TransformerMemory(job), options);
 }
 
 }  // namespace slimpack
+
+#endif

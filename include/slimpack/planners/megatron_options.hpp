@@ -1,0 +1,11 @@
+#pragma once
+
+#include "slimpack/core/ids.hpp"
+
+namespace slimpack {
+
+struct MegatronOptions {
+  Tokens context = 0;  ///< tokens that a pack holds at most; 0 = the longest sample
+};
+
+}  // namespace slimpack

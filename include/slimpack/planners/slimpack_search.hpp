@@ -1,0 +1,100 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <limits>
+#include <numeric>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "slimpack/core/batch.hpp"
+#include "slimpack/plan/assemble.hpp"
+#include "slimpack/planners/distribution_candidates.hpp"
+#include "slimpack/planners/notes.hpp"
+#include "slimpack/planners/slimpack_options.hpp"
+#include "slimpack/planners/whole_samples.hpp"
+#include "slimpack/schedule/lower_bound.hpp"
+
+namespace slimpack::detail {
+
+/// The schedules of the shortest step, and who runs them.
+[[nodiscard]] inline std::vector<PlacedSchedule> best_schedules(std::span<const Tokens> lengths,
+                                                                std::size_t pipelines, GroupPrices& prices,
+                                                                const Memory& memory,
+                                                                const SlimPackOptions& options) {
+  DistributionCandidates planner(lengths, pipelines, prices, memory, options);
+  DistributionPlan best = planner();
+  std::vector<PlacedSchedule> placed;
+  const auto place = [&](std::size_t first, Schedule&& schedule) {
+    std::vector<PipelineId> ids(schedule.pipelines);
+    std::iota(ids.begin(), ids.end(), static_cast<PipelineId>(first));
+    auto peaks = planner.scheduler().peak_bytes(schedule);
+    placed.push_back({std::move(ids), std::move(schedule), std::move(peaks)});
+  };
+  if (options.search.whole_samples && options.packs == 0 && !options.equal_packs) {
+    const Tokens longest = *std::max_element(lengths.begin(), lengths.end());
+    std::vector<std::size_t> shares = context_parallel_shares(pipelines, prices);
+    std::erase_if(shares, [&](std::size_t share) {
+      const bool power = (share & (share - 1)) == 0;
+      return (!options.merge && share > 1) || (options.group_sizes == GroupSizes::powers_of_two && !power);
+    });
+    WholeSamplePlan whole =
+        plan_whole_samples(lengths, longest, pipelines, shares, planner.scheduler(), {}, best.seconds);
+    for (std::size_t g = 0; g < whole.schedules.size(); ++g)
+      place(g * whole.share, std::move(whole.schedules[g]));
+    if (whole.share > 0) return placed;
+  }
+  for (std::size_t g = 0; g < best.groups.size() && best.seconds < std::numeric_limits<double>::infinity();
+       ++g)
+    place(best.groups[g].first, std::move(best.plans[g].schedule));
+  return placed;
+}
+
+/// Says why replicas or packs are unequal, where they are: step time comes first.
+inline void note_imbalance(const SlimPackOptions& options, Plan& plan) {
+  const PlanMetrics metrics = plan_metrics(plan);
+  if (metrics.busiest_stage_imbalance > 1.005) {
+    plan.notes.push_back(options.merge
+                             ? "replicas hold unequal work: of the distributions tried, the one with the "
+                               "shortest step does not share it equally"
+                             : "replicas hold unequal work: without merging, a sample stays on one of them");
+  } else if (metrics.replica_imbalance > 1.005) {
+    plan.notes.push_back(
+        "replicas hold equal work on their busiest stages, which set the pace; their totals over all stages "
+        "differ");
+  }
+  if (std::max(metrics.max_over_mean_forward, metrics.max_over_mean_backward) > 1.02) {
+    plan.notes.push_back(concat("packs are unequal by more than 2 %: ",
+                                options.packs > 0 ? "their number was given"
+                                : !options.asymmetric
+                                    ? "backward packs have the boundaries of forward packs"
+                                    : "of the candidates tried, the one with the shortest step has "
+                                      "no equal ones",
+                                coarseness(metrics, options.tile)));
+  }
+}
+
+/// `plan_slimpack` with prices of any model.
+[[nodiscard]] inline Plan search_slimpack(std::span<const Tokens> lengths, const Job& job,
+                                          GroupPrices& prices, const Memory& memory,
+                                          const SlimPackOptions& options) {
+  validate_batch(lengths, job.layout.dp);
+  require(options.tile > 0, "tile is ", options.tile, "; expected at least 1 token");
+  const auto pipelines = static_cast<std::size_t>(job.layout.dp);
+  auto placed = best_schedules(lengths, pipelines, prices, memory, options);
+  require(!placed.empty(), "no number of packs that was tried fits into the memory of ",
+          memory.capacity_bytes() / 1e9, " GB per device, with all layers recomputed",
+          options.packs > 0 ? ", or merged and local samples need more than the packs asked for" : "",
+          "; expected shorter samples, more stages or more memory",
+          options.packs > 0 || options.equal_packs ? ", or the number of packs left to the planner" : "");
+  Plan plan = assemble_plan("slimpack", lengths, job.model, job.device, layout_strategy(job),
+                            std::move(placed), prices.alone().sync_seconds());
+  const StepLowerBound bound = step_lower_bound(lengths, pipelines, prices);
+  state_lower_bound(bound.seconds(), bound.exists, plan);
+  if (options.packs > 0) note_fewer_packs(options.packs, options.tile, plan);
+  note_imbalance(options, plan);
+  return plan;
+}
+
+}  // namespace slimpack::detail

@@ -1,0 +1,27 @@
+// slimpack::planners: what the planners' headers only declare where SLIMPACK_COMPILED_PLANNERS is defined.
+#include "slimpack/planners/megatron.hpp"
+#include "slimpack/planners/megatron_search.hpp"
+#include "slimpack/planners/slimpack.hpp"
+#include "slimpack/planners/slimpack_search.hpp"
+
+namespace slimpack {
+
+Plan plan_megatron(std::span<const Tokens> lengths, const Job& job, GroupPrices& prices, const Memory& memory,
+                   const MegatronOptions& options) {
+  return detail::search_megatron(lengths, job, prices, memory, options);
+}
+
+Plan plan_megatron(std::span<const Tokens> lengths, const Job& job, const MegatronOptions& options) {
+  return plan_megatron(lengths, job, CalibratedCost(job), TransformerMemory(job), options);
+}
+
+Plan plan_slimpack(std::span<const Tokens> lengths, const Job& job, GroupPrices& prices, const Memory& memory,
+                   const SlimPackOptions& options) {
+  return detail::search_slimpack(lengths, job, prices, memory, options);
+}
+
+Plan plan_slimpack(std::span<const Tokens> lengths, const Job& job, const SlimPackOptions& options) {
+  return plan_slimpack(lengths, job, CalibratedCost(job), TransformerMemory(job), options);
+}
+
+}  // namespace slimpack
