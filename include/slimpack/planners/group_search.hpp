@@ -16,6 +16,14 @@
 
 namespace slimpack {
 
+/// Number of packs with which filling and draining a pipeline costs as much as what comes with each pack.
+/// @param work of a stage. @param each what a pack costs more: its constants, and the cut before it.
+[[nodiscard]] inline std::size_t promising_packs(std::size_t stages, double work, double each) {
+  const double fill = std::max(0.5, static_cast<double>(stages) - 1.0) * work;
+  const double packs = each > 0.0 ? std::sqrt(fill / each) : 64.0 * static_cast<double>(stages);
+  return static_cast<std::size_t>(std::clamp(packs, 1.0, 1e6));
+}
+
 /// A candidate for a group of pipelines: how its samples are cut, and the schedule of the packs.
 struct GroupPlan {
   GroupCut cut;
@@ -120,7 +128,9 @@ class GroupSearch {
       return try_count(count, best);
     };
     if (!best.schedule.fits()) {
-      const auto start = static_cast<double>(std::min(most, promising_count()));
+      const auto start = static_cast<double>(std::min(
+          most, promising_packs(work_.size(), *std::max_element(work_.begin(), work_.end()),
+                                *std::max_element(constants_.begin(), constants_.end()) + cut_seconds_)));
       try_near(start);
       try_near(static_cast<double>(samples_));
       for (int halving = 1; !best.schedule.fits() && std::exp2(halving) <= start; ++halving)
@@ -218,16 +228,6 @@ class GroupSearch {
   void count_samples(std::span<const Tokens> lengths) {
     samples_ += lengths.size();
     for (const Tokens length : lengths) tokens_ += length;
-  }
-
-  /// Where `stages - 1` packs of filling and draining cost as much as the constants of all packs and the cuts between them.
-  [[nodiscard]] std::size_t promising_count() const {
-    const double work = *std::max_element(work_.begin(), work_.end()),
-                 constant = *std::max_element(constants_.begin(), constants_.end()) + cut_seconds_;
-    const double fill = std::max(0.5, static_cast<double>(work_.size()) - 1.0) * work;
-    const double count =
-        constant > 0.0 ? std::sqrt(fill / constant) : 64.0 * static_cast<double>(work_.size());
-    return static_cast<std::size_t>(std::clamp(count, 1.0, 1e6));
   }
 
   /// Whether all members came out with enough packs: exactly as many, if that was asked for.

@@ -1,0 +1,179 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "slimpack/partition/distribute.hpp"
+#include "slimpack/planners/distribution_search.hpp"
+#include "slimpack/planners/slimpack_options.hpp"
+
+namespace slimpack {
+
+namespace detail {
+
+/// Most tokens of one sample that a pipeline holds with all layers computed again, or with none.
+[[nodiscard]] inline double most_sample_tokens(const Memory& memory, bool recompute) {
+  double most = std::numeric_limits<double>::infinity();
+  for (std::size_t s = 0; s < memory.stages(); ++s) {
+    const std::int32_t layers = recompute ? memory.recompute_limit(s) : 0;
+    const double per_token = memory.activation_bytes(s, layers) + memory.kv_gradient_bytes(s);
+    if (per_token > 0.0) most = std::min(most, memory.room_bytes(s) / per_token);
+  }
+  return most;
+}
+
+/// Decides which pipelines run which samples, and in about how many packs.
+class DistributionDecisions {
+ public:
+  /// @param tokens of one sample that a pipeline holds without recomputation. @param distribute, groups have to outlive this.
+  DistributionDecisions(const SlimPackOptions& options, double tokens, Distributor& distribute,
+                        GroupSearch& groups)
+      : options_(options.search),
+        packs_given_(options.packs > 0),
+        tokens_(tokens),
+        distribute_(distribute),
+        search_(groups) {}
+
+  /// Merged as little as balance asks for; and, where memory holds that back or it takes far more than its work, over more
+  /// pipelines, so that each holds less of the longest samples.
+  [[nodiscard]] DistributionPlan merged() {
+    std::vector<DistributionOptions> wanted;
+    std::vector<DistributionPlan> plans;
+    double least = infinite, least_mean = infinite;
+    bool last_one = false;
+    double reference = tokens_;  // tokens of one sample on a pipeline that shares are of
+    std::vector<SampleGroup> last;
+    std::size_t packs = 0;
+    for (const double share : options_.spreads) {
+      DistributionOptions spread{.most_tokens = share * reference};
+      DistributionPlan plan = looked_at(spread, packs, least * options_.hopeless);
+      if (plan.groups.empty() || plan.groups == last) continue;
+      last = plan.groups;
+      if (plan.plans.back().schedule.fits()) packs = plan.plans.back().cut.packs;
+      least = std::min(least, plan.seconds);
+      const bool settled = plan.seconds < infinite && !memory_bound(plan);
+      const double mean = settled ? DistributionSearch::mean_seconds(plan) : infinite;
+      const bool worth_more = mean < least_mean && mean > options_.poor * distribute_.mean_seconds();
+      least_mean = std::min(least_mean, mean);
+      if (settled) reference = std::min(reference, distribute_.most_tokens(plan.groups));
+      wanted.push_back(spread);
+      plans.push_back(std::move(plan));
+      if (last_one) break;
+      last_one = settled && !worth_more;
+    }
+    return best_improved(wanted, plans);
+  }
+
+  /// Without merging to save time.
+  [[nodiscard]] DistributionPlan unmerged() {
+    DistributionOptions wanted{.merge = false};
+    DistributionPlan plan = looked_at(wanted, 0, infinite);
+    if (plan.groups.empty() || plan.refused) return {};
+    search_.improve(plan);
+    return plan;
+  }
+
+ private:
+  static constexpr double infinite = std::numeric_limits<double>::infinity();
+
+  /// Looks at the distribution that is wanted. @returns no groups if samples find no place.
+  DistributionPlan looked_at_once(const DistributionOptions& wanted, std::size_t packs, double most) {
+    std::vector<SampleGroup> groups = distribute_(wanted);
+    if (groups.empty()) return {};
+    const std::vector<double> loads = distribute_.loads(groups);
+    return search_.look(std::move(groups), loads, packs, most);
+  }
+
+  /// The same; if memory holds no schedule of a group, that is lowered which `wanted` says of memory, until all groups have
+  /// one.
+  DistributionPlan looked_at(DistributionOptions& wanted, std::size_t packs, double most) {
+    for (;;) {
+      DistributionPlan plan = looked_at_once(wanted, packs, most);
+      if (!plan.refused || packs_given_) return plan;
+      wanted.memory_tokens = options_.less_memory * distribute_.most_tokens(plan.groups[*plan.given_up]);
+    }
+  }
+
+  /// Improves and balances the distributions from the most promising one on, as long as they can be better than the best
+  /// so far.
+  DistributionPlan best_improved(const std::vector<DistributionOptions>& wanted,
+                                 std::vector<DistributionPlan>& plans) {
+    std::vector<std::size_t> order;
+    std::vector<double> mean(plans.size());
+    for (std::size_t i = 0; i < plans.size(); ++i) {
+      if (plans[i].seconds == infinite) continue;
+      order.push_back(i);
+      mean[i] = DistributionSearch::mean_seconds(plans[i]);
+    }
+    std::stable_sort(order.begin(), order.end(),
+                     [&](std::size_t a, std::size_t b) { return mean[a] < mean[b]; });
+    DistributionPlan best;
+    for (const std::size_t i : order) {
+      if (mean[i] >= best.seconds) break;
+      search_.improve(plans[i]);
+      DistributionPlan plan = rebalanced(wanted[i], std::move(plans[i]));
+      if (plan.seconds < best.seconds) best = std::move(plan);
+    }
+    return best;
+  }
+
+  [[nodiscard]] static bool memory_bound(const DistributionPlan& plan) {
+    return std::any_of(plan.plans.begin(), plan.plans.end(),
+                       [](const GroupPlan& group) { return group.schedule.memory_bound; });
+  }
+
+  /// Feeds the simulated overhead of pipelines back to Phase 1, as long as that makes the step shorter.
+  DistributionPlan rebalanced(DistributionOptions wanted, DistributionPlan best) {
+    for (int round = 0; round < options_.rebalance_rounds && unbalanced(best); ++round) {
+      wanted.overhead = overheads(best);
+      wanted.merged_overhead = 0.0;
+      for (const SampleGroup& group : best.groups) {
+        if (!group.merged.empty())
+          wanted.merged_overhead = std::max(wanted.merged_overhead, wanted.overhead[group.first]);
+      }
+      DistributionPlan plan = looked_at_once(wanted, best.plans.back().cut.packs, infinite);
+      if (plan.groups.empty()) break;
+      search_.improve(plan, best.seconds);
+      if (plan.seconds >= best.seconds) break;
+      best = std::move(plan);
+    }
+    return best;
+  }
+
+  /// Whether the slowest group takes so much longer than the mean that its pipelines should get less work.
+  [[nodiscard]] bool unbalanced(const DistributionPlan& plan) const {
+    return plan.seconds < infinite &&
+           plan.seconds > options_.unbalanced * DistributionSearch::mean_seconds(plan);
+  }
+
+  /// Seconds that each pipeline's schedule takes beyond its work as it was priced (to fill and drain, to wait, to
+  /// recompute), less the least of them.
+  [[nodiscard]] std::vector<double> overheads(const DistributionPlan& plan) {
+    const std::vector<double> loads = distribute_.loads(plan.groups);
+    std::vector<double> overhead(loads.size());
+    for (std::size_t g = 0; g < plan.groups.size(); ++g) {
+      for (std::size_t i = 0; i < plan.groups[g].size(); ++i) {
+        const std::size_t p = plan.groups[g].first + i;
+        overhead[p] = plan.plans[g].schedule.seconds - loads[p];
+      }
+    }
+    const double least = *std::min_element(overhead.begin(), overhead.end());
+    for (double& o : overhead) o -= least;
+    return overhead;
+  }
+
+  SlimPackSearch options_;
+  bool packs_given_;
+  double tokens_;
+  Distributor& distribute_;
+  DistributionSearch search_;
+};
+
+}  // namespace detail
+
+}  // namespace slimpack
