@@ -24,7 +24,8 @@ struct PackRuns {
   std::vector<Sharding> sharding;         ///< none: one rank
   Ragged<std::uint32_t> per_document;     ///< as `PassPlan::per_document`; rows are empty but in mixed packs
   std::vector<KeyExchange> exchange;      ///< none: one rank, or nobody says
-  /// Attention of one layer on the slowest rank, in both passes; for packs whose sharding was chosen by it, else zero.
+  /// Attention of one layer on the slowest rank, in both passes, where ranks share it by tokens; of packs whose sharding
+  /// was chosen by it, else zero.
   std::vector<AttentionSeconds> attention;
   Tokens block = 0;                       ///< tokens of a chunk of packs that are sharded by position
 
@@ -59,6 +60,9 @@ class PackAttention {
 
   /// A pack on one rank. O(slices).
   [[nodiscard]] virtual double alone(std::span<const Slice> pack, Pass pass) const = 0;
+  /// A pack whose attention several ranks share by heads, as they do where they exchange by all-to-all: each has all
+  /// tokens, and its share of the heads. O(slices).
+  [[nodiscard]] virtual double by_heads(std::span<const Slice> pack, std::int32_t ranks, Pass pass) const = 0;
   /// A pack that several ranks share by position. O(slices * ranks).
   [[nodiscard]] virtual double by_position(std::span<const Slice> pack, std::int32_t ranks, Pass pass) = 0;
   /// Shards a pack by a policy, and appends how to `out`: sharding, marks, attention. Complexity: that of
@@ -90,10 +94,14 @@ class ModelPackAttention final : public PackAttention {
   [[nodiscard]] Tokens block() const override { return block_; }
 
   [[nodiscard]] double alone(std::span<const Slice> pack, Pass pass) const override {
+    return by_heads(pack, 1, pass);
+  }
+
+  [[nodiscard]] double by_heads(std::span<const Slice> pack, std::int32_t ranks, Pass pass) const override {
     if (pack.empty()) return 0.0;
-    double seconds = launch(pass);
+    double seconds = 0.0;
     for (const Slice& slice : pack) seconds += chunk_seconds(model_, slice.begin, slice.end, pass);
-    return seconds;
+    return launch(pass) + seconds / ranks;
   }
 
   [[nodiscard]] double by_position(std::span<const Slice> pack, std::int32_t ranks, Pass pass) override {

@@ -164,11 +164,13 @@ class Prices {
     for (std::size_t s = 0; s < stages_; ++s) seconds[s] += weight_again_ * more;
   }
 
-  /// What the pipeline would take more for a sample if one layer's attention took so long on each rank, rather than
-  /// what it takes at its best. @pre attention() is not null.
-  [[nodiscard]] double more_attention_seconds(Tokens begin, Tokens end, Pass pass, double layer) const {
-    const double more = layer - least_[index(pass)] * twice_causal_pairs(begin, end);
-    return more * std::accumulate(weights_[index(pass)].begin(), weights_[index(pass)].end(), 0.0);
+  /// Attention of all stages when one layer's takes `layer` seconds; zero if the model can't tell it from the rest.
+  [[nodiscard]] double pipeline_attention_seconds(double layer, Pass pass) const {
+    return layer * weight_sums_[index(pass)];
+  }
+  /// Attention that `pipeline_seconds` holds: its best rate, shared equally. @pre attention() is not null.
+  [[nodiscard]] double least_attention_seconds(Tokens begin, Tokens end, Pass pass) const {
+    return pipeline_attention_seconds(least_[index(pass)] * twice_causal_pairs(begin, end), pass);
   }
 
   /// Whether the model prices recomputation.
@@ -299,6 +301,8 @@ class Prices {
         for (std::size_t s = 0; s < stages_; ++s)
           weights_[index(pass)][s] = model.attention_seconds(s, pass, 1.0);
       }
+      for (std::size_t p = 0; p < 2; ++p)
+        weight_sums_[p] = std::accumulate(weights_[p].begin(), weights_[p].end(), 0.0);
     }
   }
 
@@ -350,6 +354,7 @@ class Prices {
   std::shared_ptr<const PackAttention> attention_;
   std::array<double, 2> least_{}, launch_{};  // [pass] attention of one layer: per unit of twice_causal_pairs; of a pack
   std::vector<double> weights_[2];            // [pass][stage] attention of the stage per second of one layer
+  std::array<double, 2> weight_sums_{};       // of all stages
   double weight_again_ = 0.0;                 // the same of one layer computed again
   std::vector<KeyExchange> ways_;
   std::vector<Prices> by_way_;               // [place in ways_]; empty if there is one

@@ -79,7 +79,8 @@ class MicroBatchPlanner {
     double sum = 0.0;
     for (const Pass pass : {Pass::forward, Pass::backward}) {
       const double layer = (pass == Pass::forward ? kernel.forward : kernel.backward) / job_.layout.cp;
-      sum += prices.pipeline_seconds(0, length, pass) + prices.more_attention_seconds(0, length, pass, layer);
+      sum += prices.pipeline_seconds(0, length, pass) - prices.least_attention_seconds(0, length, pass) +
+             prices.pipeline_attention_seconds(layer, pass);
     }
     return sum;
   }

@@ -28,7 +28,8 @@ struct PassTimes {
 /// - Sharding: by position, so that a token is on the same rank however the passes cut its sample. Where both passes have
 ///   the same packs of whole samples, each is sharded by a policy, if there is an attention model to choose by and it
 ///   has as many tokens as ranks.
-/// - Exchange of keys: in the way that takes least time; the same for all packs that as many pipelines share, because a
+/// - Exchange of keys: in the way that takes least time with the attention that goes with it, which ranks share by heads
+///   where they exchange by all-to-all, and by the tokens that they hold else. The same for all packs that as many pipelines share, because a
 ///   sample's keys stay where they are. Where both passes have the same packs of whole samples, each has its own.
 class PackPricer {
  public:
@@ -100,7 +101,13 @@ class PackPricer {
 
   /// Attention of one layer on the slowest rank.
   [[nodiscard]] double layer_seconds(const PackRows& rows, std::size_t k, const PackRuns& runs, Pass pass) {
+    return layer_seconds(rows, k, runs, runs.exchange[k], pass);
+  }
+  [[nodiscard]] double layer_seconds(const PackRows& rows, std::size_t k, const PackRuns& runs,
+                                     KeyExchange exchange, Pass pass) {
     if (runs.sharding[k] == Sharding::none) return attention_->alone(rows.packs[k], pass);
+    if (exchange == KeyExchange::all_to_all)
+      return attention_->by_heads(rows.packs[k], prices_.of(rows.sharers[k]).ranks(), pass);
     if (runs.sharding[k] == Sharding::by_position)
       return attention_->by_position(rows.packs[k], prices_.of(rows.sharers[k]).ranks(), pass);
     return pass == Pass::forward ? runs.attention[k].forward : runs.attention[k].backward;
@@ -143,17 +150,17 @@ class PackPricer {
     sums_.assign(apart ? 1 : prices_.largest() + 1, {});
     for (std::size_t k = 0; k < forward.packs.size(); ++k) {
       if (!apart) {
-        add_ways(forward, k, Pass::forward, sums_[forward.sharers[k]]);
+        add_ways(forward, k, forward_runs, Pass::forward, sums_[forward.sharers[k]]);
         continue;
       }
       sums_[0] = {};
-      add_ways(forward, k, Pass::forward, sums_[0]);
-      add_ways(forward, k, Pass::backward, sums_[0]);
+      add_ways(forward, k, forward_runs, Pass::forward, sums_[0]);
+      add_ways(forward, k, forward_runs, Pass::backward, sums_[0]);
       forward_runs.exchange[k] = best_way(forward.sharers[k], sums_[0]);
     }
     if (apart) return;
     for (std::size_t k = 0; k < backward.packs.size(); ++k)
-      add_ways(backward, k, Pass::backward, sums_[backward.sharers[k]]);
+      add_ways(backward, k, backward_runs, Pass::backward, sums_[backward.sharers[k]]);
     for (std::size_t k = 0; k < forward.packs.size(); ++k)
       forward_runs.exchange[k] = best_way(forward.sharers[k], sums_[forward.sharers[k]]);
     for (std::size_t k = 0; k < backward.packs.size(); ++k)
@@ -162,14 +169,15 @@ class PackPricer {
 
   using WaySums = std::array<double, key_exchanges.size()>;
 
-  /// Adds a pack's slices on all stages, in each way to exchange.
-  void add_ways(const PackRows& rows, std::size_t k, Pass pass, WaySums& sums) {
+  /// Adds a pack's slices on all stages, with their attention, in each way to exchange.
+  void add_ways(const PackRows& rows, std::size_t k, const PackRuns& runs, Pass pass, WaySums& sums) {
     const Prices& prices = prices_.of(rows.sharers[k]);
     if (prices.ways().size() < 2) return;
     for (std::size_t w = 0; w < prices.ways().size(); ++w) {
       const Prices& own = prices.by(prices.ways()[w]);
-      for (const Slice& slice : rows.packs[k])
-        sums[w] += own.pipeline_seconds(slice.begin, slice.end, pass);
+      for (const Slice& slice : rows.packs[k]) sums[w] += own.pipeline_seconds(slice.begin, slice.end, pass);
+      if (attention_)
+        sums[w] += prices.pipeline_attention_seconds(layer_seconds(rows, k, runs, prices.ways()[w], pass), pass);
     }
   }
 
