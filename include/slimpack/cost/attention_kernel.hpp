@@ -62,16 +62,24 @@ inline void validate(const AttentionRates& rates) {
   }
 }
 
+namespace detail {
+
+/// @param rows tiles of queries. @param before, all tiles of keys before the queries, and up to the last one.
+[[nodiscard]] constexpr double twice_padded_pairs(Tokens rows, Tokens before, Tokens all, Tokens tile) {
+  const double full = static_cast<double>(rows - 1) * static_cast<double>(2 * before + rows);  // twice
+  const auto side = static_cast<double>(tile);
+  return (full + 2.0 * static_cast<double>(all)) * side * side;
+}
+
+}  // namespace detail
+
 /// Twice the number of (query, key) pairs that a kernel computes for queries `[begin, end)` and keys
 /// `[0, end)` in tiles of `tile` by `tile`, causal: a tile of queries passes over the tiles of keys up to its
 /// last query, the last tile of each being full (WLB-LLM, section 5.2: shorter ones are padded). O(1).
 /// @pre 0 <= begin < end, tile > 0.
 [[nodiscard]] constexpr double twice_padded_pairs(Tokens begin, Tokens end, Tokens tile) {
   const Tokens rows = (end - begin + tile - 1) / tile, before = (begin + tile - 1) / tile;
-  const Tokens all = (end + tile - 1) / tile;
-  const double full = static_cast<double>(rows - 1) * static_cast<double>(2 * before + rows);  // twice
-  const auto side = static_cast<double>(tile);
-  return (full + 2.0 * static_cast<double>(all)) * side * side;
+  return detail::twice_padded_pairs(rows, before, (end + tile - 1) / tile, tile);
 }
 
 namespace detail {
@@ -134,9 +142,9 @@ class RateLookup {
   explicit RateLookup(const AttentionRates& rates)
       : rates_(rates), queries_(rates.query_lengths, rates.tile), keys_(rates.key_lengths, rates.tile) {}
 
+  /// @param queries, keys tiles of them.
   [[nodiscard]] double operator()(Tokens queries, Tokens keys) const {
-    const Tokens tile = rates_.tile;
-    return rate_at(rates_, queries_((queries + tile - 1) / tile), keys_((keys + tile - 1) / tile));
+    return rate_at(rates_, queries_(queries), keys_(keys));
   }
 
  private:
@@ -218,8 +226,11 @@ class AttentionKernel {
   [[nodiscard]] double chunk_seconds(Tokens begin, Tokens end, Pass pass) const {
     const bool forward = pass == Pass::forward;
     const AttentionRates& rates = forward ? known_->table.forward : known_->table.backward;
-    const double rate = (forward ? known_->forward : known_->backward)(end - begin, end);
-    return (forward ? flops_forward_ : flops_backward_) * twice_padded_pairs(begin, end, rates.tile) / rate;
+    const Tokens tile = rates.tile, rows = (end - begin + tile - 1) / tile;
+    const Tokens before = (begin + tile - 1) / tile, all = (end + tile - 1) / tile;
+    const double rate = (forward ? known_->forward : known_->backward)(rows, all);
+    return (forward ? flops_forward_ : flops_backward_) *
+           detail::twice_padded_pairs(rows, before, all, tile) / rate;
   }
   [[nodiscard]] AttentionSeconds chunk_seconds(Tokens begin, Tokens end) const {
     return {chunk_seconds(begin, end, Pass::forward), chunk_seconds(begin, end, Pass::backward)};

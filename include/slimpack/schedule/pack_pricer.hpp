@@ -57,25 +57,27 @@ class PackPricer {
     price(backward, Pass::backward, backward_times);
   }
 
+  /// Prices the slices and constants of packs, which is less than the packs take however they are run. O(slices + packs *
+  /// stages) if the prices are polynomial, else O((slices + packs) * stages).
+  void price_slices(const PackRows& rows, Pass pass, PassTimes& out) {
+    price_each(rows, pass, out, [&](std::size_t k, std::span<double> seconds) {
+      const Prices& own = prices_.of(rows.sharers[k]);
+      if (attention_ && rows.packs[k].empty()) return own.price_pack(rows.packs[k], pass, 0.0, seconds);
+      own.price_pack(rows.packs[k], pass, seconds);
+    });
+  }
+
   /// Prices packs that are run as `out.runs` says. O(slices * ranks + packs * stages) if the prices are polynomial, else
   /// O((slices + packs) * stages + slices * ranks).
   void price(const PackRows& rows, Pass pass, PassTimes& out) {
-    const std::size_t stages = prices_.alone().stages();
-    out.seconds.resize(rows.packs.size() * stages);
-    out.transfer.resize(rows.packs.size() * (stages - 1));
-    double* seconds = out.seconds.data();
-    double* transfer = out.transfer.data();
-    for (std::size_t k = 0; k < rows.packs.size(); ++k) {
+    price_each(rows, pass, out, [&](std::size_t k, std::span<double> seconds) {
       const Prices& own = prices_of(rows, k, out.runs);
       if (attention_) {
-        own.price_pack(rows.packs[k], pass, layer_seconds(rows, k, out.runs, pass), {seconds, stages});
+        own.price_pack(rows.packs[k], pass, layer_seconds(rows, k, out.runs, pass), seconds);
       } else {
-        own.price_pack(rows.packs[k], pass, {seconds, stages});
+        own.price_pack(rows.packs[k], pass, seconds);
       }
-      own.transfer_seconds(count_tokens(rows.packs[k]), pass, {transfer, stages - 1});
-      seconds += stages;
-      transfer += stages - 1;
-    }
+    });
   }
 
   /// One layer of each stage, backward packs computed again. @param[out] again [pack * stages + stage]. @pre the prices
@@ -95,6 +97,23 @@ class PackPricer {
   }
 
  private:
+  /// @param price_pack sets the seconds of pack k on each stage.
+  template <class PricePack>
+  void price_each(const PackRows& rows, Pass pass, PassTimes& out, const PricePack& price_pack) {
+    const std::size_t stages = prices_.alone().stages();
+    out.seconds.resize(rows.packs.size() * stages);
+    out.transfer.resize(rows.packs.size() * (stages - 1));
+    double* seconds = out.seconds.data();
+    double* transfer = out.transfer.data();
+    for (std::size_t k = 0; k < rows.packs.size(); ++k) {
+      price_pack(k, {seconds, stages});
+      prices_.of(rows.sharers[k])
+          .transfer_seconds(count_tokens(rows.packs[k]), pass, {transfer, stages - 1});
+      seconds += stages;
+      transfer += stages - 1;
+    }
+  }
+
   [[nodiscard]] const Prices& prices_of(const PackRows& rows, std::size_t k, const PackRuns& runs) {
     return prices_.of(rows.sharers[k]).by(runs.exchange[k]);
   }

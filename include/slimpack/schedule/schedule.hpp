@@ -96,6 +96,11 @@ class Scheduler {
   /// O(slices + tasks) if memory suffices; a multiple of it else.
   void operator()(Schedule& out, const ScheduleOptions& options = {},
                   double most = std::numeric_limits<double>::infinity()) {
+    if (most < infinite) {
+      pricer_.price_slices(out.forward, Pass::forward, out.forward_times);
+      pricer_.price_slices(out.backward, Pass::backward, out.backward_times);
+      if (least_seconds(out) >= most) return give_up(out);
+    }
     price(out);
     schedule_priced(out, options, most);
   }
@@ -166,8 +171,7 @@ class Scheduler {
 
   void best_of_fits(Schedule& out, const ScheduleOptions& options, double most) {
     again_.clear();
-    out.seconds = infinite;
-    out.memory_bound = out.refused = false;
+    give_up(out);
     if (least_seconds(out) >= most) return;
     prepare(out, options);
     out.memory_bound = true;
@@ -182,6 +186,11 @@ class Scheduler {
       for (const double share : {0.0, 0.5}) try_smaller_lead(needed, share, out);
     }
     reject(out, most);
+  }
+
+  static void give_up(Schedule& out) {
+    out.seconds = infinite;
+    out.memory_bound = out.refused = false;
   }
 
   static void reject(Schedule& out, double most) {
