@@ -151,7 +151,8 @@ class PackPricer {
     out.block = attention_ ? attention_->block() : default_ownership_block;
     for (std::size_t k = 0; k < rows.packs.size(); ++k) {
       const std::int32_t ranks = prices_.of(rows.sharers[k]).ranks();
-      if (choose && attention_ && ranks > 1 && count_tokens(rows.packs[k]) >= ranks) {
+      const Tokens tokens = count_tokens(rows.packs[k]);
+      if (choose && attention_ && ranks > 1 && (tokens == 0 || tokens >= ranks)) {
         attention_->shard(rows.packs[k], ranks, policy, out);
       } else {
         out.sharding.push_back(ranks > 1 ? Sharding::by_position : Sharding::none);
