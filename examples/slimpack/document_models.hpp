@@ -13,8 +13,7 @@ auto with_models(const JobOptions& o, const Use& use) {
   if (o.profile) {
     return use(profiled_cost(o), profiled_memory(o), ProfiledAttention(*o.profile));
   }
-  return use(CalibratedCost(o.job, o.cost), TransformerMemory(o.job, o.memory),
-             assumed_attention(o.job));
+  return use(CalibratedCost(o.job, o.cost), TransformerMemory(o.job, o.memory), assumed_attention(o.job));
 }
 
 }  // namespace slimpack::command

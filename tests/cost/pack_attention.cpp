@@ -99,10 +99,10 @@ TEST_CASE("attention of packs is that of the slowest rank's explicit shard, what
 }
 
 TEST_CASE("packs without tokens take no attention", "[pack_attention]") {
-  ModelPackAttention attention(assumed_attention({.model = transformer_preset("llama-7b"),
-                                                  .device = device_preset("h100"),
-                                                  .layout = {}}),
-                               128);
+  ModelPackAttention attention(
+      assumed_attention(
+          {.model = transformer_preset("llama-7b"), .device = device_preset("h100"), .layout = {}}),
+      128);
   for (const Pass pass : {Pass::forward, Pass::backward}) {
     CHECK(attention.alone({}, pass) == 0.0);
     CHECK(attention.by_heads({}, 4, pass) == 0.0);

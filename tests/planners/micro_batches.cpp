@@ -143,8 +143,9 @@ TEST_CASE("each policy shards as it says, and the choices are never slower than 
     for (std::size_t k = 0; k < packs.size(); ++k) {
       CHECK(sequence.sharding[k] == Sharding::per_sequence);
       CHECK(document.sharding[k] == Sharding::per_document);
-      CHECK(adaptive.attention[k] ==
-            (document.attention[k].total() < sequence.attention[k].total() ? document : sequence).attention[k]);
+      CHECK(
+          adaptive.attention[k] ==
+          (document.attention[k].total() < sequence.attention[k].total() ? document : sequence).attention[k]);
       CHECK(mixed.attention[k].total() <= adaptive.attention[k].total());
       CHECK((mixed.sharding[k] == Sharding::mixed) == (mixed.per_document[k].size() > 0));
     }

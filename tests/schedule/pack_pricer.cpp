@@ -125,7 +125,8 @@ TEST_CASE("packs cost what their slowest rank does, and no less than their slice
     check_pass(c, c.rows.backward, backward, Pass::backward, again);
     // A sample's keys stay where they are.
     std::map<SampleId, KeyExchange> way;
-    for (const auto& [rows, times] : {std::pair(&c.rows.forward, &forward), std::pair(&c.rows.backward, &backward)}) {
+    for (const auto& [rows, times] :
+         {std::pair(&c.rows.forward, &forward), std::pair(&c.rows.backward, &backward)}) {
       for (std::size_t k = 0; k < rows->packs.size(); ++k) {
         ++seen[times->runs.exchange[k]];
         for (const Slice& slice : rows->packs[k])
@@ -188,7 +189,8 @@ TEST_CASE("one rank at the full rate adds the launch alone", "[pack_pricer]") {
   AttentionTable table = assumed_attention_table(job.device);
   for (AttentionRates* const rates : {&table.forward, &table.backward}) {
     rates->tile = 1;
-    const double rate = rates == &table.forward ? job.device.attention_forward : job.device.attention_backward;
+    const double rate =
+        rates == &table.forward ? job.device.attention_forward : job.device.attention_backward;
     for (double& value : rates->flops_per_second) value = job.device.peak_flops * rate;
   }
   const CalibratedCost cost(job);
@@ -201,9 +203,9 @@ TEST_CASE("one rank at the full rate adds the launch alone", "[pack_pricer]") {
   PassTimes forward, backward;
   pricer(std::vector<Tokens>{30000}, rows, rows, forward, backward);
   for (std::size_t s = 0; s < 4; ++s) {
-    CHECK(forward.seconds[s] == Approx(cost.pack_seconds(s, Pass::forward) +
-                                       cost.slice_seconds(s, 0, 30000, Pass::forward) +
-                                       cost.layers()[s] * table.launch_seconds));
+    CHECK(forward.seconds[s] ==
+          Approx(cost.pack_seconds(s, Pass::forward) + cost.slice_seconds(s, 0, 30000, Pass::forward) +
+                 cost.layers()[s] * table.launch_seconds));
   }
 }
 

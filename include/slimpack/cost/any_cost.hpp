@@ -158,21 +158,17 @@ class AnyCost {
   template <class C>
   static constexpr Operations required_operations() {
     return {.stages = [](Model m) { return std::size_t{as<C>(m).stages()}; },
-            .slice =
-                [](Model m, std::size_t stage, Tokens begin, Tokens end, Pass pass) {
-                  return double{as<C>(m).slice_seconds(stage, begin, end, pass)};
-                },
+            .slice = [](Model m, std::size_t stage, Tokens begin, Tokens end,
+                        Pass pass) { return double{as<C>(m).slice_seconds(stage, begin, end, pass)}; },
             .pipeline = &pipeline_of<C>,
             .add_slice = &add_slice_of<C>,
             .pack = [](Model m, std::size_t s, Pass pass) { return double{as<C>(m).pack_seconds(s, pass)}; },
-            .transfer =
-                [](Model m, std::size_t stage, Tokens tokens, Pass pass) {
-                  return double{as<C>(m).transfer_seconds(stage, tokens, pass)};
-                },
+            .transfer = [](Model m, std::size_t stage, Tokens tokens,
+                           Pass pass) { return double{as<C>(m).transfer_seconds(stage, tokens, pass)}; },
             .transfers = &transfers_of<C>,
             .sync = [](Model m) { return slimpack::sync_seconds(as<C>(m)); },
-            .recompute_pack =
-                [](Model m, std::size_t s) { return slimpack::recompute_pack_seconds(as<C>(m), s); },
+            .recompute_pack = [](Model m,
+                                 std::size_t s) { return slimpack::recompute_pack_seconds(as<C>(m), s); },
             .exchanges = &exchanges_of<C>};
   }
 
@@ -185,7 +181,9 @@ class AnyCost {
       };
     }
     if constexpr (MergeableCostModel<C>) {
-      out.merges = [](Model m, std::int32_t group) { return bool{as<C>(m).supports_context_parallel(group)}; };
+      out.merges = [](Model m, std::int32_t group) {
+        return bool{as<C>(m).supports_context_parallel(group)};
+      };
       out.merged = [](Model m, std::int32_t group) {
         return AnyCost(C(as<C>(m).with_context_parallel(group)));
       };
@@ -193,10 +191,14 @@ class AnyCost {
     if constexpr (ExchangingCostModel<C>)
       out.exchange = [](Model m, KeyExchange e) { return AnyCost(C(as<C>(m).with_exchange(e))); };
     if constexpr (SeparableCostModel<C>)
-      out.attention = [](Model m, std::size_t s, Pass p) { return double{as<C>(m).attention_seconds(s, p, 1.0)}; };
+      out.attention = [](Model m, std::size_t s, Pass p) {
+        return double{as<C>(m).attention_seconds(s, p, 1.0)};
+      };
     if constexpr (PolynomialCostModel<C>) {
       out.polynomial = [](Model m) { return bool{as<C>(m).is_polynomial()}; };
-      out.coefficients = [](Model m, std::size_t s, Pass p) { return SliceCoefficients{as<C>(m).coefficients(s, p)}; };
+      out.coefficients = [](Model m, std::size_t s, Pass p) {
+        return SliceCoefficients{as<C>(m).coefficients(s, p)};
+      };
     }
     if constexpr (PolynomialCostModel<C> && RecomputingCostModel<C>) {
       out.recompute_coefficients = [](Model m, std::size_t s) {

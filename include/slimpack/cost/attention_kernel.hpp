@@ -119,7 +119,8 @@ class TilePlaces {
  public:
   TilePlaces(std::span<const Tokens> lengths, Tokens tile) : lengths_(lengths), tile_(tile) {
     const Tokens last = (lengths.back() + tile - 1) / tile;
-    for (Tokens t = 0; t <= last && last <= most_tiles; ++t) places_.push_back(table_place(lengths, t * tile));
+    for (Tokens t = 0; t <= last && last <= most_tiles; ++t)
+      places_.push_back(table_place(lengths, t * tile));
   }
 
   /// O(1), or O(log of the lengths) where there are too many tiles.
@@ -209,7 +210,8 @@ class AttentionKernel {
   /// @param tp tensor-parallel ranks that share the heads. @throws InvalidInput if the model, a table or `tp`
   /// is impossible.
   AttentionKernel(AttentionTable table, const Transformer& model, std::int32_t tp = 1)
-      : known_((validate(table.forward), validate(table.backward), std::make_shared<const Known>(std::move(table)))) {
+      : known_((validate(table.forward), validate(table.backward),
+                std::make_shared<const Known>(std::move(table)))) {
     validate(model);
     require(tp > 0 && model.heads % tp == 0, "tp is ", tp, "; expected a divisor of the ", model.heads,
             " heads of model '", model.name, "'");

@@ -4,9 +4,9 @@
 #include <cstdint>
 #include <utility>
 
+#include "slimpack/core/flops.hpp"
 #include "slimpack/cost/concepts.hpp"
 #include "slimpack/cost/exchange.hpp"
-#include "slimpack/core/flops.hpp"
 #include "slimpack/sharding/attention_model.hpp"
 
 namespace slimpack {
@@ -32,12 +32,12 @@ class LeastAttentionCost {
   [[nodiscard]] double attention_seconds(std::size_t stage, Pass pass, double layer) const {
     return cost_.attention_seconds(stage, pass, layer);
   }
-  [[nodiscard]] double recompute_seconds(std::size_t stage, Tokens begin, Tokens end) const requires
-      RecomputingCostModel<M> {
+  [[nodiscard]] double recompute_seconds(std::size_t stage, Tokens begin,
+                                         Tokens end) const requires RecomputingCostModel<M> {
     return cost_.recompute_other_seconds(stage, begin, end) + rate_.forward * twice_causal_pairs(begin, end);
   }
-  [[nodiscard]] double recompute_other_seconds(std::size_t stage, Tokens begin, Tokens end) const requires
-      RecomputingCostModel<M> {
+  [[nodiscard]] double recompute_other_seconds(std::size_t stage, Tokens begin,
+                                               Tokens end) const requires RecomputingCostModel<M> {
     return cost_.recompute_other_seconds(stage, begin, end);
   }
   [[nodiscard]] double recompute_pack_seconds(std::size_t stage) const {

@@ -158,9 +158,7 @@ class Prices {
   [[nodiscard]] bool recomputes() const { return cost_.recomputes(); }
 
   /// Whether `group` pipelines can run a pack together.
-  [[nodiscard]] bool merges(std::size_t group) const {
-    return cost_.merges(group);
-  }
+  [[nodiscard]] bool merges(std::size_t group) const { return cost_.merges(group); }
 
   /// Prices on each of `group` pipelines that run packs together. @pre merges(group).
   [[nodiscard]] Prices merged(std::size_t group) const {
@@ -256,9 +254,10 @@ class Prices {
   bool polynomial_ = false;
   std::int32_t ranks_ = 1;
   std::shared_ptr<const PackAttention> attention_;
-  std::array<double, 2> least_{}, launch_{};  // [pass] attention of one layer: per unit of twice_causal_pairs; of a pack
-  std::vector<double> weights_[2];            // [pass][stage] attention of the stage per second of one layer
-  std::array<double, 2> weight_sums_{};       // of all stages
+  std::array<double, 2> least_{},
+      launch_{};  // [pass] attention of one layer: per unit of twice_causal_pairs; of a pack
+  std::vector<double> weights_[2];       // [pass][stage] attention of the stage per second of one layer
+  std::array<double, 2> weight_sums_{};  // of all stages
   std::vector<KeyExchange> ways_;
   std::vector<Prices> by_way_;               // [place in ways_]; empty if there is one
   std::vector<double> pack_[2];              // [pass][stage]

@@ -21,13 +21,13 @@ namespace slimpack {
 /// How the packs of one pass are run by the ranks that share them, which are the context-parallel ranks of all their
 /// pipelines. Lists have one entry (or row) per pack.
 struct PackRuns {
-  std::vector<Sharding> sharding;         ///< none: one rank
-  Ragged<std::uint32_t> per_document;     ///< as `PassPlan::per_document`; rows are empty but in mixed packs
-  std::vector<KeyExchange> exchange;      ///< none: one rank, or nobody says
+  std::vector<Sharding> sharding;      ///< none: one rank
+  Ragged<std::uint32_t> per_document;  ///< as `PassPlan::per_document`; rows are empty but in mixed packs
+  std::vector<KeyExchange> exchange;   ///< none: one rank, or nobody says
   /// Attention of one layer on the slowest rank, in both passes, where ranks share it by tokens; of packs whose sharding
   /// was chosen by it, else zero.
   std::vector<AttentionSeconds> attention;
-  Tokens block = 0;                       ///< tokens of a chunk of packs that are sharded by position
+  Tokens block = 0;  ///< tokens of a chunk of packs that are sharded by position
 
   friend bool operator==(const PackRuns&, const PackRuns&) = default;
 };
@@ -108,7 +108,8 @@ class ModelPackAttention final : public PackAttention {
     if (pack.empty()) return 0.0;
     auto known = known_.find(ranks);
     if (known == known_.end())
-      known = known_.emplace(ranks, PositionSeconds<A>(model_, static_cast<std::size_t>(ranks), block_)).first;
+      known =
+          known_.emplace(ranks, PositionSeconds<A>(model_, static_cast<std::size_t>(ranks), block_)).first;
     return launch(pass) + known->second.slowest(pack, pass);
   }
 

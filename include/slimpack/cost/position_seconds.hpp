@@ -64,7 +64,8 @@ class PositionRanges {
   /// How many of its chunks have their token number `at` (`block_`: their end) below a token.
   [[nodiscard]] constexpr Tokens chunks_below(Tokens token, Tokens at) const {
     const Tokens round = 2 * ranks_ * block_;
-    const Tokens shifted = token - at, full = shifted > 0 ? shifted / round : 0, rest = shifted - full * round;
+    const Tokens shifted = token - at, full = shifted > 0 ? shifted / round : 0,
+                 rest = shifted - full * round;
     return 2 * full + (rest > rank_ * block_ ? 1 : 0) + (rest > (2 * ranks_ - 1 - rank_) * block_ ? 1 : 0);
   }
 
@@ -117,9 +118,9 @@ class PositionSeconds {
   }
 
   A model_;
-  std::vector<PositionRanges> ranges_;                     // [rank]
-  std::array<std::vector<std::vector<double>>, 2> sums_;   // [pass][rank][ranges]
-  std::vector<double> seconds_;                            // [rank]
+  std::vector<PositionRanges> ranges_;                    // [rank]
+  std::array<std::vector<std::vector<double>>, 2> sums_;  // [pass][rank][ranges]
+  std::vector<double> seconds_;                           // [rank]
 };
 
 }  // namespace slimpack

@@ -219,7 +219,8 @@ class StageProgram::Builder {
     if (!task.merged() || task.pack >= sharding.size()) return;
     const Sharding kind = sharding[task.pack];
     require(kind == Sharding::by_position || kind == Sharding::none, "the members of ", to_string(task),
-            " share it '", sharding_name(kind), "'; expected 'by_position', as `context_ranks_as_members` has packs dealt");
+            " share it '", sharding_name(kind),
+            "'; expected 'by_position', as `context_ranks_as_members` has packs dealt");
   }
 
   /// Members meet layer by layer.

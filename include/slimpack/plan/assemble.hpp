@@ -34,8 +34,10 @@ inline void append_run(const PackRuns& runs, std::size_t k, bool shared, PassPla
   out.sharding.push_back(kind);
   out.exchange.push_back(shared && known ? runs.exchange[k] : KeyExchange::none);
   if (kind == Sharding::by_position) out.block = runs.block > 0 ? runs.block : default_ownership_block;
-  if (kind == Sharding::mixed) out.per_document.repeat_row(1, runs.per_document[k]);
-  else out.per_document.close();
+  if (kind == Sharding::mixed)
+    out.per_document.repeat_row(1, runs.per_document[k]);
+  else
+    out.per_document.close();
 }
 
 /// Leaves out what no pack says.

@@ -78,7 +78,7 @@ inline Schedule as_one_pipeline(Schedule schedule) {
 /// @throws InvalidInput if a sample is longer than the context or no setting fits into memory.
 /// Complexity: O(n log n + divisors(dp) * packs * stages).
 template <CostModel C, MemoryModel M, class A>
-requires(BoundedAttentionModel<A> || std::same_as<A, NoAttentionModel>)
+  requires(BoundedAttentionModel<A> || std::same_as<A, NoAttentionModel>)
 [[nodiscard]] Plan plan_megatron(std::span<const Tokens> lengths, const Job& job, const C& cost,
                                  const M& memory, const A& attention, const MegatronOptions& options = {}) {
   const auto plan = [&](GroupPrices& prices, const Memory& own) {

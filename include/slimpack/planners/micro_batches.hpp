@@ -172,7 +172,8 @@ class MicroBatchPlanner {
     std::vector<double> durations(given.forward.packs.size(), 0.0);
     for (std::size_t k = 0; k < durations.size(); ++k) {
       for (std::size_t s = 0; s < stages; ++s)
-        durations[k] += given.forward_times.seconds[k * stages + s] + given.backward_times.seconds[k * stages + s];
+        durations[k] +=
+            given.forward_times.seconds[k * stages + s] + given.backward_times.seconds[k * stages + s];
     }
     for (const auto& order : detail::pack_orders(durations)) {
       Schedule candidate = detail::in_order(given, order);

@@ -46,9 +46,10 @@ template <CostModel C, MemoryModel M, class A, class MakePlan>
   Plan out = plan(prices, Memory(memory, layers, RecomputingCostModel<C>));
   for (std::string& note : missing_features(cost)) out.notes.push_back(std::move(note));
   if (!priced && shares_packs(out)) {
-    out.notes.emplace_back(SeparableCostModel<C>
-                               ? "no attention model was given: context-parallel ranks are taken to share it equally"
-                               : Separable::without);
+    out.notes.emplace_back(
+        SeparableCostModel<C>
+            ? "no attention model was given: context-parallel ranks are taken to share it equally"
+            : Separable::without);
   }
   return out;
 }

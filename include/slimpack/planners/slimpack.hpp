@@ -113,7 +113,7 @@ inline void note_imbalance(const SlimPackOptions& options, Plan& plan) {
 /// @throws InvalidInput if the batch or the job is impossible, or nothing fits into memory.
 /// Complexity: O(candidates * (samples + packs * stages)) and O(n log n) to sort.
 template <CostModel C, MemoryModel M, class A>
-requires(BoundedAttentionModel<A> || std::same_as<A, NoAttentionModel>)
+  requires(BoundedAttentionModel<A> || std::same_as<A, NoAttentionModel>)
 [[nodiscard]] Plan plan_slimpack(std::span<const Tokens> lengths, const Job& job, const C& cost,
                                  const M& memory, const A& attention, const SlimPackOptions& options = {}) {
   const auto plan = [&](GroupPrices& prices, const Memory& own) {

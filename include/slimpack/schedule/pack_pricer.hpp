@@ -107,8 +107,7 @@ class PackPricer {
     double* transfer = out.transfer.data();
     for (std::size_t k = 0; k < rows.packs.size(); ++k) {
       price_pack(k, {seconds, stages});
-      prices_.of(rows.sharers[k])
-          .transfer_seconds(count_tokens(rows.packs[k]), pass, {transfer, stages - 1});
+      prices_.of(rows.sharers[k]).transfer_seconds(count_tokens(rows.packs[k]), pass, {transfer, stages - 1});
       seconds += stages;
       transfer += stages - 1;
     }
@@ -138,9 +137,9 @@ class PackPricer {
       return slice.begin == 0 && slice.end == lengths[slice.sample];
     };
     const std::span<const Slice> slices = forward.packs.slices();
-    return slices.size() == backward.packs.slices().size() && std::all_of(slices.begin(), slices.end(), whole) &&
-           forward.packs == backward.packs && forward.members == backward.members &&
-           forward.sharers == backward.sharers;
+    return slices.size() == backward.packs.slices().size() &&
+           std::all_of(slices.begin(), slices.end(), whole) && forward.packs == backward.packs &&
+           forward.members == backward.members && forward.sharers == backward.sharers;
   }
 
   /// @param choose whether packs may be sharded in another way than by position.
@@ -197,7 +196,8 @@ class PackPricer {
       const Prices& own = prices.by(prices.ways()[w]);
       for (const Slice& slice : rows.packs[k]) sums[w] += own.pipeline_seconds(slice.begin, slice.end, pass);
       if (attention_)
-        sums[w] += prices.pipeline_attention_seconds(layer_seconds(rows, k, runs, prices.ways()[w], pass), pass);
+        sums[w] +=
+            prices.pipeline_attention_seconds(layer_seconds(rows, k, runs, prices.ways()[w], pass), pass);
     }
   }
 
