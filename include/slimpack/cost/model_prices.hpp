@@ -85,6 +85,14 @@ class Prices {
     return cost_.pipeline_seconds(begin, end, pass);
   }
 
+  /// The same of all slices of a pack.
+  [[nodiscard]] double pipeline_seconds(std::span<const Slice> pack, Pass pass) const {
+    if (polynomial_) return totals_[index(pass)].seconds(sums_of(pack));
+    double sum = 0.0;
+    for (const Slice& slice : pack) sum += cost_.pipeline_seconds(slice.begin, slice.end, pass);
+    return sum;
+  }
+
   /// Adds a slice's time on each stage to `seconds`. @pre seconds.size() == stages().
   void add_slice_seconds(Tokens begin, Tokens end, Pass pass, std::span<double> seconds) const {
     if (!polynomial_) return cost_.add_slice_seconds(begin, end, pass, seconds);

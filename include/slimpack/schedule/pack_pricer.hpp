@@ -194,7 +194,7 @@ class PackPricer {
     if (prices.ways().size() < 2) return;
     for (std::size_t w = 0; w < prices.ways().size(); ++w) {
       const Prices& own = prices.by(prices.ways()[w]);
-      for (const Slice& slice : rows.packs[k]) sums[w] += own.pipeline_seconds(slice.begin, slice.end, pass);
+      sums[w] += own.pipeline_seconds(rows.packs[k], pass);
       if (attention_)
         sums[w] +=
             prices.pipeline_attention_seconds(layer_seconds(rows, k, runs, prices.ways()[w], pass), pass);
