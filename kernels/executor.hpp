@@ -42,7 +42,7 @@ struct MailOf<Stage, T, NoLinks> {
 /// All ranks construct it, and call `step`, with the same arguments. Weights of a layer are the same on all ranks that
 /// hold it before and after each step, bit by bit.
 ///
-/// Merged packs are dealt to their members by position, whatever sharding the plan names. Ranks of a plan are whole
+/// Merged packs are dealt to their members by position; other shardings are refused. Ranks of a plan are whole
 /// stages: give plans with context parallelism as `context_ranks_as_members` makes them.
 ///
 /// With `Links`, rows go from device to device, and so do gradients and weights of replicas, and what members

@@ -2,7 +2,7 @@
 
 #include "documents.hpp"
 #include "planners.hpp"
-#include "slimpack/planners/pack_sharding.hpp"
+#include "slimpack/cost/attention_tables.hpp"
 
 namespace slimpack::command {
 
@@ -13,8 +13,7 @@ auto with_models(const JobOptions& o, const Use& use) {
   if (o.profile) {
     return use(profiled_cost(o), profiled_memory(o), ProfiledAttention(*o.profile));
   }
-  return use(CalibratedCost(o.job, o.cost), TransformerMemory(o.job, o.memory),
-             AttentionKernel(assumed_attention_table(o.job.device), o.job.model, o.job.layout.tp));
+  return use(CalibratedCost(o.job, o.cost), TransformerMemory(o.job, o.memory), assumed_attention(o.job));
 }
 
 }  // namespace slimpack::command

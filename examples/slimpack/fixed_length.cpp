@@ -11,7 +11,7 @@ namespace slimpack::command {
 
 namespace {
 
-/// A kernel of the CPU back end that was not measured: no tiles, a rate for each pair. An AttentionModel.
+/// A kernel of the CPU back end that was not measured: no tiles, a rate for each pair. A BoundedAttentionModel.
 class PlainAttention {
  public:
   explicit PlainAttention(const JobOptions& o)
@@ -25,6 +25,7 @@ class PlainAttention {
     return {forward_ * pairs, backward_ * pairs};
   }
   [[nodiscard]] AttentionSeconds launch_seconds() const { return {}; }
+  [[nodiscard]] AttentionSeconds least_seconds_per_twice_pair() const { return {forward_, backward_}; }
 
  private:
   double forward_, backward_;

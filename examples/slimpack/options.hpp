@@ -10,9 +10,9 @@
 
 #include "slimpack/core/batch.hpp"
 #include "slimpack/cost/memory.hpp"
+#include "slimpack/cost/pack_attention.hpp"
 #include "slimpack/cost/profile.hpp"
 #include "slimpack/model/parallel.hpp"
-#include "slimpack/planners/pack_sharding.hpp"
 #include "slimpack/planners/slimpack.hpp"
 #include "slimpack/stream/outlier_queues.hpp"
 

@@ -4,6 +4,7 @@
 #include <optional>
 #include <utility>
 
+#include "document_models.hpp"
 #include "slimpack/model/presets.hpp"
 #include "slimpack/planners/megatron.hpp"
 #include "slimpack/planners/slimpack.hpp"
@@ -13,9 +14,10 @@ namespace slimpack::command {
 namespace {
 
 struct Megatron {
-  template <CostModel C, MemoryModel M>
-  static Plan plan(std::span<const Tokens> lengths, const JobOptions& o, const C& cost, const M& memory) {
-    return plan_megatron(lengths, o.job, cost, memory, {.context = o.context});
+  template <CostModel C, MemoryModel M, class A = NoAttentionModel>
+  static Plan plan(std::span<const Tokens> lengths, const JobOptions& o, const C& cost, const M& memory,
+                   const A& attention = {}) {
+    return plan_megatron(lengths, o.job, cost, memory, attention, {.context = o.context});
   }
   static Plan plan_on_cpu(std::span<const Tokens> lengths, const JobOptions& o, const RankCost& cost,
                           const RankMemory& memory) {
@@ -24,9 +26,10 @@ struct Megatron {
 };
 
 struct SlimPack {
-  template <CostModel C, MemoryModel M>
-  static Plan plan(std::span<const Tokens> lengths, const JobOptions& o, const C& cost, const M& memory) {
-    return plan_slimpack(lengths, o.job, cost, memory, o.slimpack);
+  template <CostModel C, MemoryModel M, class A = NoAttentionModel>
+  static Plan plan(std::span<const Tokens> lengths, const JobOptions& o, const C& cost, const M& memory,
+                   const A& attention = {}) {
+    return plan_slimpack(lengths, o.job, cost, memory, attention, o.slimpack);
   }
   static Plan plan_on_cpu(std::span<const Tokens> lengths, const JobOptions& o, const RankCost& cost,
                           const RankMemory& memory) {
@@ -54,8 +57,9 @@ Planner planner(const char* name) {
   return {name,
           [](std::span<const Tokens> lengths, const JobOptions& o) {
             if (o.profile) return Recipe::plan_on_cpu(lengths, o, profiled_cost(o), profiled_memory(o));
-            return Recipe::plan(lengths, o, CalibratedCost(o.job, o.cost),
-                                TransformerMemory(o.job, o.memory));
+            return with_models(o, [&](const auto& cost, const auto& memory, const auto& attention) {
+              return Recipe::plan(lengths, o, cost, memory, attention);
+            });
           },
           &Recipe::plan_on_cpu, nullptr};
 }

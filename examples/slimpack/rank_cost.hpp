@@ -12,7 +12,7 @@
 namespace slimpack::command {
 
 /// Time on ranks of a back end: by the device's constants, or by a profile of the machine. A CostModel that
-/// recomputes and merges, and states its layers.
+/// recomputes and merges, states its layers, and names the exchange of merged packs.
 class RankCost {
  public:
   RankCost(CalibratedCost cost) : cost_(std::move(cost)) {}
@@ -52,6 +52,15 @@ class RankCost {
   }
   [[nodiscard]] RankCost with_context_parallel(std::int32_t group) const {
     return std::visit([&](const auto& c) { return RankCost(c.with_context_parallel(group)); }, cost_);
+  }
+  /// The ways in which the back end's merged packs can exchange keys.
+  [[nodiscard]] ExchangeSet exchanges() const {
+    return std::visit([](const auto& c) { return c.exchanges(); }, cost_);
+  }
+  [[nodiscard]] RankCost with_exchange(KeyExchange exchange) const {
+    RankCost copy = std::visit([&](const auto& c) { return RankCost(c.with_exchange(exchange)); }, cost_);
+    copy.merges_ = merges_;
+    return copy;
   }
   /// The same without merging, for planners that would make a pipeline's stages of several ranks of it.
   [[nodiscard]] RankCost unmerged() const {

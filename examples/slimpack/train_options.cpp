@@ -239,7 +239,12 @@ Course course_of_file(const TrainOptions& o) {
           found.size() == 1 ? " place: " : " places, the first: ", found.empty() ? "" : found.front(),
           "; expected none");
   const auto shared = [](const PipelinePlan& pipeline) { return pipeline.cp > 1; };
-  if (std::any_of(plan.pipelines.begin(), plan.pipelines.end(), shared))
+  const auto other = [](Sharding kind) { return kind != Sharding::none && kind != Sharding::by_position; };
+  const auto any_other = [&](const PassPlan& pass) {
+    return std::any_of(pass.sharding.begin(), pass.sharding.end(), other);
+  };
+  if (std::any_of(plan.pipelines.begin(), plan.pipelines.end(), shared) || any_other(plan.forward) ||
+      any_other(plan.backward))
     plan = context_ranks_as_members(std::move(plan), default_ownership_block);
   const Transformer model = model_from(o.values, plan.model);
   validate(model);

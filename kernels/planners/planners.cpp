@@ -12,7 +12,8 @@ Plan plan_megatron(std::span<const Tokens> lengths, const Job& job, GroupPrices&
 }
 
 Plan plan_megatron(std::span<const Tokens> lengths, const Job& job, const MegatronOptions& options) {
-  return plan_megatron(lengths, job, CalibratedCost(job), TransformerMemory(job), options);
+  return plan_megatron(lengths, job, CalibratedCost(job), TransformerMemory(job), assumed_attention(job),
+                       options);
 }
 
 Plan plan_slimpack(std::span<const Tokens> lengths, const Job& job, GroupPrices& prices, const Memory& memory,
@@ -21,7 +22,8 @@ Plan plan_slimpack(std::span<const Tokens> lengths, const Job& job, GroupPrices&
 }
 
 Plan plan_slimpack(std::span<const Tokens> lengths, const Job& job, const SlimPackOptions& options) {
-  return plan_slimpack(lengths, job, CalibratedCost(job), TransformerMemory(job), options);
+  return plan_slimpack(lengths, job, CalibratedCost(job), TransformerMemory(job), assumed_attention(job),
+                       options);
 }
 
 }  // namespace slimpack

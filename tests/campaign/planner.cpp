@@ -11,18 +11,18 @@ namespace campaign {
 
 namespace {
 
-template <class C>
-Planner planner_of(const Setting& setting, C model) {
+template <class C, class A = NoAttentionModel>
+Planner planner_of(const Setting& setting, C model, const A& attention = {}) {
   const auto cost = std::make_shared<const C>(std::move(model));
   return {.slimpack =
-              [&setting, cost](const SlimPackOptions& options, const TransformerMemory& memory) {
-                return plan_slimpack(setting.lengths, setting.job, *cost, memory, options);
+              [&setting, cost, attention](const SlimPackOptions& options, const TransformerMemory& memory) {
+                return plan_slimpack(setting.lengths, setting.job, *cost, memory, attention, options);
               },
           .megatron =
-              [&setting, cost](const TransformerMemory& memory) {
-                return plan_megatron(setting.lengths, setting.job, *cost, memory, MegatronOptions{});
+              [&setting, cost, attention](const TransformerMemory& memory) {
+                return plan_megatron(setting.lengths, setting.job, *cost, memory, attention);
               },
-          .price_anew = [cost](Plan& plan) { campaign::price_anew(plan, *cost); }};
+          .price_anew = [cost, attention](Plan& plan) { campaign::price_anew(plan, *cost, attention); }};
 }
 
 }  // namespace
@@ -39,7 +39,7 @@ Planner make_planner(const Setting& setting) {
     case CostKind::calibrated:
       break;
   }
-  return planner_of(setting, calibrated_cost(setting));
+  return planner_of(setting, calibrated_cost(setting), assumed_attention(setting.job));
 }
 
 }  // namespace campaign

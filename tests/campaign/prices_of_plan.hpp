@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -14,10 +15,12 @@
 #include "slimpack/cost/concepts.hpp"
 #include "slimpack/cost/memory.hpp"
 #include "slimpack/plan/plan.hpp"
+#include "slimpack/plan/shards.hpp"
 #include "slimpack/plan/timeline.hpp"
+#include "slimpack/planners/plan_with_models.hpp"
 
-// All that knows how models price a plan's packs and how plans keep these prices, in one place, because it differs
-// between versions of the library: it compiles with those before and after transfers had a stage.
+// All that knows how models price a plan's packs and how plans keep these prices, in one place. It shares no code with what
+// planners price packs by.
 namespace campaign {
 
 template <class Set, class Exchange>
@@ -79,23 +82,38 @@ template <class C>
   }
 }
 
-/// A plan's packs priced by another model, each with the members and the recomputation that it has.
-template <class C>
+/// A plan's packs priced by another model, each with the members, the sharding, the exchange and the recomputation that
+/// it has. Attention is counted chunk by chunk of each rank's shard.
+/// @tparam A an attention model, or NoAttentionModel.
+template <class C, class A>
 class PackPrices {
  public:
-  PackPrices(const Plan& plan, const C& cost) : plan_(plan), cost_(cost) {}
+  PackPrices(const Plan& plan, const C& cost, const A& attention)
+      : plan_(plan), cost_(cost), attention_(attention) {
+    if constexpr (priced) cost_ = cost.with_attention(attention.least_seconds_per_twice_pair());
+  }
 
   [[nodiscard]] double seconds(Pass pass, std::size_t pack, std::size_t stage) {
     const C& cost = of(pass, pack);
-    double sum = cost.pack_seconds(stage, pass);
+    const bool recomputes = pass == Pass::backward && again(pack)[stage] > 0;
+    double sum = cost.pack_seconds(stage, pass), layer = 0.0;
     for (const Slice& slice : plan_.of(pass).packs[pack]) {
-      sum += cost.slice_seconds(stage, slice.begin, slice.end, pass);
-      if constexpr (requires { cost.recompute_seconds(stage, slice.begin, slice.end); }) {
-        if (!priced_with_recompute && pass == Pass::backward)
-          sum += again(pack)[stage] * cost.recompute_seconds(stage, slice.begin, slice.end);
+      if constexpr (priced) {
+        sum += cost.other_seconds(stage, slice.begin, slice.end, pass);
+        if (recomputes) layer += cost.recompute_other_seconds(stage, slice.begin, slice.end);
+      } else {
+        sum += cost.slice_seconds(stage, slice.begin, slice.end, pass);
+        if constexpr (RecomputingCostModel<C>) {
+          if (recomputes) layer += cost.recompute_seconds(stage, slice.begin, slice.end);
+        }
       }
     }
-    return sum;
+    if constexpr (priced) {
+      const AttentionSeconds kernel = slowest_rank(pass, pack);
+      sum += cost.attention_seconds(stage, pass, pass == Pass::forward ? kernel.forward : kernel.backward);
+      layer += kernel.forward;
+    }
+    return recomputes ? sum + again(pack)[stage] * layer : sum;
   }
 
   [[nodiscard]] double lag(Pass pass, std::size_t pack, std::size_t boundary) {
@@ -103,23 +121,17 @@ class PackPrices {
   }
 
  private:
-  /// Whether the library's own model has `with_recompute`, so that `slice_seconds` holds what is computed again.
-  template <class L>
-  static constexpr bool has_with_recompute = requires(const L& c, std::span<const std::int32_t> r) {
-    c.with_recompute(r);
-  };
-  static constexpr bool priced_with_recompute = has_with_recompute<CalibratedCost>;
+  static constexpr bool priced = !std::is_same_v<A, NoAttentionModel>;
 
-  using Key = std::pair<std::size_t, std::vector<std::int32_t>>;
+  /// Members and exchange.
+  using Key = std::pair<std::size_t, KeyExchange>;
 
   [[nodiscard]] std::span<const std::int32_t> again(std::size_t pack) const {
     return plan_.backward.recompute_layers[pack];
   }
 
   [[nodiscard]] const C& of(Pass pass, std::size_t pack) {
-    Key key{plan_.of(pass).pipelines[pack].size(), {}};
-    if (priced_with_recompute && pass == Pass::backward)
-      key.second.assign(again(pack).begin(), again(pack).end());
+    const Key key{plan_.of(pass).pipelines[pack].size(), plan_.of(pass).exchange_of(pack)};
     const auto found = known_.find(key);
     if (found != known_.end()) return found->second;
     return known_.emplace(key, make(key)).first->second;
@@ -127,25 +139,59 @@ class PackPrices {
 
   [[nodiscard]] C make(const Key& key) const {
     C cost = cost_;
-    if constexpr (priced_with_recompute && requires { cost_.with_recompute(key.second); }) {
-      if (!key.second.empty()) cost = cost_.with_recompute(key.second);
-    }
     if constexpr (MergeableCostModel<C>) {
-      if (key.first > 1) return cost.with_context_parallel(static_cast<std::int32_t>(key.first));
+      if (key.first > 1) cost = cost.with_context_parallel(static_cast<std::int32_t>(key.first));
+    }
+    if constexpr (ExchangingCostModel<C>) {
+      if (key.second != KeyExchange::none) cost = cost.with_exchange(key.second);
     }
     return cost;
   }
 
+  /// One layer's attention on the slowest rank of a pack.
+  [[nodiscard]] AttentionSeconds slowest_rank(Pass pass, std::size_t pack) {
+    if (last_.pass == pass && last_.pack == pack) return last_.seconds;
+    const PassPlan& packs = plan_.of(pass);
+    const Task task{pass, static_cast<PackId>(pack)};
+    const std::int32_t ranks = context_ranks(plan_, task);
+    AttentionSeconds most;
+    if (packs.packs[pack].empty()) return most;
+    if (packs.exchange_of(pack) == KeyExchange::all_to_all) {
+      const AttentionSeconds launch = attention_.launch_seconds();
+      for (const Slice& slice : packs.packs[pack]) most += attention_.chunk_seconds(slice.begin, slice.end);
+      most = {most.forward / ranks, most.backward / ranks};
+      most += launch;
+    } else if (ranks == 1) {
+      most = attention_seconds(attention_, packs.packs[pack]);
+    } else {
+      const ContextShards shards = pack_shards(plan_, task);
+      for (std::size_t r = 0; r < shards.ranks.size(); ++r) {
+        const AttentionSeconds own = attention_seconds(attention_, shards.ranks[r]);
+        most = {std::max(most.forward, own.forward), std::max(most.backward, own.backward)};
+      }
+    }
+    last_ = {pass, pack, most};
+    return most;
+  }
+
+  struct Known {
+    Pass pass = Pass::weight;
+    std::size_t pack = 0;
+    AttentionSeconds seconds;
+  };
+
   const Plan& plan_;
-  const C& cost_;
+  C cost_;
+  const A& attention_;
   std::map<Key, C> known_;
+  Known last_;  // the pack that was looked at last, on all stages
 };
 
 /// Gives a plan the prices of a model of its pipelines, and its step the time that follows. The lower bound and the
 /// peaks of memory stay as they are.
-template <class C>
-void price_anew(Plan& plan, const C& cost) {
-  PackPrices<C> prices(plan, cost);
+template <class C, class A>
+void price_anew(Plan& plan, const C& cost, const A& attention) {
+  PackPrices<C, A> prices(plan, cost, attention);
   for (const Pass pass : {Pass::forward, Pass::backward}) {
     PassPlan& packs = pass == Pass::forward ? plan.forward : plan.backward;
     for (std::size_t k = 0; k < packs.packs.size(); ++k) {

@@ -69,8 +69,11 @@ plan=("$slimpack" train --plan "$folder/plan.json" "${small[@]}")
 works "${plan[@]}" --steps 2 --json
 losses >"$folder/plan.losses"
 
-# Context-parallel ranks of a plan are ranks of the run: two on each of two stages.
-works "$slimpack" plan "${batch[@]}" --model llama-13b --layers 4 --dp 1 --cp 2 --pp 2 -o "$folder/context.json"
+# Context-parallel ranks of a plan are ranks of the run: two on each of two stages. They exchange keys as the plan says.
+works "$slimpack" plan "${batch[@]}" --model llama-13b --layers 4 --dp 1 --cp 2 --pp 2 --exchange ulysses -o "$folder/context.json"
+refuses "F0 is merged of 2 members that share heads; expected a divisor of the 1 key/value heads" \
+  "$slimpack" train --plan "$folder/context.json" "${small[@]}" --steps 2
+works "$slimpack" plan "${batch[@]}" --model llama-13b --layers 4 --dp 1 --cp 2 --pp 2 --exchange ring -o "$folder/context.json"
 works "$slimpack" train --plan "$folder/context.json" "${small[@]}" --steps 2 --json
 [[ $(grep -c peak_bytes "$folder/out") == 4 ]] || fail "cp 2 and pp 2 are not four ranks: $(cat "$folder/out")"
 losses >"$folder/losses"

@@ -79,3 +79,13 @@ TEST_CASE("pipelines of different context parallelism") {
   plan.pipelines[1].devices.assign(plan.pipelines[1].stages(), {5});
   CHECK_THROWS_WITH(context_ranks_as_members(plan, 16), Catch::Contains("expected tp * cp = 6"));
 }
+
+TEST_CASE("a program refuses merged packs that are not shared by position, and names their sharding") {
+  Plan plan = testing::sample_plan({.seed = 3, .samples = 4, .pipelines = 1, .cp = 2});
+  for (PassPlan* pass : {&plan.forward, &plan.backward})
+    std::fill(pass->sharding.begin(), pass->sharding.end(), Sharding::by_position);
+  plan = context_ranks_as_members(plan, 16);
+  CHECK_NOTHROW(StageProgram(plan, 0, 0));
+  plan.backward.sharding[0] = Sharding::per_document;
+  CHECK_THROWS_WITH(StageProgram(plan, 0, 0), Catch::Contains("the members of B0 share it 'per_document'"));
+}

@@ -131,18 +131,23 @@ TEST_CASE("each policy shards as it says, and the choices are never slower than 
     on = oracle::Job4d(on.job);
     const Packs packs = detail::shardable_packs(random_iteration(random, 5).micro_batches, on.job.layout.cp);
     const auto with = [&](ShardingPolicy policy) {
-      return PackSharder(on.attention, on.job.layout.cp, policy)(packs);
+      PackRuns runs;
+      ModelPackAttention attention(on.attention, 128);
+      for (std::size_t k = 0; k < packs.size(); ++k)
+        attention.shard(packs[k], on.job.layout.cp, policy, runs);
+      return runs;
     };
-    const PackSharding sequence = with(ShardingPolicy::per_sequence),
-                       document = with(ShardingPolicy::per_document);
-    const PackSharding adaptive = with(ShardingPolicy::adaptive), mixed = with(ShardingPolicy::mixed);
+    const PackRuns sequence = with(ShardingPolicy::per_sequence),
+                   document = with(ShardingPolicy::per_document);
+    const PackRuns adaptive = with(ShardingPolicy::adaptive), mixed = with(ShardingPolicy::mixed);
     for (std::size_t k = 0; k < packs.size(); ++k) {
-      CHECK(sequence.kind[k] == Sharding::per_sequence);
-      CHECK(document.kind[k] == Sharding::per_document);
-      CHECK(adaptive.seconds[k] ==
-            (document.seconds[k].total() < sequence.seconds[k].total() ? document : sequence).seconds[k]);
-      CHECK(mixed.seconds[k].total() <= adaptive.seconds[k].total());
-      CHECK((mixed.kind[k] == Sharding::mixed) == (mixed.per_document[k].size() > 0));
+      CHECK(sequence.sharding[k] == Sharding::per_sequence);
+      CHECK(document.sharding[k] == Sharding::per_document);
+      CHECK(
+          adaptive.attention[k] ==
+          (document.attention[k].total() < sequence.attention[k].total() ? document : sequence).attention[k]);
+      CHECK(mixed.attention[k].total() <= adaptive.attention[k].total());
+      CHECK((mixed.sharding[k] == Sharding::mixed) == (mixed.per_document[k].size() > 0));
     }
   }
 }

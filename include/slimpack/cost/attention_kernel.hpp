@@ -4,6 +4,7 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <utility>
@@ -61,16 +62,24 @@ inline void validate(const AttentionRates& rates) {
   }
 }
 
+namespace detail {
+
+/// @param rows tiles of queries. @param before, all tiles of keys before the queries, and up to the last one.
+[[nodiscard]] constexpr double twice_padded_pairs(Tokens rows, Tokens before, Tokens all, Tokens tile) {
+  const double full = static_cast<double>(rows - 1) * static_cast<double>(2 * before + rows);  // twice
+  const auto side = static_cast<double>(tile);
+  return (full + 2.0 * static_cast<double>(all)) * side * side;
+}
+
+}  // namespace detail
+
 /// Twice the number of (query, key) pairs that a kernel computes for queries `[begin, end)` and keys
 /// `[0, end)` in tiles of `tile` by `tile`, causal: a tile of queries passes over the tiles of keys up to its
 /// last query, the last tile of each being full (WLB-LLM, section 5.2: shorter ones are padded). O(1).
 /// @pre 0 <= begin < end, tile > 0.
 [[nodiscard]] constexpr double twice_padded_pairs(Tokens begin, Tokens end, Tokens tile) {
   const Tokens rows = (end - begin + tile - 1) / tile, before = (begin + tile - 1) / tile;
-  const Tokens all = (end + tile - 1) / tile;
-  const double full = static_cast<double>(rows - 1) * static_cast<double>(2 * before + rows);  // twice
-  const auto side = static_cast<double>(tile);
-  return (full + 2.0 * static_cast<double>(all)) * side * side;
+  return detail::twice_padded_pairs(rows, before, (end + tile - 1) / tile, tile);
 }
 
 namespace detail {
@@ -92,19 +101,66 @@ struct TablePlace {
 
 }  // namespace detail
 
-/// Rate that a kernel achieves for a shape, in padded FLOPs per second. O(log of the table).
-/// @param queries, keys rows, before padding.
-[[nodiscard]] inline double achieved_rate(const AttentionRates& rates, Tokens queries, Tokens keys) {
-  const auto padded = [&](Tokens rows) { return (rows + rates.tile - 1) / rates.tile * rates.tile; };
-  const detail::TablePlace q = detail::table_place(rates.query_lengths, padded(queries));
-  const detail::TablePlace k = detail::table_place(rates.key_lengths, padded(keys));
+namespace detail {
+
+/// The rate at a place of the table.
+[[nodiscard]] inline double rate_at(const AttentionRates& rates, const TablePlace& q, const TablePlace& k) {
   const std::size_t width = rates.key_lengths.size();
   const auto row = [&](std::size_t i) {
     const double* const cells = rates.flops_per_second.data() + i * width;
     return cells[k.low] + k.share * (cells[k.high] - cells[k.low]);
   };
   const double low = row(q.low);
-  return low + q.share * (row(q.high) - low);
+  return q.high == q.low ? low : low + q.share * (row(q.high) - low);
+}
+
+/// Places of lengths in ascending ones, found once for each number of tiles, as far as that is a small table.
+class TilePlaces {
+ public:
+  TilePlaces(std::span<const Tokens> lengths, Tokens tile) : lengths_(lengths), tile_(tile) {
+    const Tokens last = (lengths.back() + tile - 1) / tile;
+    for (Tokens t = 0; t <= last && last <= most_tiles; ++t)
+      places_.push_back(table_place(lengths, t * tile));
+  }
+
+  /// O(1), or O(log of the lengths) where there are too many tiles.
+  [[nodiscard]] TablePlace operator()(Tokens tiles) const {
+    if (places_.empty()) return table_place(lengths_, tiles * tile_);
+    return places_[std::min(static_cast<std::size_t>(tiles), places_.size() - 1)];
+  }
+
+ private:
+  static constexpr Tokens most_tiles = 4096;
+
+  std::span<const Tokens> lengths_;
+  Tokens tile_;
+  std::vector<TablePlace> places_;
+};
+
+/// `achieved_rate` of rates that outlive this, for many shapes.
+class RateLookup {
+ public:
+  explicit RateLookup(const AttentionRates& rates)
+      : rates_(rates), queries_(rates.query_lengths, rates.tile), keys_(rates.key_lengths, rates.tile) {}
+
+  /// @param queries, keys tiles of them.
+  [[nodiscard]] double operator()(Tokens queries, Tokens keys) const {
+    return rate_at(rates_, queries_(queries), keys_(keys));
+  }
+
+ private:
+  const AttentionRates& rates_;
+  TilePlaces queries_, keys_;
+};
+
+}  // namespace detail
+
+/// Rate that a kernel achieves for a shape, in padded FLOPs per second. O(log of the table).
+/// @param queries, keys rows, before padding.
+[[nodiscard]] inline double achieved_rate(const AttentionRates& rates, Tokens queries, Tokens keys) {
+  const auto padded = [&](Tokens rows) { return (rows + rates.tile - 1) / rates.tile * rates.tile; };
+  return detail::rate_at(rates, detail::table_place(rates.query_lengths, padded(queries)),
+                         detail::table_place(rates.key_lengths, padded(keys)));
 }
 
 /// Rates from measured times. @param seconds [query_lengths][key_lengths], of one chunk of that many queries
@@ -148,36 +204,42 @@ struct TablePlace {
 
 /// Latency of a variable-length attention kernel (WLB-LLM, section 5.3): FLOPs of the padded tiles over the
 /// rate achieved for the chunk's shape. Not modelled: how tiles fill the last wave of a device's
-/// multiprocessors. An AttentionModel.
+/// multiprocessors. An AttentionModel. A value: copies share the table.
 class AttentionKernel {
  public:
   /// @param tp tensor-parallel ranks that share the heads. @throws InvalidInput if the model, a table or `tp`
   /// is impossible.
   AttentionKernel(AttentionTable table, const Transformer& model, std::int32_t tp = 1)
-      : table_(std::move(table)) {
+      : known_((validate(table.forward), validate(table.backward),
+                std::make_shared<const Known>(std::move(table)))) {
     validate(model);
-    validate(table_.forward);
-    validate(table_.backward);
     require(tp > 0 && model.heads % tp == 0, "tp is ", tp, "; expected a divisor of the ", model.heads,
             " heads of model '", model.name, "'");
-    require(table_.launch_seconds >= 0.0 && table_.launch_seconds < 1e30,
-            "attention table: launch_seconds is ", table_.launch_seconds,
+    const double launch = this->table().launch_seconds;
+    require(launch >= 0.0 && launch < 1e30, "attention table: launch_seconds is ", launch,
             "; expected zero or a positive number");
     flops_forward_ = attention_flops_per_twice_pair(model) / tp;
     flops_backward_ = backward_attention_ratio * flops_forward_;
   }
 
-  [[nodiscard]] const AttentionTable& table() const { return table_; }
+  [[nodiscard]] const AttentionTable& table() const { return known_->table; }
 
+  /// Of one pass. O(1).
+  [[nodiscard]] double chunk_seconds(Tokens begin, Tokens end, Pass pass) const {
+    const bool forward = pass == Pass::forward;
+    const AttentionRates& rates = forward ? known_->table.forward : known_->table.backward;
+    const Tokens tile = rates.tile, rows = (end - begin + tile - 1) / tile;
+    const Tokens before = (begin + tile - 1) / tile, all = (end + tile - 1) / tile;
+    const double rate = (forward ? known_->forward : known_->backward)(rows, all);
+    return (forward ? flops_forward_ : flops_backward_) *
+           detail::twice_padded_pairs(rows, before, all, tile) / rate;
+  }
   [[nodiscard]] AttentionSeconds chunk_seconds(Tokens begin, Tokens end) const {
-    const auto of = [&](const AttentionRates& rates, double flops) {
-      return flops * twice_padded_pairs(begin, end, rates.tile) / achieved_rate(rates, end - begin, end);
-    };
-    return {of(table_.forward, flops_forward_), of(table_.backward, flops_backward_)};
+    return {chunk_seconds(begin, end, Pass::forward), chunk_seconds(begin, end, Pass::backward)};
   }
 
   [[nodiscard]] AttentionSeconds launch_seconds() const {
-    return {table_.launch_seconds, table_.launch_seconds};
+    return {table().launch_seconds, table().launch_seconds};
   }
 
   /// Seconds per unit of `twice_causal_pairs` at the table's best rate: no chunk takes less. O(table).
@@ -185,11 +247,21 @@ class AttentionKernel {
     const auto of = [](const AttentionRates& rates, double flops) {
       return flops / *std::max_element(rates.flops_per_second.begin(), rates.flops_per_second.end());
     };
-    return {of(table_.forward, flops_forward_), of(table_.backward, flops_backward_)};
+    return {of(table().forward, flops_forward_), of(table().backward, flops_backward_)};
   }
 
  private:
-  AttentionTable table_;
+  struct Known {
+    explicit Known(AttentionTable t)
+        : table(std::move(t)), forward(table.forward), backward(table.backward) {}
+    Known(const Known&) = delete;
+    Known& operator=(const Known&) = delete;
+
+    AttentionTable table;
+    detail::RateLookup forward, backward;
+  };
+
+  std::shared_ptr<const Known> known_;
   double flops_forward_ = 0.0, flops_backward_ = 0.0;  // per unit of twice_causal_pairs
 };
 

@@ -5,6 +5,7 @@
 
 #include "slimpack/cost/attention_kernel.hpp"
 #include "slimpack/model/device.hpp"
+#include "slimpack/model/parallel.hpp"
 
 namespace slimpack {
 
@@ -36,6 +37,11 @@ namespace slimpack {
           .backward = rates(device.peak_flops * device.attention_backward),
           .launch_seconds = 5e-6,
           .source = concat("assumed after WLB-LLM, Figure 10, scaled to device '", device.name, "'")};
+}
+
+/// The kernel of a job's devices, by that table.
+[[nodiscard]] inline AttentionKernel assumed_attention(const Job& job) {
+  return AttentionKernel(assumed_attention_table(job.device), job.model, job.layout.tp);
 }
 
 }  // namespace slimpack

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -17,6 +18,7 @@
 #include "slimpack/cost/synchronise.hpp"
 #include "slimpack/model/parallel.hpp"
 #include "slimpack/model/strategy.hpp"
+#include "slimpack/sharding/attention_model.hpp"
 
 namespace slimpack {
 
@@ -101,6 +103,15 @@ class CalibratedCost {
   /// Attention of a stage when the kernel takes so many seconds for one layer.
   [[nodiscard]] double attention_seconds(std::size_t stage, Pass, double layer) const {
     return layers_[stage] * layer;
+  }
+
+  /// The same model with attention that takes so long, in each pass, for each unit of `twice_causal_pairs` of one layer
+  /// on one context-parallel rank; ranks share it equally. By default it takes what the device achieves.
+  [[nodiscard]] CalibratedCost with_attention(const AttentionSeconds& per_twice_pair) const {
+    CalibratedCost copy = *this;
+    copy.attention_ = per_twice_pair;
+    copy.tabulate();
+    return copy;
   }
 
   [[nodiscard]] double pack_seconds(std::size_t, Pass) const { return device_.pack_overhead; }
@@ -221,6 +232,7 @@ class CalibratedCost {
   /// Attention of one layer per unit of `twice_causal_pairs`.
   [[nodiscard]] double attention_seconds_per_twice_pair(Pass pass) const {
     const bool forward = pass == Pass::forward;
+    if (attention_) return (forward ? attention_->forward : attention_->backward) / cp_;
     return attention_flops_per_twice_pair(model_) * (forward ? 1.0 : backward_attention_ratio) /
            (device_.peak_flops * (forward ? device_.attention_forward : device_.attention_backward) *
             ranks());
@@ -317,6 +329,7 @@ class CalibratedCost {
   std::array<std::vector<SliceCoefficients>, 2> table_;  // [forward, backward][stage]
   std::array<SliceCoefficients, 2> totals_;              // of all stages
   std::vector<SliceCoefficients> again_;                 // [stage], one layer
+  std::optional<AttentionSeconds> attention_;            // of one layer on one context rank, if it was given
   std::array<double, 2> pair_seconds_{};                 // attention of one layer
   std::array<CheapestExchange, 2> exchange_;             // of one layer
   double sync_seconds_ = 0.0;

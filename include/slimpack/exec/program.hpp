@@ -69,8 +69,8 @@ class StageProgram {
  public:
   /// @param plan that `violations` finds nothing wrong with. @param stage of that pipeline, from 0.
   /// @throws InvalidInput if there is no such stage, a task is not of this pipeline, slices of a sample are on
-  /// different pipelines (its keys and values could not be found), members hold other layers than this stage, or a
-  /// token has no backward pack.
+  /// different pipelines (its keys and values could not be found), members share a pack in another way than by position
+  /// or hold other layers than this stage, or a token has no backward pack.
   /// Complexity: O(slices of the plan + tasks and owned ranges of the stage).
   StageProgram(const Plan& plan, PipelineId pipeline, std::size_t stage,
                const StageProgramOptions& options = {});
@@ -156,6 +156,7 @@ class StageProgram::Builder {
             " runs ", to_string(task), "; expected packs of this pipeline only");
     out.member = static_cast<std::size_t>(here - out.members.begin());
     out.exchange = pass.exchange_of(task.pack);
+    check_sharding(out);
     check_layers(out);
     if (task.pass != Pass::forward) out.recompute_layers = recompute_layers(task.pack);
     for (const Slice& slice : out.slices) {
@@ -210,6 +211,16 @@ class StageProgram::Builder {
     }
     require(reached >= slice.end, "sample ", slice.sample, " has no backward pack for its token ", reached,
             "; expected each of its tokens in one");
+  }
+
+  /// Members hold tokens by their positions.
+  void check_sharding(const StageTask& task) const {
+    const std::vector<Sharding>& sharding = plan_.of(task.pass).sharding;
+    if (!task.merged() || task.pack >= sharding.size()) return;
+    const Sharding kind = sharding[task.pack];
+    require(kind == Sharding::by_position || kind == Sharding::none, "the members of ", to_string(task),
+            " share it '", sharding_name(kind),
+            "'; expected 'by_position', as `context_ranks_as_members` has packs dealt");
   }
 
   /// Members meet layer by layer.

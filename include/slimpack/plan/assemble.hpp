@@ -27,6 +27,26 @@ struct PlacedSchedule {
 
 namespace detail {
 
+/// Appends how a pack is run. Prices that know nothing of a pipeline's ranks leave open how they share packs: by position.
+inline void append_run(const PackRuns& runs, std::size_t k, bool shared, PassPlan& out) {
+  const bool known = k < runs.sharding.size() && runs.sharding[k] != Sharding::none;
+  const Sharding kind = !shared ? Sharding::none : known ? runs.sharding[k] : Sharding::by_position;
+  out.sharding.push_back(kind);
+  out.exchange.push_back(shared && known ? runs.exchange[k] : KeyExchange::none);
+  if (kind == Sharding::by_position) out.block = runs.block > 0 ? runs.block : default_ownership_block;
+  if (kind == Sharding::mixed)
+    out.per_document.repeat_row(1, runs.per_document[k]);
+  else
+    out.per_document.close();
+}
+
+/// Leaves out what no pack says.
+inline void drop_empty_runs(PassPlan& out) {
+  const auto unknown = [](KeyExchange e) { return e == KeyExchange::none; };
+  if (std::all_of(out.exchange.begin(), out.exchange.end(), unknown)) out.exchange.clear();
+  if (out.per_document.values().empty()) out.per_document.clear();
+}
+
 /// Appends the packs of one pass of a schedule to the plan's.
 inline void append_pass(const PlacedSchedule& placed, Pass pass, const Strategy& strategy,
                         const Transformer& model, PassPlan& out) {
@@ -43,8 +63,7 @@ inline void append_pass(const PlacedSchedule& placed, Pass pass, const Strategy&
     for (const std::uint32_t place : rows.members[k]) out.pipelines.add(placed.pipelines[place]);
     out.pipelines.close();
     const bool shared = context_parallel || rows.members[k].size() > 1;
-    out.sharding.push_back(shared ? Sharding::by_position : Sharding::none);
-    if (shared) out.block = default_ownership_block;
+    append_run(times.runs, k, shared, out);
     if (!forward) out.recompute_layers.repeat_row(1, schedule.recompute.row(k));
   }
 }
@@ -130,6 +149,7 @@ inline void reserve_pass(std::span<const PlacedSchedule> schedules, Pass pass, P
     busy += detail::busy_seconds(placed.schedule);
     plan.step.pipeline_seconds = std::max(plan.step.pipeline_seconds, placed.schedule.seconds);
   }
+  for (PassPlan* const pass : {&plan.forward, &plan.backward}) detail::drop_empty_runs(*pass);
   plan.step.sync_seconds = sync_seconds;
   plan.step.seconds = plan.step.pipeline_seconds + sync_seconds;
   const double capacity = plan.step.pipeline_seconds * stages;

@@ -26,7 +26,7 @@ struct Plain4dOptions {
 /// turn to the replicas, per-sequence sharding, 1F1B.
 /// @throws InvalidInput if the batch is empty, a sample is not positive or longer than the context, or as
 /// `MicroBatchPlanner::plan`. Complexity: that of `MicroBatchPlanner::plan`.
-template <CostModel C, MemoryModel M, AttentionModel A>
+template <CostModel C, MemoryModel M, BoundedAttentionModel A>
 [[nodiscard]] Plan plan_plain_4d(std::span<const Tokens> lengths, const Job& job, const C& cost,
                                  const M& memory, const A& attention, const Plain4dOptions& options = {}) {
   validate_batch(lengths, 1);
@@ -87,7 +87,7 @@ inline Packs batch_sequences(std::span<const Tokens> lengths, std::span<const st
 /// samples of their own iteration alone; `document_ids` has their places in `lengths`.
 /// @throws InvalidInput if a batch is empty, a document not positive or longer than the context, or as
 /// `MicroBatchPlanner::plan`. Complexity: that of `pack_fixed_length` and `MicroBatchPlanner::plan`.
-template <CostModel C, MemoryModel M, AttentionModel A>
+template <CostModel C, MemoryModel M, BoundedAttentionModel A>
 [[nodiscard]] Fixed4dPlans plan_fixed_4d_sharded(std::span<const Tokens> lengths,
                                                  std::span<const std::size_t> batches, const Job& job,
                                                  const C& cost, const M& memory, const A& attention,
@@ -133,7 +133,7 @@ template <CostModel C, MemoryModel M, AttentionModel A>
 
 /// Fixed-4D, its sharding per sequence or per document throughout, whichever makes all iterations together
 /// shorter; per sequence if they are equal. Parameters and errors are those of `plan_fixed_4d_sharded`.
-template <CostModel C, MemoryModel M, AttentionModel A>
+template <CostModel C, MemoryModel M, BoundedAttentionModel A>
 [[nodiscard]] Fixed4dPlans plan_fixed_4d(std::span<const Tokens> lengths,
                                          std::span<const std::size_t> batches, const Job& job, const C& cost,
                                          const M& memory, const A& attention,

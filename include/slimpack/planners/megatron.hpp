@@ -1,20 +1,13 @@
 #pragma once
 
-#include <cstdint>
+#include <concepts>
 #include <span>
-#include <string>
-#include <utility>
-#include <vector>
 
-#include "slimpack/core/batch.hpp"
+#include "slimpack/cost/attention_tables.hpp"
 #include "slimpack/cost/calibrated.hpp"
-#include "slimpack/cost/check.hpp"
-#include "slimpack/cost/features.hpp"
 #include "slimpack/cost/memory.hpp"
-#include "slimpack/cost/memory_prices.hpp"
-#include "slimpack/cost/prices.hpp"
-#include "slimpack/plan/plan.hpp"
 #include "slimpack/planners/megatron_options.hpp"
+#include "slimpack/planners/plan_with_models.hpp"
 
 namespace slimpack {
 
@@ -28,20 +21,24 @@ namespace slimpack {
 /// the one with the shortest step counts.
 /// @throws InvalidInput if a sample is longer than the context or no setting fits into memory.
 /// Complexity: O(n log n + divisors(dp) * packs * stages).
+template <CostModel C, MemoryModel M, class A>
+  requires(BoundedAttentionModel<A> || std::same_as<A, NoAttentionModel>)
+[[nodiscard]] Plan plan_megatron(std::span<const Tokens> lengths, const Job& job, const C& cost,
+                                 const M& memory, const A& attention, const MegatronOptions& options = {}) {
+  const auto plan = [&](GroupPrices& prices, const Memory& own) {
+    return plan_megatron(lengths, job, prices, own, options);
+  };
+  return detail::plan_with_models(lengths, job, cost, memory, attention, plan);
+}
+
+/// The same without an attention model: ranks share attention equally, and no tile is wasted.
 template <CostModel C, MemoryModel M>
 [[nodiscard]] Plan plan_megatron(std::span<const Tokens> lengths, const Job& job, const C& cost,
                                  const M& memory, const MegatronOptions& options = {}) {
-  check_models(cost, memory, layout_strategy(job));
-  validate_batch(lengths, job.layout.dp);
-  require_durations(cost, lengths);
-  GroupPrices prices{Prices(cost)};
-  const std::vector<std::int32_t> layers = split_layers(job.model.layers, job.layout.pp);
-  Plan plan = plan_megatron(lengths, job, prices, Memory(memory, layers, RecomputingCostModel<C>), options);
-  for (std::string& note : missing_features(cost)) plan.notes.push_back(std::move(note));
-  return plan;
+  return plan_megatron(lengths, job, cost, memory, NoAttentionModel{}, options);
 }
 
-/// The same with the calibrated cost model and the transformer's memory model.
+/// The same with the calibrated cost model, the transformer's memory model and the device's assumed attention table.
 [[nodiscard]] Plan plan_megatron(std::span<const Tokens> lengths, const Job& job,
                                  const MegatronOptions& options = {});
 
@@ -60,7 +57,8 @@ inline Plan plan_megatron(std::span<const Tokens> lengths, const Job& job, Group
 }
 
 inline Plan plan_megatron(std::span<const Tokens> lengths, const Job& job, const MegatronOptions& options) {
-  return plan_megatron(lengths, job, CalibratedCost(job), TransformerMemory(job), options);
+  return plan_megatron(lengths, job, CalibratedCost(job), TransformerMemory(job), assumed_attention(job),
+                       options);
 }
 
 }  // namespace slimpack

@@ -1,19 +1,12 @@
 #pragma once
 
-#include <cstdint>
+#include <concepts>
 #include <span>
-#include <string>
-#include <utility>
-#include <vector>
 
-#include "slimpack/core/batch.hpp"
+#include "slimpack/cost/attention_tables.hpp"
 #include "slimpack/cost/calibrated.hpp"
-#include "slimpack/cost/check.hpp"
-#include "slimpack/cost/features.hpp"
 #include "slimpack/cost/memory.hpp"
-#include "slimpack/cost/memory_prices.hpp"
-#include "slimpack/cost/prices.hpp"
-#include "slimpack/plan/plan.hpp"
+#include "slimpack/planners/plan_with_models.hpp"
 #include "slimpack/planners/slimpack_options.hpp"
 
 namespace slimpack {
@@ -27,23 +20,27 @@ namespace slimpack {
 /// 2); PackFlow's order under the memory limit; of all candidates, the one with the shortest simulated step wins.
 /// What an option restricts is among the candidates without it, so that more freedom never makes a plan longer.
 /// @param lengths tokens of every sample.
-/// @param cost, memory models of the job's stages; any types that satisfy the concepts.
+/// @param cost, memory, attention models of the job's stages; any types that satisfy the concepts.
 /// @throws InvalidInput if the batch or the job is impossible, or nothing fits into memory.
 /// Complexity: O(candidates * (samples + packs * stages)) and O(n log n) to sort.
+template <CostModel C, MemoryModel M, class A>
+  requires(BoundedAttentionModel<A> || std::same_as<A, NoAttentionModel>)
+[[nodiscard]] Plan plan_slimpack(std::span<const Tokens> lengths, const Job& job, const C& cost,
+                                 const M& memory, const A& attention, const SlimPackOptions& options = {}) {
+  const auto plan = [&](GroupPrices& prices, const Memory& own) {
+    return plan_slimpack(lengths, job, prices, own, options);
+  };
+  return detail::plan_with_models(lengths, job, cost, memory, attention, plan);
+}
+
+/// The same without an attention model: ranks share attention equally, and no tile is wasted.
 template <CostModel C, MemoryModel M>
 [[nodiscard]] Plan plan_slimpack(std::span<const Tokens> lengths, const Job& job, const C& cost,
                                  const M& memory, const SlimPackOptions& options = {}) {
-  check_models(cost, memory, layout_strategy(job));
-  validate_batch(lengths, job.layout.dp);
-  require_durations(cost, lengths);
-  GroupPrices prices{Prices(cost)};
-  const std::vector<std::int32_t> layers = split_layers(job.model.layers, job.layout.pp);
-  Plan plan = plan_slimpack(lengths, job, prices, Memory(memory, layers, RecomputingCostModel<C>), options);
-  for (std::string& note : missing_features(cost)) plan.notes.push_back(std::move(note));
-  return plan;
+  return plan_slimpack(lengths, job, cost, memory, NoAttentionModel{}, options);
 }
 
-/// The same with the calibrated cost model and the transformer's memory model.
+/// The same with the calibrated cost model, the transformer's memory model and the device's assumed attention table.
 [[nodiscard]] Plan plan_slimpack(std::span<const Tokens> lengths, const Job& job,
                                  const SlimPackOptions& options = {});
 
@@ -62,7 +59,8 @@ inline Plan plan_slimpack(std::span<const Tokens> lengths, const Job& job, Group
 }
 
 inline Plan plan_slimpack(std::span<const Tokens> lengths, const Job& job, const SlimPackOptions& options) {
-  return plan_slimpack(lengths, job, CalibratedCost(job), TransformerMemory(job), options);
+  return plan_slimpack(lengths, job, CalibratedCost(job), TransformerMemory(job), assumed_attention(job),
+                       options);
 }
 
 }  // namespace slimpack

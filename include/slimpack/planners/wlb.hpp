@@ -65,7 +65,7 @@ struct WlbOptions {
 /// L_max of WLB-LLM's Eq. 2: most tokens of a micro-batch such that a pipeline full of them fits into memory,
 /// with the least uniform recomputation with which `headroom` contexts fit; if none does, with all layers.
 /// @throws InvalidInput if memory holds no token at all. O(layers * stages * log tokens).
-template <CostModel C, AttentionModel A>
+template <CostModel C, BoundedAttentionModel A>
 [[nodiscard]] Tokens largest_micro_batch(const MicroBatchPlanner<C, A>& planner, Tokens context,
                                          double headroom = 2.0) {
   const Memory& memory = planner.memory();
@@ -89,7 +89,7 @@ template <CostModel C, AttentionModel A>
 /// The plan's samples are the batch's documents in their order, then those that waited already; `document_ids`
 /// has their ids, `deferred` those that wait from now on. Over all iterations every document is trained exactly
 /// once, at most `max_delay` iterations after it came.
-template <CostModel C, AttentionModel A>
+template <CostModel C, BoundedAttentionModel A>
 class WlbPlanner {
  public:
   /// @throws InvalidInput if the job is impossible, or naming the first option that makes no sense.

@@ -5,34 +5,11 @@
 #include <span>
 #include <vector>
 
-#include "slimpack/cost/prices.hpp"
 #include "slimpack/schedule/leads.hpp"
+#include "slimpack/schedule/pack_pricer.hpp"
 #include "slimpack/slicing/pack_rows.hpp"
 
 namespace slimpack {
-
-/// Durations of the packs of one pass.
-struct PassTimes {
-  std::vector<double> seconds;   ///< [pack * stages + stage]
-  std::vector<double> transfer;  ///< [pack * (stages - 1) + stage] between this stage and the next
-};
-
-/// Prices each pack for the number of pipelines that run it. O(slices + packs * stages) if the prices are polynomial,
-/// else O((slices + packs) * stages).
-inline void price_packs(const PackRows& rows, GroupPrices& prices, Pass pass, PassTimes& out) {
-  const std::size_t stages = prices.alone().stages();
-  out.seconds.resize(rows.packs.size() * stages);
-  out.transfer.resize(rows.packs.size() * (stages - 1));
-  double* seconds = out.seconds.data();
-  double* transfer = out.transfer.data();
-  for (std::size_t k = 0; k < rows.packs.size(); ++k) {
-    const Prices& own = prices.of(rows.sharers[k]);
-    own.price_pack(rows.packs[k], pass, {seconds, stages});
-    own.transfer_seconds(count_tokens(rows.packs[k]), pass, {transfer, stages - 1});
-    seconds += stages;
-    transfer += stages - 1;
-  }
-}
 
 /// Length of the schedule of some pipelines: the longest path through their tasks. No graph is built; the lead table's
 /// rounds are a topological order, so that each task costs a maximum and an addition (SlimPack, Eq. 1 and 2). Keeps

@@ -87,7 +87,7 @@ class Scheduler {
  public:
   /// @param lengths of all samples. @param prices, memory of the pipelines' kind. All have to outlive this.
   Scheduler(std::span<const Tokens> lengths, GroupPrices& prices, const Memory& memory)
-      : lengths_(lengths), prices_(prices), memory_(memory), fit_(lengths, memory) {}
+      : lengths_(lengths), memory_(memory), pricer_(prices), fit_(lengths, memory) {}
 
   /// Orders, times and fits the packs that `out` holds, with as much recomputed as memory asks for.
   /// @param out its `pipelines`, `forward` and `backward` are given: each token of each sample is in one pack of each
@@ -96,22 +96,38 @@ class Scheduler {
   /// O(slices + tasks) if memory suffices; a multiple of it else.
   void operator()(Schedule& out, const ScheduleOptions& options = {},
                   double most = std::numeric_limits<double>::infinity()) {
+    if (most < infinite) {
+      pricer_.price_slices(out.forward, Pass::forward, out.forward_times);
+      pricer_.price_slices(out.backward, Pass::backward, out.backward_times);
+      if (least_seconds(out) >= most) return give_up(out);
+    }
     price(out);
+    schedule_priced(out, options, most);
+  }
+
+  /// The same for packs that are priced already, as `out.forward_times` and `out.backward_times` say they are run.
+  void schedule_priced(Schedule& out, const ScheduleOptions& options = {},
+                       double most = std::numeric_limits<double>::infinity()) {
+    base_ = out.backward_times.seconds;
     best_of_fits(out, options, most);
   }
 
-  /// The same for packs whose durations are given. @param again [backward pack * stages + stage] seconds of one layer
-  /// computed again; empty if none can be.
-  void schedule_priced(Schedule& out, std::vector<double> again, const ScheduleOptions& options = {},
-                       double most = std::numeric_limits<double>::infinity()) {
-    base_ = out.backward_times.seconds;
-    best_of_fits(out, options, most, std::move(again));
+  /// Prices the packs that `out` holds, and decides how they are run. @param policy of packs of whole samples.
+  void price(Schedule& out, ShardingPolicy policy = ShardingPolicy::adaptive) {
+    pricer_(lengths_, out.forward, out.backward, out.forward_times, out.backward_times, policy);
+  }
+
+  /// The same for packs that are run as `out` says.
+  void price_as_run(Schedule& out) {
+    pricer_.price(out.forward, Pass::forward, out.forward_times);
+    pricer_.price(out.backward, Pass::backward, out.backward_times);
   }
 
   /// Orders and times packs whose recomputation is given. Its seconds are infinite if that does not fit, even with a
   /// smaller lead.
   void operator()(Schedule& out, const Recompute& recompute, const ScheduleOptions& options = {}) {
     price(out);
+    base_ = out.backward_times.seconds;
     prepare(out, options);
     again_.clear();
     out.seconds = infinite;
@@ -135,12 +151,6 @@ class Scheduler {
  private:
   static constexpr double infinite = std::numeric_limits<double>::infinity();
 
-  void price(Schedule& out) {
-    price_packs(out.forward, prices_, Pass::forward, out.forward_times);
-    price_packs(out.backward, prices_, Pass::backward, out.backward_times);
-    base_ = out.backward_times.seconds;
-  }
-
   /// Finds the full leads, and loads the packs for questions about memory.
   void prepare(const Schedule& out, const ScheduleOptions& options) {
     required_rows(lengths_, out.forward, out.backward, ended_, required_);
@@ -159,11 +169,9 @@ class Scheduler {
     return true;
   }
 
-  void best_of_fits(Schedule& out, const ScheduleOptions& options, double most,
-                    std::vector<double> again = {}) {
-    again_ = std::move(again);
-    out.seconds = infinite;
-    out.memory_bound = out.refused = false;
+  void best_of_fits(Schedule& out, const ScheduleOptions& options, double most) {
+    again_.clear();
+    give_up(out);
     if (least_seconds(out) >= most) return;
     prepare(out, options);
     time(full_, Recompute(std::vector<std::int32_t>(memory_.stages(), 0)), false, out);
@@ -179,6 +187,11 @@ class Scheduler {
     }
     out.refused = out.seconds == infinite;
     reject(out, most);
+  }
+
+  static void give_up(Schedule& out) {
+    out.seconds = infinite;
+    out.memory_bound = out.refused = false;
   }
 
   static void reject(Schedule& out, double most) {
@@ -231,13 +244,7 @@ class Scheduler {
     out.backward_times.seconds = base_;
     if (!recompute.any()) return;
     const std::size_t stages = recompute.stages();
-    if (again_.empty()) {
-      again_.resize(base_.size());
-      for (std::size_t k = 0; k < out.backward.packs.size(); ++k) {
-        prices_.of(out.backward.sharers[k])
-            .price_recompute(out.backward.packs[k], {again_.data() + k * stages, stages});
-      }
-    }
+    if (again_.empty()) pricer_.price_recompute(out.backward, out.backward_times.runs, again_);
     for (std::size_t k = 0; k < out.backward.packs.size(); ++k) {
       for (std::size_t s = 0; s < stages; ++s)
         out.backward_times.seconds[k * stages + s] += recompute(k, s) * again_[k * stages + s];
@@ -294,8 +301,8 @@ class Scheduler {
   }
 
   std::span<const Tokens> lengths_;
-  GroupPrices& prices_;
   const Memory& memory_;
+  PackPricer pricer_;
   MemoryFit fit_;
   Makespan makespan_;
   std::vector<std::uint32_t> ended_, required_;

@@ -34,6 +34,15 @@ concept AttentionModel = requires(const M& m, Tokens begin, Tokens end) {
   { m.launch_seconds() } -> std::convertible_to<AttentionSeconds>;
 };
 
+/// An attention model that says how fast it can be at best, so that slices can be priced and steps be bounded without
+/// knowing how packs are shared.
+///
+/// - `least_seconds_per_twice_pair()`: no chunk takes less than this for each unit of its `twice_causal_pairs`.
+template <class M>
+concept BoundedAttentionModel = AttentionModel<M> && requires(const M& m) {
+  { m.least_seconds_per_twice_pair() } -> std::convertible_to<AttentionSeconds>;
+};
+
 /// Seconds of the attention of all chunks of a rank in one launch; zero if there are none. O(chunks).
 template <AttentionModel M>
 [[nodiscard]] AttentionSeconds attention_seconds(const M& model, std::span<const Slice> chunks) {

@@ -1,0 +1,59 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "slimpack/core/batch.hpp"
+#include "slimpack/cost/check.hpp"
+#include "slimpack/cost/features.hpp"
+#include "slimpack/cost/memory_prices.hpp"
+#include "slimpack/cost/prices.hpp"
+#include "slimpack/plan/plan.hpp"
+
+namespace slimpack {
+
+/// Stands for the attention model that nobody gave.
+struct NoAttentionModel {};
+
+namespace detail {
+
+/// Whether several ranks run some pack.
+[[nodiscard]] inline bool shares_packs(const Plan& plan) {
+  const auto shared = [](Sharding kind) { return kind != Sharding::none; };
+  return std::any_of(plan.forward.sharding.begin(), plan.forward.sharding.end(), shared);
+}
+
+/// Plans with the prices that models of time and attention make together, and notes what the plan does without because
+/// they lack it. @param plan makes a Plan of GroupPrices and Memory.
+/// @throws InvalidInput if the batch, the job or a model is impossible, or as `plan`.
+template <CostModel C, MemoryModel M, class A, class MakePlan>
+[[nodiscard]] Plan plan_with_models(std::span<const Tokens> lengths, const Job& job, const C& cost,
+                                    const M& memory, const A& attention, const MakePlan& plan) {
+  check_models(cost, memory, layout_strategy(job));
+  validate_batch(lengths, job.layout.dp);
+  require_durations(cost, lengths);
+  constexpr bool priced = SeparableCostModel<C> && BoundedAttentionModel<A>;
+  const auto make_prices = [&] {
+    if constexpr (priced) return Prices(cost, attention, job.layout.cp);
+    if constexpr (!priced) return Prices(cost, job.layout.cp);
+  };
+  GroupPrices prices{make_prices()};
+  const std::vector<std::int32_t> layers = split_layers(job.model.layers, job.layout.pp);
+  Plan out = plan(prices, Memory(memory, layers, RecomputingCostModel<C>));
+  for (std::string& note : missing_features(cost)) out.notes.push_back(std::move(note));
+  if (!priced && shares_packs(out)) {
+    out.notes.emplace_back(
+        SeparableCostModel<C>
+            ? "no attention model was given: context-parallel ranks are taken to share it equally"
+            : Separable::without);
+  }
+  return out;
+}
+
+}  // namespace detail
+
+}  // namespace slimpack

@@ -1,0 +1,216 @@
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "slimpack/cost/prices.hpp"
+#include "slimpack/sharding/by_position.hpp"
+#include "slimpack/slicing/pack_rows.hpp"
+
+namespace slimpack {
+
+/// Durations of the packs of one pass, and how they are run.
+struct PassTimes {
+  std::vector<double> seconds = {};   ///< [pack * stages + stage]
+  std::vector<double> transfer = {};  ///< [pack * (stages - 1) + stage] between this stage and the next
+  PackRuns runs = {};
+};
+
+/// Decides how the packs of both passes are run by the ranks that share them, and prices them so. Keeps its memory between
+/// calls.
+///
+/// - Sharding: by position, so that a token is on the same rank however the passes cut its sample. Where both passes have
+///   the same packs of whole samples, each is sharded by a policy, if there is an attention model to choose by and it
+///   has as many tokens as ranks.
+/// - Exchange of keys: in the way that takes least time with the attention that goes with it, which ranks share by heads
+///   where they exchange by all-to-all, and by the tokens that they hold else. The same for all packs that as many pipelines share, because a
+///   sample's keys stay where they are. Where both passes have the same packs of whole samples, each has its own.
+class PackPricer {
+ public:
+  /// @param prices have to outlive this.
+  explicit PackPricer(GroupPrices& prices) : prices_(prices) {
+    if (const PackAttention* const attention = prices.alone().attention()) attention_ = attention->clone();
+  }
+
+  /// @param lengths of all samples. @param policy of packs that have a choice.
+  /// O(slices * ranks + packs * stages) if the prices are polynomial, else O((slices + packs) * stages + slices * ranks);
+  /// beside that of `PackAttention::shard`.
+  void operator()(std::span<const Tokens> lengths, const PackRows& forward, const PackRows& backward,
+                  PassTimes& forward_times, PassTimes& backward_times,
+                  ShardingPolicy policy = ShardingPolicy::adaptive) {
+    const bool same = same_whole_samples(lengths, forward, backward);
+    shard(forward, same, policy, forward_times.runs);
+    if (same) {
+      choose_exchange(forward, forward, forward_times.runs, forward_times.runs);
+      backward_times.runs = forward_times.runs;
+    } else {
+      shard(backward, false, policy, backward_times.runs);
+      choose_exchange(forward, backward, forward_times.runs, backward_times.runs);
+    }
+    price(forward, Pass::forward, forward_times);
+    price(backward, Pass::backward, backward_times);
+  }
+
+  /// Prices the slices and constants of packs, which is less than the packs take however they are run. O(slices + packs *
+  /// stages) if the prices are polynomial, else O((slices + packs) * stages).
+  void price_slices(const PackRows& rows, Pass pass, PassTimes& out) {
+    price_each(rows, pass, out, [&](std::size_t k, std::span<double> seconds) {
+      const Prices& own = prices_.of(rows.sharers[k]);
+      if (attention_ && rows.packs[k].empty()) return own.price_pack(rows.packs[k], pass, 0.0, seconds);
+      own.price_pack(rows.packs[k], pass, seconds);
+    });
+  }
+
+  /// Prices packs that are run as `out.runs` says. O(slices * ranks + packs * stages) if the prices are polynomial, else
+  /// O((slices + packs) * stages + slices * ranks).
+  void price(const PackRows& rows, Pass pass, PassTimes& out) {
+    price_each(rows, pass, out, [&](std::size_t k, std::span<double> seconds) {
+      const Prices& own = prices_of(rows, k, out.runs);
+      if (attention_) {
+        own.price_pack(rows.packs[k], pass, layer_seconds(rows, k, out.runs, pass), seconds);
+      } else {
+        own.price_pack(rows.packs[k], pass, seconds);
+      }
+    });
+  }
+
+  /// One layer of each stage, backward packs computed again. @param[out] again [pack * stages + stage]. @pre the prices
+  /// recompute.
+  void price_recompute(const PackRows& rows, const PackRuns& runs, std::vector<double>& again) {
+    const std::size_t stages = prices_.alone().stages();
+    again.resize(rows.packs.size() * stages);
+    for (std::size_t k = 0; k < rows.packs.size(); ++k) {
+      const std::span<double> out(again.data() + k * stages, stages);
+      const Prices& own = prices_of(rows, k, runs);
+      if (attention_) {
+        own.price_recompute(rows.packs[k], layer_seconds(rows, k, runs, Pass::forward), out);
+      } else {
+        own.price_recompute(rows.packs[k], out);
+      }
+    }
+  }
+
+ private:
+  /// @param price_pack sets the seconds of pack k on each stage.
+  template <class PricePack>
+  void price_each(const PackRows& rows, Pass pass, PassTimes& out, const PricePack& price_pack) {
+    const std::size_t stages = prices_.alone().stages();
+    out.seconds.resize(rows.packs.size() * stages);
+    out.transfer.resize(rows.packs.size() * (stages - 1));
+    double* seconds = out.seconds.data();
+    double* transfer = out.transfer.data();
+    for (std::size_t k = 0; k < rows.packs.size(); ++k) {
+      price_pack(k, {seconds, stages});
+      prices_.of(rows.sharers[k]).transfer_seconds(count_tokens(rows.packs[k]), pass, {transfer, stages - 1});
+      seconds += stages;
+      transfer += stages - 1;
+    }
+  }
+
+  [[nodiscard]] const Prices& prices_of(const PackRows& rows, std::size_t k, const PackRuns& runs) {
+    return prices_.of(rows.sharers[k]).by(runs.exchange[k]);
+  }
+
+  /// Attention of one layer on the slowest rank.
+  [[nodiscard]] double layer_seconds(const PackRows& rows, std::size_t k, const PackRuns& runs, Pass pass) {
+    return layer_seconds(rows, k, runs, runs.exchange[k], pass);
+  }
+  [[nodiscard]] double layer_seconds(const PackRows& rows, std::size_t k, const PackRuns& runs,
+                                     KeyExchange exchange, Pass pass) {
+    if (runs.sharding[k] == Sharding::none) return attention_->alone(rows.packs[k], pass);
+    if (exchange == KeyExchange::all_to_all)
+      return attention_->by_heads(rows.packs[k], prices_.of(rows.sharers[k]).ranks(), pass);
+    if (runs.sharding[k] == Sharding::by_position)
+      return attention_->by_position(rows.packs[k], prices_.of(rows.sharers[k]).ranks(), pass);
+    return pass == Pass::forward ? runs.attention[k].forward : runs.attention[k].backward;
+  }
+
+  [[nodiscard]] static bool same_whole_samples(std::span<const Tokens> lengths, const PackRows& forward,
+                                               const PackRows& backward) {
+    const auto whole = [&](const Slice& slice) {
+      return slice.begin == 0 && slice.end == lengths[slice.sample];
+    };
+    const std::span<const Slice> slices = forward.packs.slices();
+    return slices.size() == backward.packs.slices().size() &&
+           std::all_of(slices.begin(), slices.end(), whole) && forward.packs == backward.packs &&
+           forward.members == backward.members && forward.sharers == backward.sharers;
+  }
+
+  /// @param choose whether packs may be sharded in another way than by position.
+  void shard(const PackRows& rows, bool choose, ShardingPolicy policy, PackRuns& out) {
+    out.sharding.clear();
+    out.per_document.clear();
+    out.attention.clear();
+    out.block = attention_ ? attention_->block() : default_ownership_block;
+    for (std::size_t k = 0; k < rows.packs.size(); ++k) {
+      const std::int32_t ranks = prices_.of(rows.sharers[k]).ranks();
+      const Tokens tokens = count_tokens(rows.packs[k]);
+      if (choose && attention_ && ranks > 1 && (tokens == 0 || tokens >= ranks)) {
+        attention_->shard(rows.packs[k], ranks, policy, out);
+      } else {
+        out.sharding.push_back(ranks > 1 ? Sharding::by_position : Sharding::none);
+        out.attention.emplace_back();
+        out.per_document.close();
+      }
+    }
+    out.exchange.assign(rows.packs.size(), KeyExchange::none);
+  }
+
+  /// @param backward the same as `forward` where packs choose by themselves.
+  void choose_exchange(const PackRows& forward, const PackRows& backward, PackRuns& forward_runs,
+                       PackRuns& backward_runs) {
+    const bool apart = &forward == &backward;
+    sums_.assign(apart ? 1 : prices_.largest() + 1, {});
+    for (std::size_t k = 0; k < forward.packs.size(); ++k) {
+      if (!apart) {
+        add_ways(forward, k, forward_runs, Pass::forward, sums_[forward.sharers[k]]);
+        continue;
+      }
+      sums_[0] = {};
+      add_ways(forward, k, forward_runs, Pass::forward, sums_[0]);
+      add_ways(forward, k, forward_runs, Pass::backward, sums_[0]);
+      forward_runs.exchange[k] = best_way(forward.sharers[k], sums_[0]);
+    }
+    if (apart) return;
+    for (std::size_t k = 0; k < backward.packs.size(); ++k)
+      add_ways(backward, k, backward_runs, Pass::backward, sums_[backward.sharers[k]]);
+    for (std::size_t k = 0; k < forward.packs.size(); ++k)
+      forward_runs.exchange[k] = best_way(forward.sharers[k], sums_[forward.sharers[k]]);
+    for (std::size_t k = 0; k < backward.packs.size(); ++k)
+      backward_runs.exchange[k] = best_way(backward.sharers[k], sums_[backward.sharers[k]]);
+  }
+
+  using WaySums = std::array<double, key_exchanges.size()>;
+
+  /// Adds a pack's slices on all stages, with their attention, in each way to exchange.
+  void add_ways(const PackRows& rows, std::size_t k, const PackRuns& runs, Pass pass, WaySums& sums) {
+    const Prices& prices = prices_.of(rows.sharers[k]);
+    if (prices.ways().size() < 2) return;
+    for (std::size_t w = 0; w < prices.ways().size(); ++w) {
+      const Prices& own = prices.by(prices.ways()[w]);
+      sums[w] += own.pipeline_seconds(rows.packs[k], pass);
+      if (attention_)
+        sums[w] +=
+            prices.pipeline_attention_seconds(layer_seconds(rows, k, runs, prices.ways()[w], pass), pass);
+    }
+  }
+
+  [[nodiscard]] KeyExchange best_way(std::size_t sharers, const WaySums& sums) {
+    const std::span<const KeyExchange> ways = prices_.of(sharers).ways();
+    if (ways.empty()) return KeyExchange::none;
+    const auto end = sums.begin() + static_cast<std::ptrdiff_t>(ways.size());
+    return ways[static_cast<std::size_t>(std::min_element(sums.begin(), end) - sums.begin())];
+  }
+
+  GroupPrices& prices_;
+  std::unique_ptr<PackAttention> attention_;  // null: ranks are taken to share attention equally
+  std::vector<WaySums> sums_;                 // [pipelines that share a pack]
+};
+
+}  // namespace slimpack
