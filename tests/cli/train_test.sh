@@ -64,7 +64,7 @@ works "${train[@]}" --steps 3 --json --seed 2
 losses | cmp -s - "$folder/1e-5" && fail "the seed changes nothing"
 
 # A plan for other devices and another model.
-works "$slimpack" plan "${batch[@]}" --model llama-13b --layers 4 --dp 2 --pp 2 -o "$folder/plan.json"
+works "$slimpack" plan "${batch[@]}" --model llama-13b --layers 4 --dp 2 --pp 2 --exchange ring -o "$folder/plan.json"
 plan=("$slimpack" train --plan "$folder/plan.json" "${small[@]}")
 works "${plan[@]}" --steps 2 --json
 losses >"$folder/plan.losses"
@@ -194,7 +194,7 @@ if [[ -n $mpirun ]]; then
   all_refuse 'the loss of F[0-9] is -?nan; expected a finite number' 4 "${plan[@]}" --steps 9 --learning-rate 1e30 --json
   all_refuse 'stage [01] of pipeline [01] for weights, gradients and optimiser needs .*, but 1000 bytes are there; expected ' 4 "${plan[@]}" --memory 1e3
   all_refuse 'breaks the plan format' 4 "$slimpack" train --plan "$folder/order.json" "${small[@]}"
-  works "$slimpack" plan "${batch[@]}" --first 6 --model llama-13b --layers 4 --dp 2 --pp 2 -o "$folder/plan3.json"
+  works "$slimpack" plan "${batch[@]}" --first 6 --model llama-13b --layers 4 --dp 2 --pp 2 --exchange ring -o "$folder/plan3.json"
   for rank in 0 1 2; do cp "$folder/plan.json" "$folder/plan$rank.json"; done
   all_refuse 'ranks do not agree on the plan: rank 3 has' 4 \
     bash -c "$(by_rank exec "$slimpack" train --plan "$folder/planRANK.json" "${small[@]}")"

@@ -154,7 +154,7 @@ TEST_CASE("CUDA: a stage runs what the planners make, and holds what they reckon
         const double rows =
             2.0 * sizeof(Bf16) * model.hidden * (tasks[place.pipeline].second - tasks[place.pipeline].first);
         CHECK(report.peak_bytes - held >= 0.98 * (simulated - held));
-        CHECK(report.peak_bytes - held <= (pp == 1 ? 1.02 : 1.06) * (simulated - held) + rows);
+        CHECK(report.peak_bytes - held <= (pp == 1 ? 1.02 : 1.08) * (simulated - held) + rows);
       }
     }
   }
