@@ -48,16 +48,54 @@ class DistributionCandidates {
     distribute_.expect_packs(options.packs > 0 ? options.packs : promising_packs_);
   }
 
-  /// The best plan of all candidates; its seconds are infinite if none fits.
+  /// The best plan of all candidates; its seconds are infinite if none fits. Decided with one tile for all plans; if that
+  /// fits with none of the plan's tiles, with each of these.
   [[nodiscard]] DistributionPlan operator()() {
-    if (!options_.equal_packs || options_.packs > 0) return best_distribution();
+    DistributionPlan best = decided_with(deciding_tile_);
+    if (best.seconds < infinite) return best;
+    for (const Tokens tile : finished_.tiles()) {
+      DistributionPlan plan = decided_with(tile);
+      if (plan.seconds < best.seconds) best = std::move(plan);
+    }
+    return best;
+  }
+
+  [[nodiscard]] Scheduler& scheduler() { return groups_.scheduler(); }
+
+ private:
+  static constexpr double infinite = std::numeric_limits<double>::infinity();
+
+  /// @param tile with which the distribution and its numbers of packs are chosen.
+  DistributionPlan decided_with(Tokens tile) {
+    groups_.options().tile = tile;
+    if (options_.packs > 0) return best_distribution(infinite);
+    if (options_.equal_packs) return with_equal_packs(infinite);
+    DistributionPlan best = best_distribution(infinite);
+    if (best.seconds <= options_.search.starved * distribute_.mean_seconds()) return best;
+    DistributionPlan equal = with_equal_packs(best.seconds);
+    return equal.seconds < best.seconds ? equal : best;
+  }
+
+  /// @param most gives up what takes no less.
+  DistributionPlan best_distribution(double most) {
+    DistributionPlan best;
+    if (options_.merge && distribute_.largest_group() > 1) best = finished_(decided_.merged(most), most);
+    DistributionPlan plan = unmerged(std::min(most, best.seconds));
+    return plan.seconds < best.seconds ? plan : best;
+  }
+
+  /// The best number of packs for all pipelines. @param most gives up what takes no less.
+  DistributionPlan with_equal_packs(double most) {
     DistributionPlan best;
     std::size_t best_packs = 1;
+    const GroupSearch::Options searched = groups_.options();
+    groups_.options().exact = true;
     const auto try_packs = [&](double wanted) {
       const auto packs = static_cast<std::size_t>(std::round(wanted));
-      if (distribute_.mean_seconds() + wanted * constants_ >= best.seconds) return;
+      const double enough = std::min(most, best.seconds);
+      if (distribute_.mean_seconds() + wanted * constants_ >= enough) return;
       groups_.options().packs = packs;
-      DistributionPlan plan = best_distribution();
+      DistributionPlan plan = best_distribution(enough);
       if (plan.seconds >= best.seconds) return;
       best = std::move(plan);
       best_packs = packs;
@@ -69,13 +107,9 @@ class DistributionCandidates {
       for (const double factor : {std::exp2(-step), std::exp2(step)})
         try_packs(std::max(1.0, middle * factor));
     }
+    groups_.options() = searched;
     return best;
   }
-
-  [[nodiscard]] Scheduler& scheduler() { return groups_.scheduler(); }
-
- private:
-  static constexpr double infinite = std::numeric_limits<double>::infinity();
 
   /// Beyond 32 packs for each stage and twice what constants suggest, equal numbers of packs only cost time.
   [[nodiscard]] std::size_t most_equal_packs() const { return std::max(32 * stages_, 2 * promising_packs_); }
@@ -89,26 +123,6 @@ class DistributionCandidates {
     return tile;
   }
 
-  /// Decided with one tile for all plans; if that fits with none of the plan's tiles, with each of these.
-  DistributionPlan best_distribution() {
-    DistributionPlan best = distribution_decided_with(deciding_tile_);
-    if (best.seconds < infinite) return best;
-    for (const Tokens tile : finished_.tiles()) {
-      DistributionPlan plan = distribution_decided_with(tile);
-      if (plan.seconds < best.seconds) best = std::move(plan);
-    }
-    return best;
-  }
-
-  /// @param tile with which the distribution and its numbers of packs are chosen.
-  DistributionPlan distribution_decided_with(Tokens tile) {
-    groups_.options().tile = tile;
-    DistributionPlan best;
-    if (options_.merge && distribute_.largest_group() > 1) best = finished_(decided_.merged());
-    DistributionPlan plan = unmerged(best.seconds);
-    return plan.seconds < best.seconds ? plan : best;
-  }
-
   /// Without merging to save time. @param most gives up what takes no less: above all the first pipeline, which has the
   /// longest sample.
   DistributionPlan unmerged(double most) {
@@ -117,13 +131,14 @@ class DistributionCandidates {
     return finished_(decided_.unmerged(), most);
   }
 
-  /// Whether a group takes `most` seconds or longer, searched on its own.
+  /// Whether a group takes `most` seconds or longer, searched on its own. One that memory refuses as it is does not count.
   bool takes(const SampleGroup& group, double most) {
     GroupPlan plan;
     groups_.load(group);
     groups_.search(0.0, plan);
-    return plan.schedule.seconds >= options_.search.hopeless * most ||
-           (plan.schedule.seconds >= most && finished_.takes(group, plan.cut, most));
+    const double seconds = plan.schedule.seconds;
+    return plan.schedule.fits() && seconds >= most &&
+           (seconds >= options_.search.hopeless * most || finished_.takes(group, plan.cut, most));
   }
 
   SlimPackOptions options_;

@@ -40,11 +40,11 @@ class DistributionDecisions {
         search_(groups) {}
 
   /// Merged as little as balance asks for; and, where memory holds that back or it takes far more than its work, over more
-  /// pipelines, so that each holds less of the longest samples.
-  [[nodiscard]] DistributionPlan merged() {
+  /// pipelines, so that each holds less of the longest samples. @param most gives up what looks far longer.
+  [[nodiscard]] DistributionPlan merged(double most) {
     std::vector<DistributionOptions> wanted;
     std::vector<DistributionPlan> plans;
-    double least = infinite, least_mean = infinite;
+    double least = most, least_mean = infinite;
     bool last_one = false;
     double reference = tokens_;  // tokens of one sample on a pipeline that shares are of
     std::vector<SampleGroup> last;

@@ -109,9 +109,9 @@ class GroupSearch {
   }
 
   /// Looks for a better number of packs than `best` has. If `best` does not fit, the search begins where filling and
-  /// draining costs as much as the constants of all packs; if that does not fit either, it tries halves, doubles and one
-  /// pack for each sample. From there it climbs: by a factor of the square root of two as long as that helps, in the end by
-  /// that factor's root.
+  /// draining costs as much as the constants of all packs; where memory binds there, it tries halves, doubles and one pack
+  /// for each sample as well. From the best of these it climbs: by a factor of the square root of two as long as that helps,
+  /// in the end by that factor's root.
   /// @param enough seconds below which no shorter schedule is looked for.
   void search(double enough, GroupPlan& best) {
     if (options_.packs > 0) {
@@ -128,14 +128,16 @@ class GroupSearch {
       return try_count(count, best);
     };
     if (!best.schedule.fits()) {
-      const auto start = static_cast<double>(std::min(
-          most, promising_packs(work_.size(), *std::max_element(work_.begin(), work_.end()),
-                                *std::max_element(constants_.begin(), constants_.end()) + cut_seconds_)));
+      const std::size_t promising =
+          promising_packs(work_.size(), *std::max_element(work_.begin(), work_.end()),
+                          *std::max_element(constants_.begin(), constants_.end()) + cut_seconds_);
+      const auto start = static_cast<double>(std::min(most, promising));
       try_near(start);
       try_near(static_cast<double>(samples_));
-      for (int halving = 1; !best.schedule.fits() && std::exp2(halving) <= start; ++halving)
+      const bool limited = !best.schedule.fits() || best.schedule.memory_bound;
+      for (int halving = 1; limited && std::exp2(halving) <= start; ++halving)
         try_near(start * std::exp2(-halving));
-      for (int doubling = 1; !best.schedule.fits() && doubling <= most_doublings; ++doubling)
+      for (int doubling = 1; limited && doubling <= most_doublings; ++doubling)
         try_near(start * std::exp2(doubling));
     }
     for (const double step : {0.5, 0.25}) {

@@ -30,6 +30,8 @@ struct SlimPackSearch {
   double hopeless = 1.15;
   /// If memory holds no schedule of a group, its members may hold this share of its longest sample's tokens.
   double less_memory = 0.9;
+  /// If the best plan takes more than this many times the mean work, plans with equal numbers of packs are tried as well.
+  double starved = 1.5;
   bool whole_samples = true;  ///< also tries best-fit packs of whole samples, as `plan_megatron` makes them
 };
 
