@@ -222,11 +222,17 @@ Step plain_step(const slimpack::Plan& plan, const Model& model) {
 
 bool same(double a, double b, double tolerance) { return std::abs(a - b) <= tolerance * std::abs(b); }
 
-int main() {
-  slimpack::Job job{.model = {"toy", 4, 8, 1, 1, 8, 8, 2},
-                    .device = slimpack::device_preset("h100"),
-                    .layout = {.dp = 2, .pp = 2}};
+slimpack::Job toy_job() {
+  slimpack::Job job;
+  job.model = {"toy", 4, 8, 1, 1, 8, 8, 2};
+  job.device = slimpack::device_preset("h100");
   job.device.peak_flops = 1e8;  // so slow that a toy's tokens cost something compared with a pack's constants
+  job.layout = {.dp = 2, .pp = 2};
+  return job;
+}
+
+int main() {
+  const slimpack::Job job = toy_job();
   const std::vector<Tokens> lengths{150, 70, 64, 40, 33, 20, 12, 9, 5, 2, 1, 31};
   const slimpack::Plan plan = plan_slimpack(lengths, job, {.tile = 8, .merge = false, .packs = 5});
 
