@@ -65,8 +65,8 @@ compile_row() { # SOURCE
 
 compile_times() {
   say "" "## Compiling a file that plans" "" \
-    "Seconds of the processor that the compiler takes at -O2, the least of three runs: with the headers alone, and for a target" \
-    "that links \`slimpack::planners\`, which itself takes $(compile_seconds kernels/planners/planners.cpp -DSLIMPACK_COMPILED_PLANNERS) once." "" \
+    "CPU seconds of the compiler at -O2, the least of three runs: with the headers alone, and for a target that links" \
+    "\`slimpack::planners\`. The library itself takes $(compile_seconds kernels/planners/planners.cpp -DSLIMPACK_COMPILED_PLANNERS), once." "" \
     "| file | headers alone | \`slimpack::planners\` | ratio |" "| --- | --- | --- | --- |"
   compile_row examples/own_cost_model.cpp
   compile_row examples/plan_a_batch.cpp

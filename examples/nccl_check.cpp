@@ -159,7 +159,7 @@ Options options_of(std::span<char*> arguments) {
   Options options;
   std::size_t at = 1;
   const auto next = [&](std::string_view option) -> std::string_view {
-    require(at < arguments.size(), option, " ends the line; expected a value behind it");
+    require(at < arguments.size(), option, " ends the line; expected a value after it");
     return arguments[at++];
   };
   while (at < arguments.size()) {

@@ -10,7 +10,7 @@ namespace slimpack::command {
 /// A subcommand as its user sees it.
 struct Syntax {
   std::string name;
-  std::string usage;       ///< what stands behind the name
+  std::string usage;       ///< what follows the name
   std::string positional;  ///< option that takes the one argument without a name; empty = none
 };
 

@@ -71,15 +71,15 @@ void require_batches(const JobOptions& options, const Lengths& lengths, std::siz
     const std::size_t most = batch_count(options, lengths);
     require(iterations <= most, option, " is ", iterations, "; expected at most ", most, " batches of ",
             options.sequences, " sequences from the ", size - options.first, " lengths that ", lengths.source,
-            " holds behind --first");
+            " holds after --first");
     return require_lengths(lengths.batches[iterations]);
   }
   const std::size_t rest = size - options.first, count = batch_size(options, lengths);
   require(count <= rest, "--count is ", count, "; expected at most the ", rest, " lengths that ",
-          lengths.source, " holds behind --first");
+          lengths.source, " holds after --first");
   require(iterations <= rest / count, option, " is ", iterations, "; expected at most ", rest / count,
           " batches of ", count, " from the ", rest, " lengths that ", lengths.source,
-          " holds behind --first");
+          " holds after --first");
   require_lengths(options.first + count * iterations);
   if (options.long_samples != LongSamples::split) return;
   for (std::size_t i = 0; i < iterations; ++i) {

@@ -29,7 +29,7 @@ std::size_t batch_count(const JobOptions& options, const Lengths& lengths);
 void require_batches(const JobOptions& options, const Lengths& lengths, std::size_t iterations,
                      const char* option = "--iterations");
 
-/// Batch number `iteration` of lengths that `require_batches` accepted: `count` samples behind `first`, or what
+/// Batch number `iteration` of lengths that `require_batches` accepted: `count` samples after `first`, or what
 /// fills so many sequences; those above the context truncated or split.
 std::vector<Tokens> batch(const JobOptions& options, const Lengths& lengths, std::size_t iteration);
 

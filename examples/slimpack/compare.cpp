@@ -134,7 +134,7 @@ int compare(const std::vector<std::string>& arguments) {
                         "successive batches");
   options.add_options()("threads", po::value<std::int64_t>()->value_name("N")->default_value(1),
                         "cores to plan on; planners that take batches in order use one");
-  options.add_options()("drain", "wlb: behind the last batch, also iterations of what waits");
+  options.add_options()("drain", "wlb: after the last batch, also iterations of what waits");
   options.add_options()("json", "print the figures as JSON");
   options.add_options()("html", po::value<std::string>()->value_name("FILE"), "draw the first batch's plans");
   const auto values = parse({"compare", "--lengths FILE --context C [options]", ""}, options, arguments);

@@ -38,7 +38,7 @@ int run(const std::vector<std::string>& arguments) {
   if (name == "presets") return presets(rest);
   const bool help = name == "--help" || name == "-h";
   slimpack::require(help || name == "--version", "unknown command '", name, "'; ", commands);
-  slimpack::require(rest.empty(), "unexpected argument '", rest.empty() ? "" : rest.front(), "' behind ",
+  slimpack::require(rest.empty(), "unexpected argument '", rest.empty() ? "" : rest.front(), "' after ",
                     name);
   if (help) {
     std::cout << usage;

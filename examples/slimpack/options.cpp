@@ -173,7 +173,7 @@ void check_profile(const po::variables_map& values, const Job& job) {
         "host-bandwidth", "nvlink-latency", "network-latency", "host-latency", "devices-per-node",
         "tp-overlap", "sync-overlap", "zero", "reserve-bytes", "offload"}) {
     require(values.count(name) == 0 || values[name].defaulted(), "--", name,
-            " is of devices that are not measured; expected no such option beside --profile");
+            " is of devices that are not measured; expected no such option with --profile");
   }
 }
 

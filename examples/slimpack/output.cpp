@@ -16,7 +16,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// Creates a file beside `target`, under a name that nobody uses.
+/// Creates a file next to `target`, under a name that nobody uses.
 std::FILE* create_beside(const fs::path& target, fs::path& name) {
   for (int i = 0; i < 100; ++i) {
     name = target;

@@ -5,7 +5,7 @@
 
 namespace slimpack::command {
 
-/// Writes a whole file or nothing: the text goes to a new file beside it, which then takes its name and
+/// Writes a whole file or nothing: the text goes to a new file next to it, which then takes its name and
 /// permissions. Links are followed. "-" is standard output. @throws InvalidInput if the file can't be
 /// written.
 void write_output(const std::string& path, std::string_view text);

@@ -149,7 +149,7 @@ bool on_gpu(const po::variables_map& values) {
   if (device == "cpu") return false;
   for (const char* name : {"real", "clock"})
     require(values[name].defaulted(), "--", name, " is ", values[name].as<std::string>(),
-            "; expected no such option beside --device cuda: GPUs compute in bf16, and have a clock");
+            "; expected no such option with --device cuda: GPUs compute in bf16, and have a clock");
   require_gpu();
   return true;
 }

@@ -10,7 +10,7 @@
 
 namespace slimpack::command {
 
-/// What stages on GPUs hold. Known without a CUDA toolkit, too.
+/// What stages on GPUs hold. Also known without a CUDA toolkit.
 using CudaMemory = kernels::BackEndMemory<kernels::cuda::DeviceSizes<kernels::cuda::CudaDevice>>;
 
 /// What stages are asked to do. @param by_heads whether members of merged packs share heads, not a ring.

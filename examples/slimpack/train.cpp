@@ -25,7 +25,7 @@ namespace slimpack::command {
 
 namespace {
 
-/// Prints steps as they are done, and the rest behind the last one; as JSON, everything then.
+/// Prints steps as they are done, and the rest after the last one; as JSON, everything then.
 void print(const TrainReport& report, std::size_t steps, bool json) {
   const std::size_t done = report.steps.size();
   if (json) {

@@ -66,7 +66,7 @@ po::options_description train_description() {
 /// Constants of `--device cuda`, where none are given.
 constexpr const char* gpu_preset = "h100";
 
-/// Options that mean something beside a plan file.
+/// Options that mean something with a plan file.
 bool fits_plan_file(const std::string& option) {
   for (const auto* fits : {"plan",
                            "steps",
@@ -112,7 +112,7 @@ bool fits_plan_file(const std::string& option) {
 void check_plan_file_options(const po::variables_map& values) {
   for (const auto& [name, value] : values) {
     require(value.defaulted() || fits_plan_file(name), "--", name,
-            " is about planning; expected no such option beside --plan");
+            " is about planning; expected no such option with --plan");
   }
 }
 
@@ -262,8 +262,8 @@ void require_profile_of_back_end(const po::variables_map& values, bool cuda, Att
   if (!profile) return;
   const bool of_gpu = profile->device.has_value();
   require(of_gpu || !cuda,
-          "the profile is of a CPU; expected one of `slimpack profile --device cuda` beside --device cuda");
-  require(!of_gpu || cuda, "the profile is of a GPU; expected --device cuda beside it");
+          "the profile is of a CPU; expected one of `slimpack profile --device cuda` with --device cuda");
+  require(!of_gpu || cuda, "the profile is of a GPU; expected --device cuda with it");
   if (!of_gpu || !profile->device->attention) return;
   const auto measured = attention_name(*profile->device->attention), asked = attention_name(attention);
   require(measured == asked, "--attention is '", asked, "', but the profile is of '", measured,

@@ -101,7 +101,7 @@ void require_room_for_weights(const Course& course, std::size_t rank) {
 }
 
 /// One rank's part in training. All ranks have to call it with the same arguments.
-/// @tparam Stage the back end. @param on_step called on rank 0 behind each step with the report so far.
+/// @tparam Stage the back end. @param on_step called on rank 0 after each step with the report so far.
 /// @param links between the ranks' devices, if there are any.
 /// @throws InvalidInput and TransportError as `RankExecutor`.
 template <kernels::StageBackEnd Stage, kernels::Transport T, class OnStep, class Links = kernels::NoLinks>

@@ -33,7 +33,7 @@ struct TrainReport {
   double entropy = 0.0;  ///< that no model's loss can fall below
   std::vector<TrainedStep> steps;
   std::vector<TrainedTask>
-      tasks;  ///< of the steps behind the first, which warms up; of that if there is no other
+      tasks;  ///< of the steps after the first, which warms up; of that if there is no other
   std::vector<TrainedMemory> memory;  ///< by rank
 };
 

@@ -190,7 +190,7 @@ refuses "--tile is 9223372036854775807" "$slimpack" plan "${batch[@]}" --tile 92
 refuses "zero_stage is 4" "$slimpack" plan "${batch[@]}" --zero 4
 refuses "'--lengths' is missing" "$slimpack" plan --lengths
 refuses "more than once" "$slimpack" plan "${batch[@]}" --dp 2 --dp 4
-refuses "unexpected argument 'more' behind --version" "$slimpack" --version more
+refuses "unexpected argument 'more' after --version" "$slimpack" --version more
 refuses "ask for more than 2147483647 devices" "$slimpack" plan "${batch[@]}" --tp 4 --cp 2147483647
 refuses "unexpected argument 'more'" "$slimpack" plan "${batch[@]}" more
 refuses "unexpected argument 'b'" "$slimpack" check a b

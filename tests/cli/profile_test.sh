@@ -116,8 +116,8 @@ refuses "device.peak_flops is -1" "$slimpack" plan "${batch[@]}" --profile "$fol
 # On a GPU: where none can be seen, it says what is missing.
 CUDA_VISIBLE_DEVICES='' refuses "; expected " "$slimpack" profile --device cuda --head-dim 64
 grep -qE 'CUDA|GPU|driver' "$folder/err" || fail "it does not say that a GPU is missing: $(cat "$folder/err")"
-refuses "--real is double; expected no such option beside --device cuda" "${profile[@]}" --device cuda --real double
-refuses "--clock is wall; expected no such option beside --device cuda" "${profile[@]}" --device cuda --clock wall
+refuses "--real is double; expected no such option with --device cuda" "${profile[@]}" --device cuda --real double
+refuses "--clock is wall; expected no such option with --device cuda" "${profile[@]}" --device cuda --clock wall
 refuses "--attention is 'theirs'; expected ours or cudnn" "${profile[@]}" --attention theirs
 refuses "--attention is 'cudnn'; expected no such option without --device cuda" "${profile[@]}" --attention cudnn
 refuses "--attention-workspace is 0; expected a positive number" "${profile[@]}" --attention-workspace 0

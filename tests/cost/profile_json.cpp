@@ -41,7 +41,7 @@ TEST_CASE("profiles of GPUs are read back, and refused with the place if anythin
   }
   Profile p = gpu_machine(1);
   p.real_bytes = 4;
-  CHECK_THROWS_WITH(to_json(p), Catch::Contains("real_bytes is 4 beside a device; expected 2 (bf16)"));
+  CHECK_THROWS_WITH(to_json(p), Catch::Contains("real_bytes is 4 with a device; expected 2 (bf16)"));
   p = gpu_machine(1);
   p.device->attention_backward = -0.5;
   CHECK_THROWS_WITH(to_json(p), Catch::Contains("device.attention_backward is -0.5"));

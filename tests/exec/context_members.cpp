@@ -87,5 +87,5 @@ TEST_CASE("a program refuses merged packs that are not shared by position, and n
   plan = context_ranks_as_members(plan, 16);
   CHECK_NOTHROW(StageProgram(plan, 0, 0));
   plan.backward.sharding[0] = Sharding::per_document;
-  CHECK_THROWS_WITH(StageProgram(plan, 0, 0), Catch::Contains("the members of B0 share it 'per_document'"));
+  CHECK_THROWS_WITH(StageProgram(plan, 0, 0), Catch::Contains("the sharding of B0 is 'per_document'"));
 }

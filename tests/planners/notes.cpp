@@ -42,8 +42,8 @@ bool check_pack_note(const Plan& plan, const SlimPackOptions& options) {
   CHECK(note.starts_with(form + (options.packs > 0 ? "their number was given"
                                  : !options.asymmetric
                                      ? "backward packs have the boundaries of forward packs"
-                                     : "of the candidates tried, the one with the shortest step "
-                                       "has no equal ones")));
+                                     : "of the candidates tried, the one with the shortest step has "
+                                       "unequal packs")));
   const auto tokens = static_cast<std::size_t>(plan_metrics(plan).tokens) / plan.forward.packs.size();
   const std::string coarse = "; boundaries are " + std::to_string(options.tile) +
                              " tokens apart, and packs hold " + std::to_string(tokens);

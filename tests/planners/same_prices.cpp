@@ -120,14 +120,14 @@ TEST_CASE("a planner that is given a job plans by the same attention table as al
         plan_slimpack(lengths, job, cost, TransformerMemory(job)).step.seconds);
 }
 
-TEST_CASE("a note says where ranks are taken to share attention equally") {
+TEST_CASE("a note says where ranks are assumed to share attention equally") {
   const Job job{.model = transformer_preset("llama-7b"),
                 .device = device_preset("h100"),
                 .layout = {.dp = 2, .tp = 8, .cp = 2, .pp = 4}};
   const std::vector<Tokens> lengths{60000, 3000, 20000};
   const auto noted = [](const Plan& plan) {
     return std::any_of(plan.notes.begin(), plan.notes.end(), [](const std::string& note) {
-      return note.find("share it equally") != std::string::npos;
+      return note.find("share attention equally") != std::string::npos;
     });
   };
   const CalibratedCost cost(job);

@@ -13,12 +13,12 @@
 
 namespace slimpack {
 
-/// A cost model of any type as one type. What a model does not have (`cost/concepts.hpp`) it is said not to have, or costs
-/// nothing. A model may have `pipeline_seconds(begin, end, pass)`, the sum over stages, and
-/// `add_slice_seconds(begin, end, pass, seconds)`, which adds all stages' times, where these cost less than one stage
-/// after another.
+/// Holds a cost model of any type, so that code that uses it need not be a template. Optional members that the model lacks
+/// (`cost/concepts.hpp`) are reported as absent, or cost nothing. If they are faster than a call for each stage, a model may
+/// have `pipeline_seconds(begin, end, pass)`, the sum over all stages, and `add_slice_seconds(begin, end, pass, seconds)`,
+/// which adds the time of each stage.
 ///
-/// A value: it holds a copy of the model, which all copies share.
+/// A value: all copies share one copy of the model.
 class AnyCost {
  public:
   template <CostModel C>
@@ -62,26 +62,26 @@ class AnyCost {
     return group == 1 || (operations_->merges != nullptr &&
                           operations_->merges(model_.get(), static_cast<std::int32_t>(group)));
   }
-  /// Of `group` pipelines that run packs together. @pre merges(group).
+  /// The model of each of `group` pipelines that run packs together. @pre merges(group).
   [[nodiscard]] AnyCost merged(std::size_t group) const {
     return group == 1 ? *this : operations_->merged(model_.get(), static_cast<std::int32_t>(group));
   }
 
-  /// Empty if the model does not know.
+  /// Ways to exchange keys that the model prices; empty if it does not say.
   [[nodiscard]] ExchangeSet exchanges() const { return operations_->exchanges(model_.get()); }
-  /// @pre exchanges() contains it.
+  /// The model with this way alone. @pre exchanges() contains it.
   [[nodiscard]] AnyCost with_exchange(KeyExchange exchange) const {
     return operations_->exchange(model_.get(), exchange);
   }
 
   /// Whether the model can tell attention from the rest.
   [[nodiscard]] bool separable() const { return operations_->attention != nullptr; }
-  /// Attention of a stage per second of one layer; zero unless separable().
+  /// Seconds that a stage's attention takes per second of one layer's; zero unless separable().
   [[nodiscard]] double attention_weight(std::size_t stage, Pass pass) const {
     return separable() ? operations_->attention(model_.get(), stage, pass) : 0.0;
   }
 
-  /// Whether the coefficients are all of a slice's price.
+  /// Whether the coefficients are the whole price of a slice.
   [[nodiscard]] bool polynomial() const {
     return operations_->polynomial != nullptr && operations_->polynomial(model_.get());
   }

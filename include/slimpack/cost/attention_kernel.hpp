@@ -29,7 +29,7 @@ struct AttentionRates {
   friend bool operator==(const AttentionRates&, const AttentionRates&) = default;
 };
 
-/// What is known of a kernel in both passes, and where from.
+/// The rates of a kernel in both passes, and where they come from.
 struct AttentionTable {
   AttentionRates forward, backward;
   double launch_seconds = 0.0;  ///< of each pass
@@ -64,7 +64,7 @@ inline void validate(const AttentionRates& rates) {
 
 namespace detail {
 
-/// @param rows tiles of queries. @param before, all tiles of keys before the queries, and up to the last one.
+/// @param rows tiles of queries. @param before tiles of keys before the queries. @param all tiles of keys up to the last query.
 [[nodiscard]] constexpr double twice_padded_pairs(Tokens rows, Tokens before, Tokens all, Tokens tile) {
   const double full = static_cast<double>(rows - 1) * static_cast<double>(2 * before + rows);  // twice
   const auto side = static_cast<double>(tile);
@@ -84,7 +84,7 @@ namespace detail {
 
 namespace detail {
 
-/// Place of a length in ascending ones: between entries `low` and `low + 1`, `share` of the way.
+/// Place of a length in an ascending list: `share` of the way from entry `low` to entry `high`.
 struct TablePlace {
   std::size_t low = 0, high = 0;
   double share = 0.0;
@@ -114,7 +114,7 @@ namespace detail {
   return q.high == q.low ? low : low + q.share * (row(q.high) - low);
 }
 
-/// Places of lengths in ascending ones, found once for each number of tiles, as far as that is a small table.
+/// `table_place` by number of tiles. The places are tabulated unless the table would be large.
 class TilePlaces {
  public:
   TilePlaces(std::span<const Tokens> lengths, Tokens tile) : lengths_(lengths), tile_(tile) {
@@ -137,13 +137,13 @@ class TilePlaces {
   std::vector<TablePlace> places_;
 };
 
-/// `achieved_rate` of rates that outlive this, for many shapes.
+/// `achieved_rate` for many shapes. The rates have to outlive this.
 class RateLookup {
  public:
   explicit RateLookup(const AttentionRates& rates)
       : rates_(rates), queries_(rates.query_lengths, rates.tile), keys_(rates.key_lengths, rates.tile) {}
 
-  /// @param queries, keys tiles of them.
+  /// @param queries, keys numbers of tiles.
   [[nodiscard]] double operator()(Tokens queries, Tokens keys) const {
     return rate_at(rates_, queries_(queries), keys_(keys));
   }
@@ -156,7 +156,7 @@ class RateLookup {
 }  // namespace detail
 
 /// Rate that a kernel achieves for a shape, in padded FLOPs per second. O(log of the table).
-/// @param queries, keys rows, before padding.
+/// @param queries, keys numbers of rows, before padding.
 [[nodiscard]] inline double achieved_rate(const AttentionRates& rates, Tokens queries, Tokens keys) {
   const auto padded = [&](Tokens rows) { return (rows + rates.tile - 1) / rates.tile * rates.tile; };
   return detail::rate_at(rates, detail::table_place(rates.query_lengths, padded(queries)),
@@ -204,7 +204,7 @@ class RateLookup {
 
 /// Latency of a variable-length attention kernel (WLB-LLM, section 5.3): FLOPs of the padded tiles over the
 /// rate achieved for the chunk's shape. Not modelled: how tiles fill the last wave of a device's
-/// multiprocessors. An AttentionModel. A value: copies share the table.
+/// multiprocessors. A BoundedAttentionModel. A value: copies share the table.
 class AttentionKernel {
  public:
   /// @param tp tensor-parallel ranks that share the heads. @throws InvalidInput if the model, a table or `tp`
@@ -224,7 +224,7 @@ class AttentionKernel {
 
   [[nodiscard]] const AttentionTable& table() const { return known_->table; }
 
-  /// Of one pass. O(1).
+  /// Seconds of a chunk in one pass. O(1), or O(log of the table) if that is large.
   [[nodiscard]] double chunk_seconds(Tokens begin, Tokens end, Pass pass) const {
     const bool forward = pass == Pass::forward;
     const AttentionRates& rates = forward ? known_->table.forward : known_->table.backward;
@@ -266,7 +266,7 @@ class AttentionKernel {
 };
 
 /// Attention as a measured profile prices it (`cost/profile.hpp`): no tiles, a price for each chunk, for its
-/// keys and for its pairs. An AttentionModel; meant for machines whose kernel has no wide tiles.
+/// keys and for its pairs. A BoundedAttentionModel; meant for machines whose kernel has no wide tiles.
 class ProfiledAttention {
  public:
   explicit ProfiledAttention(const Profile& profile)

@@ -39,7 +39,7 @@ namespace slimpack {
           .source = concat("assumed after WLB-LLM, Figure 10, scaled to device '", device.name, "'")};
 }
 
-/// The kernel of a job's devices, by that table.
+/// The attention kernel of a job's devices, by their assumed table.
 [[nodiscard]] inline AttentionKernel assumed_attention(const Job& job) {
   return AttentionKernel(assumed_attention_table(job.device), job.model, job.layout.tp);
 }

@@ -105,8 +105,8 @@ class CalibratedCost {
     return layers_[stage] * layer;
   }
 
-  /// The same model with attention that takes so long, in each pass, for each unit of `twice_causal_pairs` of one layer
-  /// on one context-parallel rank; ranks share it equally. By default it takes what the device achieves.
+  /// The same model with other attention than the device's. @param per_twice_pair seconds of one layer, in each pass, per unit
+  /// of `twice_causal_pairs` on one context-parallel rank; ranks share it equally.
   [[nodiscard]] CalibratedCost with_attention(const AttentionSeconds& per_twice_pair) const {
     CalibratedCost copy = *this;
     copy.attention_ = per_twice_pair;

@@ -91,7 +91,7 @@ concept MemoryModel = requires(const M& m, std::size_t stage, int recompute_laye
   { m.workspace_bytes(stage, pass, tokens, recompute_layers) } -> std::convertible_to<double>;
 };
 
-/// A memory model that knows what a member of a merged pack holds beside its workspace while the pack runs, to
+/// A memory model that knows what a member of a merged pack holds besides its workspace while the pack runs, to
 /// exchange with the others.
 ///
 /// - `exchange_bytes(stage, pass, tokens, members)`: for a pack of this many tokens in all.

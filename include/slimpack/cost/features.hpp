@@ -137,8 +137,7 @@ struct Separable {
   }
   static constexpr const char* without =
       "the cost model can't tell attention from the rest (other_seconds, attention_seconds): "
-      "context-parallel ranks "
-      "are taken to share it equally";
+      "context-parallel ranks are assumed to share attention equally";
 };
 
 /// Gradient synchronisation.

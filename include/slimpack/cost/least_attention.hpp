@@ -11,8 +11,8 @@
 
 namespace slimpack {
 
-/// A separable cost model whose attention takes a given time for each pair of a query and a key, as no kernel
-/// takes less: what slices are priced with. It has the other model's capabilities, polynomials apart.
+/// A separable cost model whose attention takes a given time, the least of a kernel, for each pair of a query and a
+/// key; slices are priced with it. It has all capabilities of the given model except polynomials.
 template <SeparableCostModel M>
 class LeastAttentionCost {
  public:
@@ -67,9 +67,9 @@ class LeastAttentionCost {
   AttentionSeconds rate_;
 };
 
-/// A model whose attention takes a given time for each pair; the model itself where it can't tell attention from the
-/// rest. A model may have `with_attention(per_twice_pair)` of its own, of one context-parallel rank, so that it stays a
-/// polynomial. @param per_twice_pair on one rank. @param cp context-parallel ranks of the model's pipelines.
+/// The same model with attention that takes a given time for each pair; unchanged if it can't tell attention from the rest.
+/// To stay a polynomial, a model may have its own `with_attention(per_twice_pair)`, which takes the same argument.
+/// @param per_twice_pair if one rank did it all. @param cp context-parallel ranks of the model's pipelines.
 template <CostModel M>
 [[nodiscard]] auto with_attention(const M& cost, const AttentionSeconds& per_twice_pair, std::int32_t cp) {
   if constexpr (!SeparableCostModel<M>) {

@@ -29,7 +29,7 @@ struct MeasuredOptions {
 /// Time by a machine's profile: a CostModel that recomputes and merges, and a PolynomialCostModel. Each rank of a
 /// stage is a member of its packs. Of merged packs each member computes its share of
 /// tokens and pairs. In a ring it meets all keys, and passes keys and values on (backward: their gradients as well);
-/// by heads (Ulysses) it has its heads' keys, and exchanges heads for tokens before attention and back behind it.
+/// by heads (Ulysses) it has its heads' keys, and exchanges heads for tokens before attention and back after it.
 /// Messages go over the profile's link, while their sender does not compute.
 class MeasuredCost {
  public:

@@ -21,16 +21,17 @@
 
 namespace slimpack {
 
-/// What pipelines of one kind take, by a cost model of any type, so that everything that plans with prices is compiled
-/// once. Where the model is a polynomial of a slice's bounds, its coefficients are tabulated and no price calls the model;
-/// otherwise each price of a slice on all stages is one call (`AnyCost`).
+/// Prices of slices and packs on pipelines of one kind, by a cost model of any type; code that plans with them need not be a
+/// template. If the model is a polynomial of a slice's bounds, its coefficients are tabulated and no price calls the model;
+/// otherwise the price of a slice on all stages is one call (`AnyCost`).
 ///
-/// Slices are what packs are cut by, and what bounds are stated with. A pack takes no less than its slices:
-/// - They exchange keys in the way that is cheapest for each; a pack in one way for all of them (`ways`).
-/// - Where an attention model is given, their attention is at its best rate, and shared equally by ranks; that of a pack
-///   takes what it does on the slowest of them (`price_pack` with the seconds that `attention()` finds).
+/// Packs are cut, and lower bounds are stated, by the prices of slices. A pack never takes less than its slices do:
+/// - Each slice exchanges keys in the way that is cheapest for it; a pack exchanges those of all its slices in one way
+///   (`ways`).
+/// - With an attention model, a slice's attention runs at the best rate, and ranks share it equally; a pack's attention takes
+///   as long as on the slowest rank (`price_pack` with the seconds that `attention()` finds).
 ///
-/// A value: it holds a copy of the model, which all copies of the prices share.
+/// A value: all copies share one copy of the model.
 class Prices {
  public:
   /// @param ranks context-parallel ranks of each of the model's pipelines. @throws InvalidInput if the model has no
@@ -38,8 +39,8 @@ class Prices {
   template <CostModel C>
   explicit Prices(C cost, std::int32_t ranks = 1) : Prices(AnyCost(std::move(cost)), ranks) {}
 
-  /// Of packs whose attention takes what a kernel does. A model that can't tell attention from the rest keeps its own
-  /// prices; packs are sharded by the kernel all the same. @param ranks as above.
+  /// Prices with an attention model, whose attention replaces the cost model's. A cost model that can't tell attention from
+  /// the rest keeps its own prices; packs are sharded by the attention model in any case. @param ranks as above.
   /// @param block tokens of a chunk of packs that are sharded by position. @throws InvalidInput if the model has no stages,
   /// or a number is not positive.
   template <CostModel C, BoundedAttentionModel A>
@@ -54,7 +55,7 @@ class Prices {
   /// Context-parallel ranks that share a pack, of all pipelines that run it.
   [[nodiscard]] std::int32_t ranks() const { return ranks_; }
 
-  /// The ways to exchange keys from which a pack takes one; none where nobody shares packs, or nobody says.
+  /// The ways to exchange keys that a pack can choose from; empty with one rank, or if the cost model names none.
   [[nodiscard]] std::span<const KeyExchange> ways() const { return ways_; }
   /// Prices of packs that exchange keys in one of these ways; for `KeyExchange::none`, these.
   /// @pre ways() contains `exchange`, or it is `none`.
@@ -63,7 +64,7 @@ class Prices {
     return by_way_[static_cast<std::size_t>(std::find(ways_.begin(), ways_.end(), exchange) - ways_.begin())];
   }
 
-  /// What tells the attention of packs; null where no attention model was given. To be cloned for use.
+  /// Prices the attention of packs; null if no attention model was given. Clone it to use it.
   [[nodiscard]] const PackAttention* attention() const { return attention_.get(); }
 
   /// Whether every slice costs a polynomial of its bounds.
@@ -146,18 +147,18 @@ class Prices {
         seconds[s] += cost_.recompute_seconds(s, slice.begin, slice.end);
     }
   }
-  /// The same where that layer's attention takes `layer` seconds on the slowest rank, forward.
+  /// The same where that layer's forward attention takes `layer` seconds on the slowest rank.
   void price_recompute(std::span<const Slice> pack, double layer, std::span<double> seconds) const {
     price_recompute(pack, seconds);
     const double more = layer - launch_[0] - least_[0] * sums_of(pack).twice_pairs;
     for (std::size_t s = 0; s < stages_; ++s) seconds[s] += weight_again() * more;
   }
 
-  /// Attention of all stages when one layer's takes `layer` seconds; zero if the model can't tell it from the rest.
+  /// Attention of all stages if that of one layer takes `layer` seconds; zero if the model can't tell it from the rest.
   [[nodiscard]] double pipeline_attention_seconds(double layer, Pass pass) const {
     return layer * weight_sums_[index(pass)];
   }
-  /// Attention that `pipeline_seconds` holds: its best rate, shared equally. @pre attention() is not null.
+  /// The part of `pipeline_seconds` that is attention: at the best rate, shared equally. @pre attention() is not null.
   [[nodiscard]] double least_attention_seconds(Tokens begin, Tokens end, Pass pass) const {
     return pipeline_attention_seconds(least_[index(pass)] * twice_causal_pairs(begin, end), pass);
   }
@@ -218,7 +219,7 @@ class Prices {
     return sums;
   }
 
-  /// Prices of each way to exchange.
+  /// Finds the prices of each way to exchange keys.
   void find_ways() {
     const ExchangeSet set = cost_.exchanges();
     for (const KeyExchange e : key_exchanges) {
@@ -228,7 +229,7 @@ class Prices {
     }
   }
 
-  /// The same of one layer computed again.
+  /// As `weights_`, for one layer computed again.
   [[nodiscard]] double weight_again() const { return cost_.separable() ? 1.0 : 0.0; }
 
   void attach(const std::shared_ptr<const PackAttention>& attention) {

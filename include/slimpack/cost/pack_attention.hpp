@@ -18,34 +18,34 @@
 
 namespace slimpack {
 
-/// How the packs of one pass are run by the ranks that share them, which are the context-parallel ranks of all their
-/// pipelines. Lists have one entry (or row) per pack.
+/// How ranks share the packs of one pass; a pack's ranks are the context-parallel ranks of all its pipelines. Lists have one
+/// entry (or row) per pack.
 struct PackRuns {
   std::vector<Sharding> sharding;      ///< none: one rank
-  Ragged<std::uint32_t> per_document;  ///< as `PassPlan::per_document`; rows are empty but in mixed packs
-  std::vector<KeyExchange> exchange;   ///< none: one rank, or nobody says
-  /// Attention of one layer on the slowest rank, in both passes, where ranks share it by tokens; of packs whose sharding
-  /// was chosen by it, else zero.
+  Ragged<std::uint32_t> per_document;  ///< as `PassPlan::per_document`; only mixed packs have entries
+  std::vector<KeyExchange> exchange;   ///< none: one rank, or the cost model names no way
+  /// Attention of one layer on the slowest rank, in both passes, if ranks share it by tokens. Zero for packs whose sharding
+  /// was not chosen by it.
   std::vector<AttentionSeconds> attention;
   Tokens block = 0;  ///< tokens of a chunk of packs that are sharded by position
 
   friend bool operator==(const PackRuns&, const PackRuns&) = default;
 };
 
-/// Tokens of a chunk of packs that are sharded by position, where an attention model prices them: chunks that are shorter
-/// than the kernel's tiles waste the rest of them.
+/// Tokens of a chunk of packs that are sharded by position and priced by an attention model. Chunks shorter than the
+/// kernel's tiles would waste the rest of each tile.
 inline constexpr Tokens default_attention_block = 128;
 
 /// How packs of whole documents are sharded over context-parallel ranks.
 enum class ShardingPolicy : std::uint8_t {
-  per_sequence,  ///< all as sequences
-  per_document,  ///< all document by document
-  adaptive,      ///< each the better of these two ways, by predicted latency (WLB-LLM, section 5.3)
-  mixed,         ///< as adaptive, and single documents apart from the others where that is better than both
+  per_sequence,  ///< each pack as one sequence
+  per_document,  ///< each pack document by document
+  adaptive,      ///< each pack the better of these two ways, by predicted latency (WLB-LLM, section 5.3)
+  mixed,         ///< as adaptive, or some documents by themselves, the others as one sequence, if better
 };
 
-/// Seconds that one layer's attention of packs takes on the slowest of the ranks that share them, the launch of the
-/// kernel included; of an attention model of any type. Zero for packs without tokens. Keeps its memory between calls.
+/// What one layer's attention of a pack takes on the slowest of the ranks that share it, the kernel's launch included, by an
+/// attention model of any type. Seconds are zero for packs without tokens. Keeps its memory between calls.
 class PackAttention {
  public:
   virtual ~PackAttention() = default;
@@ -65,8 +65,8 @@ class PackAttention {
   [[nodiscard]] virtual double by_heads(std::span<const Slice> pack, std::int32_t ranks, Pass pass) const = 0;
   /// A pack that several ranks share by position. O(slices * ranks).
   [[nodiscard]] virtual double by_position(std::span<const Slice> pack, std::int32_t ranks, Pass pass) = 0;
-  /// Shards a pack by a policy, and appends how to `out`: sharding, marks, attention. Complexity: that of
-  /// `ShardingChooser::choose`. @pre ranks > 1, and the pack is empty or has as many tokens.
+  /// Shards a pack by a policy, and appends the result to `out`: sharding, marks, attention. Complexity: that of
+  /// `ShardingChooser::choose`. @pre ranks > 1, and the pack is empty or has at least as many tokens.
   virtual void shard(std::span<const Slice> pack, std::int32_t ranks, ShardingPolicy policy,
                      PackRuns& out) = 0;
 
@@ -76,7 +76,7 @@ class PackAttention {
   PackAttention& operator=(const PackAttention&) = default;
 };
 
-/// `PackAttention` of a model.
+/// `PackAttention` by a given attention model.
 template <BoundedAttentionModel A>
 class ModelPackAttention final : public PackAttention {
  public:

@@ -12,7 +12,7 @@
 
 namespace slimpack {
 
-/// One pass of a chunk. A model may have `chunk_seconds(begin, end, pass)` where that costs less than both passes.
+/// Seconds of a chunk in one pass. A model may have `chunk_seconds(begin, end, pass)` if that is faster than both passes.
 template <AttentionModel A>
 [[nodiscard]] double chunk_seconds(const A& model, Tokens begin, Tokens end, Pass pass) {
   if constexpr (requires { model.chunk_seconds(begin, end, pass); }) {
@@ -23,8 +23,8 @@ template <AttentionModel A>
   }
 }
 
-/// The ranges of tokens that one of several ranks holds of a sample that is dealt by position, numbered from the
-/// sample's beginning; they are those of `for_each_owned_range` for a sample without end.
+/// The ranges of tokens that one of several ranks holds of a sample that is shared by position, numbered from the
+/// sample's beginning. They are those of `for_each_owned_range` for an endless sample.
 class PositionRanges {
  public:
   /// @pre ranks > 1, rank < ranks, block > 0.
@@ -61,7 +61,7 @@ class PositionRanges {
     return {0, first * block_, end * block_};
   }
 
-  /// How many of its chunks have their token number `at` (`block_`: their end) below a token.
+  /// How many of the rank's chunks have their token number `at` (`block_`: their end) below a token.
   [[nodiscard]] constexpr Tokens chunks_below(Tokens token, Tokens at) const {
     const Tokens round = 2 * ranks_ * block_;
     const Tokens shifted = token - at, full = shifted > 0 ? shifted / round : 0,
@@ -72,8 +72,8 @@ class PositionRanges {
   Tokens ranks_, rank_, block_;
 };
 
-/// Attention of slices that several ranks share by position, on each of them. Sums over the ranges from a sample's
-/// beginning are tabulated as far as slices reach, so that a slice takes a few lookups for each rank, however long it is.
+/// What each of several ranks takes for the attention of slices that they share by position. Sums over the ranges from a
+/// sample's beginning are tabulated as far as slices reach, so a slice takes a few lookups per rank, however long it is.
 template <AttentionModel A>
 class PositionSeconds {
  public:
@@ -83,7 +83,7 @@ class PositionSeconds {
     for (auto& sums : sums_) sums.assign(ranks, {0.0});
   }
 
-  /// Seconds of the slowest rank, without launches. O(slices * ranks), beside what is tabulated.
+  /// Seconds of the slowest rank, without launches. O(slices * ranks), plus what is tabulated.
   [[nodiscard]] double slowest(std::span<const Slice> pack, Pass pass) {
     std::fill(seconds_.begin(), seconds_.end(), 0.0);
     for (const Slice& slice : pack) {
@@ -97,7 +97,7 @@ class PositionSeconds {
     const PositionRanges& ranges = ranges_[rank];
     Tokens first = ranges.ended_at(slice.begin), end = ranges.beginning_before(slice.end);
     double seconds = 0.0;
-    // Ranges at either end that are not all in the slice.
+    // Ranges at either end that lie only partly in the slice.
     const auto add_part = [&](const Slice& range) {
       const Tokens from = std::max(range.begin, slice.begin), to = std::min(range.end, slice.end);
       seconds += chunk_seconds(model_, from, to, pass);
@@ -107,7 +107,7 @@ class PositionSeconds {
     return first < end ? seconds + sum(rank, end, pass) - sum(rank, first, pass) : seconds;
   }
 
-  /// Of so many ranges from the sample's beginning.
+  /// Seconds of the first `count` ranges of a sample.
   [[nodiscard]] double sum(std::size_t rank, Tokens count, Pass pass) {
     std::vector<double>& sums = sums_[pass == Pass::forward ? 0 : 1][rank];
     while (sums.size() <= static_cast<std::size_t>(count)) {

@@ -10,7 +10,7 @@
 
 namespace slimpack {
 
-/// Prices of packs by the number of pipelines that run them together. Made when they are first asked for.
+/// Prices of packs by the number of pipelines that run them together. Each is made when it is first asked for.
 class GroupPrices {
  public:
   explicit GroupPrices(Prices alone) { known_.push_back(std::make_unique<const Prices>(std::move(alone))); }
@@ -55,7 +55,7 @@ class SlicePrices {
   Pass pass_;
 };
 
-/// Adds the work of whole samples, both passes, to `seconds`, one number per stage; no pack's constants.
+/// Adds the work of whole samples in both passes to `seconds`, one number per stage, without the constants of packs.
 /// O(samples + stages) if the prices are polynomial, else O(samples * stages).
 inline void add_sample_seconds(const Prices& prices, std::span<const Tokens> lengths,
                                std::span<double> seconds) {

@@ -178,9 +178,8 @@ inline void validate(const Profile& p) {
   not_negative("", "optimiser_seconds_per_parameter", p.optimiser_seconds_per_parameter);
   require(p.real_bytes == 2 || p.real_bytes == 4 || p.real_bytes == 8, "profile: real_bytes is ",
           p.real_bytes, "; expected 2 (bf16), 4 (float) or 8 (double)");
-  require(
-      p.device.has_value() == (p.real_bytes == 2), "profile: real_bytes is ", p.real_bytes,
-      p.device ? " beside a device; expected 2 (bf16)" : " without a device; expected the GPU's constants");
+  require(p.device.has_value() == (p.real_bytes == 2), "profile: real_bytes is ", p.real_bytes,
+          p.device ? " with a device; expected 2 (bf16)" : " without a device; expected the GPU's constants");
   if (!p.device) return;
   visit_measured(*p.device, [&](const char* name, double value) { not_negative("device.", name, value); });
   require(p.device->memory_bytes > 0.0, "profile: device.memory_bytes is 0; expected a positive number");

@@ -213,14 +213,14 @@ class StageProgram::Builder {
             "; expected each of its tokens in one");
   }
 
-  /// Members hold tokens by their positions.
+  /// Checks that members share the pack by position, the only way that they hold tokens.
   void check_sharding(const StageTask& task) const {
     const std::vector<Sharding>& sharding = plan_.of(task.pass).sharding;
     if (!task.merged() || task.pack >= sharding.size()) return;
     const Sharding kind = sharding[task.pack];
-    require(kind == Sharding::by_position || kind == Sharding::none, "the members of ", to_string(task),
-            " share it '", sharding_name(kind),
-            "'; expected 'by_position', as `context_ranks_as_members` has packs dealt");
+    require(kind == Sharding::by_position || kind == Sharding::none, "the sharding of ", to_string(task),
+            " is '", sharding_name(kind),
+            "'; expected 'by_position', as in the plan that `context_ranks_as_members` returns");
   }
 
   /// Members meet layer by layer.

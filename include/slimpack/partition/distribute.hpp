@@ -16,11 +16,11 @@ namespace slimpack {
 
 struct DistributorOptions {
   GroupSizes group_sizes = GroupSizes::any;
-  /// Most tokens of one sample that memory lets a member hold.
+  /// Most tokens of one sample that fit into a member's memory.
   double memory_tokens = std::numeric_limits<double>::infinity();
 };
 
-/// What a distribution is to be like.
+/// What a distribution should be like.
 struct DistributionOptions {
   bool merge = true;  ///< whether samples are merged to save time; otherwise only where memory asks for it
   /// Most tokens of one sample that a member should hold: longer samples are merged over more pipelines even if that

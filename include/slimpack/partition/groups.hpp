@@ -10,7 +10,7 @@
 
 namespace slimpack {
 
-/// How many pipelines may merge samples.
+/// Which numbers of pipelines may share merged samples.
 enum class GroupSizes : std::uint8_t {
   any,            ///< 1, 2, 3, …
   powers_of_two,  ///< for frameworks that can't have others

@@ -27,7 +27,7 @@ struct PlacedSchedule {
 
 namespace detail {
 
-/// Appends how a pack is run. Prices that know nothing of a pipeline's ranks leave open how they share packs: by position.
+/// Appends how ranks share a pack: by position if the prices did not decide, as they know of no context-parallel ranks.
 inline void append_run(const PackRuns& runs, std::size_t k, bool shared, PassPlan& out) {
   const bool known = k < runs.sharding.size() && runs.sharding[k] != Sharding::none;
   const Sharding kind = !shared ? Sharding::none : known ? runs.sharding[k] : Sharding::by_position;
@@ -40,7 +40,7 @@ inline void append_run(const PackRuns& runs, std::size_t k, bool shared, PassPla
     out.per_document.close();
 }
 
-/// Leaves out what no pack says.
+/// Clears the lists that say nothing of any pack.
 inline void drop_empty_runs(PassPlan& out) {
   const auto unknown = [](KeyExchange e) { return e == KeyExchange::none; };
   if (std::all_of(out.exchange.begin(), out.exchange.end(), unknown)) out.exchange.clear();

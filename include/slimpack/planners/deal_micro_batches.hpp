@@ -17,19 +17,19 @@ namespace slimpack {
 /// Which micro-batches each replica gets.
 enum class ReplicaDealing : std::uint8_t {
   in_turn,   ///< as loaders deal them
-  balanced,  ///< equal counts, work as equal as swaps make it
+  balanced,  ///< equal counts, and work as equal as swaps can make it
 };
 
 /// In which order a replica runs its micro-batches.
 enum class MicroBatchOrder : std::uint8_t {
   as_given,  ///< as the packing left them
-  fastest,   ///< of some orders, the one with the shortest step: light ones fill and drain a pipeline sooner
+  fastest,   ///< the best of a few orders: light micro-batches fill and drain a pipeline sooner
 };
 
 namespace detail {
 
-/// Orders of a replica's packs worth a try besides the one that they have: by falling duration, and the same
-/// with the lightest first or second lightest first. O(n log n).
+/// Other orders of a replica's packs that are worth a try: by falling duration, and the same with the lightest or the
+/// second lightest pack first. O(n log n).
 inline std::vector<std::vector<std::uint32_t>> pack_orders(std::span<const double> durations) {
   std::vector<std::uint32_t> falling(durations.size());
   std::iota(falling.begin(), falling.end(), std::uint32_t{0});
@@ -44,9 +44,9 @@ inline std::vector<std::vector<std::uint32_t>> pack_orders(std::span<const doubl
   return orders;
 }
 
-/// Replica of each of `work.size()` micro-batches: equal counts, but for one. From two starts, in turn and the
-/// heaviest dealt back and forth, they are swapped while that helps; never worse than in turn. O(n log n) and
-/// the local searches.
+/// Replica of each of `work.size()` micro-batches; counts differ by at most one. From two starts, dealt in turn and dealt
+/// back and forth with the heaviest first, micro-batches are swapped while that helps; never worse than in turn.
+/// O(n log n) plus the local searches.
 inline std::vector<std::uint32_t> deal_balanced(std::span<const double> work, std::size_t replicas) {
   std::vector<std::uint32_t> order(work.size());
   std::iota(order.begin(), order.end(), std::uint32_t{0});

@@ -17,7 +17,7 @@ namespace slimpack {
 
 namespace detail {
 
-/// Distributions of samples over pipelines, each with its best schedules, and the best of them.
+/// Tries distributions of samples over pipelines, each with its best schedules, and finds the best.
 class DistributionCandidates {
  public:
   DistributionCandidates(std::span<const Tokens> lengths, std::size_t pipelines, GroupPrices& prices,
@@ -111,10 +111,10 @@ class DistributionCandidates {
     return best;
   }
 
-  /// Beyond 32 packs for each stage and twice what constants suggest, equal numbers of packs only cost time.
+  /// Most packs to try for equal numbers of packs: 32 for each stage, or twice what constants suggest if that is more.
   [[nodiscard]] std::size_t most_equal_packs() const { return std::max(32 * stages_, 2 * promising_packs_); }
 
-  /// Halved until each stage of a pipeline has enough tiles.
+  /// `SlimPackSearch::deciding_tile`, halved until each stage of a pipeline has enough tiles.
   [[nodiscard]] Tokens deciding_tile(std::span<const Tokens> lengths, std::size_t pipelines) const {
     const double tokens =
         std::accumulate(lengths.begin(), lengths.end(), 0.0) / static_cast<double>(pipelines * stages_);
@@ -123,8 +123,8 @@ class DistributionCandidates {
     return tile;
   }
 
-  /// Without merging to save time. @param most gives up what takes no less: above all the first pipeline, which has the
-  /// longest sample.
+  /// The best plan that merges no sample to save time. @param most gives up if that takes this long or longer; the first
+  /// group, which has the longest sample, is checked first.
   DistributionPlan unmerged(double most) {
     const std::vector<SampleGroup> groups = distribute_({.merge = false});
     if (groups.empty() || (most < infinite && takes(groups.front(), most))) return {};

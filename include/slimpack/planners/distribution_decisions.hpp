@@ -16,7 +16,7 @@ namespace slimpack {
 
 namespace detail {
 
-/// Most tokens of one sample that a pipeline holds with all layers computed again, or with none.
+/// Most tokens of one sample that a pipeline holds. @param recompute whether all layers are recomputed, or none.
 [[nodiscard]] inline double most_sample_tokens(const Memory& memory, bool recompute) {
   double most = std::numeric_limits<double>::infinity();
   for (std::size_t s = 0; s < memory.stages(); ++s) {
@@ -27,10 +27,11 @@ namespace detail {
   return most;
 }
 
-/// Decides which pipelines run which samples, and in about how many packs.
+/// Decides which pipelines run which samples, and in about how many packs each.
 class DistributionDecisions {
  public:
-  /// @param tokens of one sample that a pipeline holds without recomputation. @param distribute, groups have to outlive this.
+  /// @param tokens most tokens of one sample that a pipeline holds without recomputation.
+  /// @param distribute, groups have to outlive this.
   DistributionDecisions(const SlimPackOptions& options, double tokens, Distributor& distribute,
                         GroupSearch& groups)
       : options_(options.search),
@@ -39,14 +40,15 @@ class DistributionDecisions {
         distribute_(distribute),
         search_(groups) {}
 
-  /// Merged as little as balance asks for; and, where memory holds that back or it takes far more than its work, over more
-  /// pipelines, so that each holds less of the longest samples. @param most gives up what looks far longer.
+  /// The best of distributions that merge as little as balance requires and, where memory limits them or they take far
+  /// longer than their work, of those that spread the longest samples over more pipelines. @param most gives up what looks
+  /// far longer.
   [[nodiscard]] DistributionPlan merged(double most) {
     std::vector<DistributionOptions> wanted;
     std::vector<DistributionPlan> plans;
     double least = most, least_mean = infinite;
     bool last_one = false;
-    double reference = tokens_;  // tokens of one sample on a pipeline that shares are of
+    double reference = tokens_;  // most tokens of one sample on a pipeline, of which `spreads` are shares
     std::vector<SampleGroup> last;
     std::size_t packs = 0;
     for (const double share : options_.spreads) {
@@ -69,7 +71,7 @@ class DistributionDecisions {
     return best_improved(wanted, plans);
   }
 
-  /// Without merging to save time.
+  /// The distribution that merges no sample to save time.
   [[nodiscard]] DistributionPlan unmerged() {
     DistributionOptions wanted{.merge = false};
     DistributionPlan plan = looked_at(wanted, 0, infinite);
@@ -81,7 +83,7 @@ class DistributionDecisions {
  private:
   static constexpr double infinite = std::numeric_limits<double>::infinity();
 
-  /// Looks at the distribution that is wanted. @returns no groups if samples find no place.
+  /// Makes the wanted distribution, and looks at it (`DistributionSearch::look`). @returns no groups if a sample has no place.
   DistributionPlan looked_at_once(const DistributionOptions& wanted, std::size_t packs, double most) {
     std::vector<SampleGroup> groups = distribute_(wanted);
     if (groups.empty()) return {};
@@ -89,8 +91,7 @@ class DistributionDecisions {
     return search_.look(std::move(groups), loads, packs, most);
   }
 
-  /// The same; if memory holds no schedule of a group, that is lowered which `wanted` says of memory, until all groups have
-  /// one.
+  /// The same; while some group has no schedule that fits into memory, lowers `wanted.memory_tokens` and distributes again.
   DistributionPlan looked_at(DistributionOptions& wanted, std::size_t packs, double most) {
     for (;;) {
       DistributionPlan plan = looked_at_once(wanted, packs, most);
@@ -99,8 +100,8 @@ class DistributionDecisions {
     }
   }
 
-  /// Improves and balances the distributions from the most promising one on, as long as they can be better than the best
-  /// so far.
+  /// Improves and balances the distributions, the most promising one first, as long as they can be better than the best so
+  /// far.
   DistributionPlan best_improved(const std::vector<DistributionOptions>& wanted,
                                  std::vector<DistributionPlan>& plans) {
     std::vector<std::size_t> order;
@@ -151,8 +152,8 @@ class DistributionDecisions {
            plan.seconds > options_.unbalanced * DistributionSearch::mean_seconds(plan);
   }
 
-  /// Seconds that each pipeline's schedule takes beyond its work as it was priced (to fill and drain, to wait, to
-  /// recompute), less the least of them.
+  /// Seconds that each pipeline's schedule takes beyond the work that it was priced with (to fill and drain, to wait, to
+  /// recompute), minus the least of them.
   [[nodiscard]] std::vector<double> overheads(const DistributionPlan& plan) {
     const std::vector<double> loads = distribute_.loads(plan.groups);
     std::vector<double> overhead(loads.size());

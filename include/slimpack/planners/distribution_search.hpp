@@ -18,19 +18,19 @@ struct DistributionPlan {
   std::vector<GroupPlan> plans;  ///< [group]
   double seconds =
       std::numeric_limits<double>::infinity();  ///< of the slowest group; infinite: refused, or given up
-  std::optional<std::size_t> given_up = {};     ///< the group that is refused by memory, or takes too long
+  std::optional<std::size_t> given_up = {};     ///< the group that memory refuses, or that takes too long
   bool refused = false;                         ///< memory holds no schedule of that group
 };
 
 /// Schedules groups of pipelines that run side by side. Groups of equal size have about the same work, so a few of them
-/// stand for all, and how one is cut suits most; only those that are slower than the rest are searched on their own.
+/// stand for all, and the cut of one suits most others; only groups that are slower than the rest are searched on their own.
 class DistributionSearch {
  public:
   explicit DistributionSearch(GroupSearch& search) : search_(search) {}
 
-  /// Cuts groups into about as many packs, and estimates those that others stand for. @param loads of the pipelines.
-  /// @param packs for each member and pass; 0: the last group is searched for the best number, which has no merged samples
-  /// unless all have. @param most gives up if a group takes that long; the seconds are then infinite.
+  /// Schedules the groups that stand for others, with about the same number of packs each, and estimates the others.
+  /// @param loads of the pipelines. @param packs for each member and pass; 0: the best number for the last group, which has no
+  /// merged samples unless all groups have. @param most gives up if a group takes that long; the seconds are then infinite.
   [[nodiscard]] DistributionPlan look(std::vector<SampleGroup> groups, std::span<const double> loads,
                                       std::size_t packs, double most) {
     DistributionPlan out;
@@ -57,8 +57,8 @@ class DistributionSearch {
     return out;
   }
 
-  /// Searches the slowest group for a better number of packs, and cuts those that are like it in the same way, until the
-  /// slowest one has its best. @param most gives up if that takes no less. @returns false if it gave up.
+  /// Finds a better number of packs for the slowest group, and cuts groups that are like it in the same way, until the
+  /// slowest group has its best. @param most gives up if that takes this long or longer. @returns false if it gave up.
   bool improve(DistributionPlan& plan, double most = infinite) {
     std::vector<bool> searched(plan.groups.size(), false);
     for (std::size_t g = slowest(plan); !searched[g]; g = slowest(plan)) {
@@ -112,7 +112,7 @@ class DistributionSearch {
     return static_cast<std::size_t>(longest - plan.plans.begin());
   }
 
-  /// Its seconds.
+  /// The seconds of that group.
   [[nodiscard]] static double slowest_seconds(const DistributionPlan& plan) {
     return plan.plans[slowest(plan)].schedule.seconds;
   }
@@ -120,8 +120,8 @@ class DistributionSearch {
  private:
   static constexpr double infinite = std::numeric_limits<double>::infinity();
 
-  /// Groups that stand for those around them, ascending: of each run of groups of equal size and similar load, the ends and
-  /// the middle.
+  /// Groups that stand for those between them, ascending: the first and the last of each run of groups of equal size and
+  /// similar load.
   [[nodiscard]] static std::vector<std::size_t> representatives(std::span<const SampleGroup> groups,
                                                                 std::span<const double> loads) {
     std::vector<std::size_t> shown;
@@ -139,7 +139,7 @@ class DistributionSearch {
     return shown;
   }
 
-  /// Estimates the groups between two: seconds change evenly, and each is cut like the nearer one.
+  /// Estimates the groups between two others: seconds change evenly, and each is cut like the nearer one.
   static void estimate_between(std::size_t first, std::size_t last, std::vector<GroupPlan>& plans) {
     const Schedule &from = plans[first].schedule, &to = plans[last].schedule;
     for (std::size_t g = first + 1; g < last; ++g) {
@@ -152,7 +152,7 @@ class DistributionSearch {
     }
   }
 
-  /// Schedules a group that was only estimated, with the number of packs that it was estimated with.
+  /// Schedules a group that was only estimated, with its estimated number of packs.
   void schedule_estimated(const SampleGroup& group, GroupPlan& plan) {
     const std::size_t packs = plan.cut.packs;
     plan = {};
@@ -161,8 +161,8 @@ class DistributionSearch {
     if (!plan.schedule.fits()) search_.search(0.0, plan);
   }
 
-  /// Cuts a group into as many packs as another one if that is better. @param before the other's seconds until it was
-  /// cut so.
+  /// Cuts a group into as many packs as another one if that is better. @param before the other's seconds before it was cut
+  /// into that many.
   void cut_like(const GroupPlan& other, double before, const SampleGroup& group, GroupPlan& best) {
     if (other.cut.packs == best.cut.packs) return;
     if (best.estimated) {

@@ -13,8 +13,8 @@
 
 namespace slimpack {
 
-/// Plans a packed iteration of documents. The plan's samples are the documents of `known`, in this order, then
-/// those of the iteration that are not among them; `document_ids` says which is which. Samples that the
+/// Plans a packed iteration of documents. The plan's samples are the documents of `known`, in that order, then
+/// those of the iteration that are not among them; `document_ids` has the id of each. Samples that the
 /// iteration does not train are deferred.
 /// @param known documents with distinct ids.
 /// @throws InvalidInput as `MicroBatchPlanner::plan`. Complexity: that, and O(n log n) for n documents.

@@ -19,11 +19,11 @@ namespace slimpack {
 
 struct Plain4dOptions {
   Tokens context = 0;  ///< tokens that a sequence holds at most; 0 = the longest sample
-  ShardingPolicy sharding = ShardingPolicy::per_sequence;  ///< the paper's; others for comparison
+  ShardingPolicy sharding = ShardingPolicy::per_sequence;  ///< the paper's way; others for comparison
 };
 
-/// Plain-4D (WLB-LLM, section 6.1): whole documents in their order into sequences of `context` tokens, these in
-/// turn to the replicas, per-sequence sharding, 1F1B.
+/// Plain-4D (WLB-LLM, section 6.1): whole documents fill sequences of `context` tokens in their order; replicas get
+/// the sequences in turn; per-sequence sharding, 1F1B.
 /// @throws InvalidInput if the batch is empty, a sample is not positive or longer than the context, or as
 /// `MicroBatchPlanner::plan`. Complexity: that of `MicroBatchPlanner::plan`.
 template <CostModel C, MemoryModel M, BoundedAttentionModel A>
@@ -40,21 +40,21 @@ template <CostModel C, MemoryModel M, BoundedAttentionModel A>
 
 struct Fixed4dOptions {
   Tokens context = 0;             ///< tokens that a sequence holds at most; 0 = the longest sample
-  std::size_t window = 1;         ///< global batches that are packed together
-  std::size_t micro_batches = 0;  ///< of an iteration; 0: as many as the window's batches need in their order
+  std::size_t window = 1;         ///< number of global batches that are packed together
+  std::size_t micro_batches = 0;  ///< per iteration; 0: as many as the window's batches need in their order
 };
 
-/// The plans of successive iterations, and how much packing over a window moved tokens.
+/// The plans of successive iterations, and how far packing over a window moved tokens.
 struct Fixed4dPlans {
   std::vector<Plan> plans;                                 ///< one for each global batch
   ShardingPolicy sharding = ShardingPolicy::per_sequence;  ///< of all of them
   double mean_token_delay =
-      0.0;  ///< iterations that tokens come later than in their order; earlier ones are 0
+      0.0;  ///< iterations by which tokens come later than in their order; 0 for those that come earlier
 };
 
 namespace detail {
 
-/// Sequences of each batch by itself, filled up with empty ones to as many for every batch.
+/// Sequences of each batch by itself; empty ones are added until each batch has `micro_batches`.
 inline Packs batch_sequences(std::span<const Tokens> lengths, std::span<const std::size_t> batches,
                              Tokens context, std::int32_t replicas, std::size_t& micro_batches) {
   std::vector<Packs> each;
@@ -131,7 +131,7 @@ template <CostModel C, MemoryModel M, BoundedAttentionModel A>
   return out;
 }
 
-/// Fixed-4D, its sharding per sequence or per document throughout, whichever makes all iterations together
+/// Fixed-4D with the sharding, per sequence or per document throughout, that makes all iterations together
 /// shorter; per sequence if they are equal. Parameters and errors are those of `plan_fixed_4d_sharded`.
 template <CostModel C, MemoryModel M, BoundedAttentionModel A>
 [[nodiscard]] Fixed4dPlans plan_fixed_4d(std::span<const Tokens> lengths,

@@ -16,8 +16,8 @@
 
 namespace slimpack {
 
-/// Number of packs with which filling and draining a pipeline costs as much as what comes with each pack.
-/// @param work of a stage. @param each what a pack costs more: its constants, and the cut before it.
+/// Number of packs with which filling and draining a pipeline costs as much as all packs add.
+/// @param work of a stage. @param each what each pack adds: its constants, and the cut before it.
 [[nodiscard]] inline std::size_t promising_packs(std::size_t stages, double work, double each) {
   const double fill = std::max(0.5, static_cast<double>(stages) - 1.0) * work;
   const double packs = each > 0.0 ? std::sqrt(fill / each) : 64.0 * static_cast<double>(stages);
@@ -28,7 +28,7 @@ namespace slimpack {
 struct GroupPlan {
   GroupCut cut;
   Schedule schedule;
-  bool estimated = false;  ///< only the schedule's seconds are known, and only about: nothing was cut
+  bool estimated = false;  ///< nothing was cut; only an estimate of the schedule's seconds is known
 };
 
 /// Finds the number of packs with which a group has the shortest schedule (SlimPack, section 5.1). Keeps its memory
@@ -62,8 +62,8 @@ class GroupSearch {
     find_work(group);
   }
 
-  /// Schedules the group in one way. Its seconds are infinite if that does not fit into memory, takes `most` seconds or
-  /// longer, or does not come out with about the number of packs that was asked for.
+  /// Cuts the group in one way and schedules it. The seconds are infinite if the schedule does not fit into memory, takes
+  /// `most` seconds or longer, or has too few packs of those that were asked for.
   void try_cut(const GroupCut& cut, double most, GroupPlan& out) {
     out.cut = cut;
     out.schedule.seconds = std::numeric_limits<double>::infinity();
@@ -76,14 +76,14 @@ class GroupSearch {
     scheduler_(out.schedule, {}, most);
   }
 
-  /// What memory says of a candidate.
+  /// How memory limits a candidate.
   struct MemoryVerdict {
     bool memory_bound;  ///< it forces recomputation or a smaller lead, or refuses the packs
     bool refused;       ///< it holds no order of the packs
   };
 
-  /// Schedules the group in one way, which `best` then is if that is faster: first one member alone, which bounds what all
-  /// take.
+  /// Cuts the group in one way and schedules it; if that is faster than `best`, it replaces `best`. One member alone comes
+  /// first, because all members take at least as long.
   MemoryVerdict improve_with(const GroupCut& cut, GroupPlan& best) {
     GroupCut first = cut;
     first.one_member = members_ > 1 && !cut.exact;
@@ -94,8 +94,8 @@ class GroupSearch {
     return verdict;
   }
 
-  /// Tries about so many packs, both ways to cut the backward pass where memory binds. @returns whether they are better
-  /// than `best`, which they then are.
+  /// Tries about `count` packs; where memory binds, with both ways to cut the backward pass. If that is better than `best`,
+  /// it replaces `best`. @returns whether it is.
   bool try_count(std::size_t count, GroupPlan& best) {
     if (least_seconds(count) >= best.schedule.seconds) return false;
     const double before = best.schedule.seconds;
@@ -103,16 +103,15 @@ class GroupSearch {
       const bool one_member = options_.one_member && !options_.exact && members_ > 1;
       const GroupCut cut{count, options_.tile, asymmetric, options_.exact, one_member};
       if (!improve_with(cut, best).memory_bound)
-        break;  // the other boundaries hold less, but are cut less equally
+        break;  // with the boundaries of forward packs, less memory is held, but packs are less equal
     }
     return best.schedule.seconds < before;
   }
 
-  /// Looks for a better number of packs than `best` has. If `best` does not fit, the search begins where filling and
-  /// draining costs as much as the constants of all packs; where memory binds there, it tries halves, doubles and one pack
-  /// for each sample as well. From the best of these it climbs: by a factor of the square root of two as long as that helps,
-  /// in the end by that factor's root.
-  /// @param enough seconds below which no shorter schedule is looked for.
+  /// Looks for a better number of packs than `best` has. If `best` does not fit, the search begins with `promising_packs`
+  /// and with one pack for each sample; where memory limits both, it tries halves and doubles. From the best of these it
+  /// climbs: by a factor of the square root of two as long as that helps, then by that factor's root.
+  /// @param enough the search ends with a schedule that takes no more seconds than this.
   void search(double enough, GroupPlan& best) {
     if (options_.packs > 0) {
       try_count(options_.packs, best);
@@ -150,8 +149,8 @@ class GroupSearch {
     }
   }
 
-  /// Seconds that schedules of about so many packs exceed: a stage's work, the constants of its packs, and the first and
-  /// the last pack's way over the stages before it.
+  /// Seconds that every schedule of about `count` packs takes at least: a stage's work, the constants of its packs, and the
+  /// first and the last pack's way through the stages before it.
   [[nodiscard]] double least_seconds(std::size_t count) const {
     const auto packs = static_cast<double>(count);
     double most = 0.0, before = 0.0;
@@ -163,12 +162,12 @@ class GroupSearch {
   }
 
  private:
-  /// A candidate counts only if it has at least this share of the packs that it was asked for. No pack is taken to be
-  /// smaller than this share of their mean.
+  /// A candidate counts only if it has at least this share of the packs that were asked for. No pack is assumed to be
+  /// smaller than this share of the mean pack.
   static constexpr double enough_packs = 0.6;
   static constexpr int most_doublings = 5;
 
-  /// Cuts the packs; forward packs stay if they were cut so before.
+  /// Cuts the packs, but keeps the forward packs if they were last cut in the same way.
   void cut_packs(const GroupCut& cut) {
     GroupCut forward = cut;
     forward.asymmetric = true;
@@ -232,7 +231,7 @@ class GroupSearch {
     for (const Tokens length : lengths) tokens_ += length;
   }
 
-  /// Whether all members came out with enough packs: exactly as many, if that was asked for.
+  /// Whether all members have enough packs: exactly as many as asked for, if the cut is exact.
   [[nodiscard]] bool has_packs(const GroupCut& cut) const {
     if (!cut.exact) {
       const std::size_t most = std::max(packs_.forward.rows.size(), packs_.backward.rows.size());
@@ -254,7 +253,7 @@ class GroupSearch {
   GroupCutter cutter_;
   Scheduler scheduler_;
   GroupPacks packs_;
-  std::optional<GroupCut> last_;  // as which the forward packs were cut
+  std::optional<GroupCut> last_;  // how the forward packs were cut
   GroupPlan trial_;
   std::size_t members_ = 0;
   std::size_t samples_ = 0;  // of the group that is loaded

@@ -11,14 +11,14 @@
 
 namespace slimpack {
 
-/// `plan_megatron` with prices of any model. @param layers of each stage are those of the layout.
+/// `plan_megatron` with prices and memory of any models. @param prices, memory of a pipeline of the job's layout.
 [[nodiscard]] Plan plan_megatron(std::span<const Tokens> lengths, const Job& job, GroupPrices& prices,
                                  const Memory& memory, const MegatronOptions& options = {});
 
 /// The baseline: what a careful user of Megatron-LM runs. Whole samples, best-fit-decreasing into packs of
 /// `context` tokens, dealt evenly to the data-parallel ranks, 1F1B. Context parallelism takes ranks from data
-/// parallelism; among the settings that fit into memory, each with the least uniform recomputation that makes them fit,
-/// the one with the shortest step counts.
+/// parallelism. Each setting has the least uniform recomputation with which it fits into memory; of those that fit, the
+/// one with the shortest step is the plan.
 /// @throws InvalidInput if a sample is longer than the context or no setting fits into memory.
 /// Complexity: O(n log n + divisors(dp) * packs * stages).
 template <CostModel C, MemoryModel M, class A>
@@ -44,7 +44,7 @@ template <CostModel C, MemoryModel M>
 
 }  // namespace slimpack
 
-// The library slimpack::planners has these, compiled.
+// Programs that link the library slimpack::planners find these there.
 #ifndef SLIMPACK_COMPILED_PLANNERS
 
 #include "slimpack/planners/megatron_search.hpp"

@@ -15,7 +15,7 @@
 
 namespace slimpack::detail {
 
-/// A schedule whose packs all of its pipelines run together, as one pipeline of as many context-parallel ranks runs it.
+/// Turns a schedule whose pipelines run all packs together into that of one pipeline with all their context-parallel ranks.
 inline Schedule as_one_pipeline(Schedule schedule) {
   schedule.pipelines = 1;
   for (PackRows* const rows : {&schedule.forward, &schedule.backward})
@@ -23,7 +23,7 @@ inline Schedule as_one_pipeline(Schedule schedule) {
   return schedule;
 }
 
-/// `plan_megatron` with prices of any model. @param layers of each stage are those of the layout.
+/// `plan_megatron` with prices and memory of any models.
 [[nodiscard]] inline Plan search_megatron(std::span<const Tokens> lengths, const Job& job,
                                           GroupPrices& prices, const Memory& memory,
                                           const MegatronOptions& options) {

@@ -24,7 +24,7 @@ struct MicroBatchOptions {
 
 namespace detail {
 
-/// The packs of one pipeline in another order, each run as it was; yet to be priced.
+/// The packs of one pipeline in another order, each shared by ranks as in the given one; not priced yet.
 [[nodiscard]] inline Schedule in_order(const Schedule& given, std::span<const std::uint32_t> order) {
   const PackRuns& runs = given.forward_times.runs;
   Packs packs;
@@ -54,7 +54,7 @@ namespace detail {
 template <CostModel C, BoundedAttentionModel A>
 class MicroBatchPlanner {
  public:
-  /// @throws InvalidInput if the job is impossible, has no room for tokens, or is not the models'.
+  /// @throws InvalidInput if the job is impossible, has no room for tokens, or does not match the models.
   template <MemoryModel M>
   MicroBatchPlanner(Job job, C cost, const M& memory, A attention, MicroBatchOptions options = {})
       : job_(std::move(job)),
@@ -71,7 +71,7 @@ class MicroBatchPlanner {
   [[nodiscard]] const A& attention() const { return attention_; }
   [[nodiscard]] std::span<const std::int32_t> layers() const { return strategy_.pipelines.front().layers; }
 
-  /// Seconds of a whole document over all stages, in both passes, its attention perfectly shared among the
+  /// Seconds of a whole document over all stages, in both passes, its attention shared equally by the
   /// context-parallel ranks (Wa + Wl of WLB-LLM's Eq. 2).
   [[nodiscard]] double document_seconds(Tokens length) const {
     const AttentionSeconds kernel = attention_.chunk_seconds(0, length);
@@ -121,7 +121,8 @@ class MicroBatchPlanner {
   }
 
  private:
-  /// Every replica gets as many, where an empty one has a price: else a plan would hold tasks of no time.
+  /// Deals packs to replicas. If an empty pack has a price, all replicas get the same number, with empty ones where needed;
+  /// otherwise none is added, because a plan has no tasks that take no time.
   [[nodiscard]] std::vector<Packs> deal(const Packs& packs) const {
     const auto replicas = static_cast<std::size_t>(job_.layout.dp);
     std::vector<std::uint32_t> replica(packs.size());
@@ -165,7 +166,7 @@ class MicroBatchPlanner {
     return out;
   }
 
-  /// Goes over to another order of the packs if that shortens the step.
+  /// Changes the order of the packs if that shortens the step.
   void reorder(Schedule& best, Scheduler& scheduler) {
     const Schedule given = best;
     const std::size_t stages = cost_.stages();

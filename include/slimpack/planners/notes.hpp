@@ -11,7 +11,7 @@
 
 namespace slimpack::detail {
 
-/// How coarse boundaries make a plan's packs, where half a tile is more than 2 % of one; else nothing.
+/// States the tile and the mean pack if half a tile is more than 2 % of the mean pack; else nothing.
 [[nodiscard]] inline std::string coarseness(const PlanMetrics& metrics, Tokens tile) {
   const Tokens tokens = metrics.tokens / static_cast<Tokens>(std::max<std::size_t>(1, metrics.packs));
   if (tokens / 25 > tile) return "";
@@ -39,7 +39,7 @@ struct PackCount {
   return counts;
 }
 
-/// Says how many packs pipelines have, where some have fewer in a pass than the `asked` ones.
+/// Notes how many packs pipelines have if some have fewer than `asked` in a pass.
 inline void note_fewer_packs(std::size_t asked, Tokens tile, Plan& plan) {
   std::size_t least = asked, most = 0;
   bool too_few_tiles = true;

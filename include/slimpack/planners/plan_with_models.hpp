@@ -16,7 +16,7 @@
 
 namespace slimpack {
 
-/// Stands for the attention model that nobody gave.
+/// Passed where no attention model is given.
 struct NoAttentionModel {};
 
 namespace detail {
@@ -27,8 +27,8 @@ namespace detail {
   return std::any_of(plan.forward.sharding.begin(), plan.forward.sharding.end(), shared);
 }
 
-/// Plans with the prices that models of time and attention make together, and notes what the plan does without because
-/// they lack it. @param plan makes a Plan of GroupPrices and Memory.
+/// Plans with prices by models of time and attention, and notes what the plan has to do without because these models lack
+/// it. @param plan makes a Plan from GroupPrices and Memory.
 /// @throws InvalidInput if the batch, the job or a model is impossible, or as `plan`.
 template <CostModel C, MemoryModel M, class A, class MakePlan>
 [[nodiscard]] Plan plan_with_models(std::span<const Tokens> lengths, const Job& job, const C& cost,
@@ -48,7 +48,7 @@ template <CostModel C, MemoryModel M, class A, class MakePlan>
   if (!priced && shares_packs(out)) {
     out.notes.emplace_back(
         SeparableCostModel<C>
-            ? "no attention model was given: context-parallel ranks are taken to share it equally"
+            ? "no attention model was given: context-parallel ranks are assumed to share attention equally"
             : Separable::without);
   }
   return out;

@@ -11,13 +11,13 @@
 
 namespace slimpack {
 
-/// `plan_slimpack` with prices of any model, for pipelines of one kind.
+/// `plan_slimpack` with prices and memory of any models. @param prices, memory of a pipeline of the job's layout.
 [[nodiscard]] Plan plan_slimpack(std::span<const Tokens> lengths, const Job& job, GroupPrices& prices,
                                  const Memory& memory, const SlimPackOptions& options = {});
 
 /// SlimPack (sections 4 and 5.1): samples over pipelines, outliers merged over several (Phase 1); forward and
 /// backward MicroPacks of equal cost, each pass cut its own way, for every candidate number of packs (Phase
-/// 2); PackFlow's order under the memory limit; of all candidates, the one with the shortest simulated step wins.
+/// 2); PackFlow's order under the memory limit. The candidate with the shortest simulated step wins.
 /// What an option restricts is among the candidates without it, so that more freedom never makes a plan longer.
 /// @param lengths tokens of every sample.
 /// @param cost, memory, attention models of the job's stages; any types that satisfy the concepts.
@@ -46,7 +46,7 @@ template <CostModel C, MemoryModel M>
 
 }  // namespace slimpack
 
-// The library slimpack::planners has these, compiled.
+// Programs that link the library slimpack::planners find these there.
 #ifndef SLIMPACK_COMPILED_PLANNERS
 
 #include "slimpack/planners/slimpack_search.hpp"

@@ -11,13 +11,13 @@ namespace slimpack {
 
 /// What the search of SlimPack tries.
 struct SlimPackSearch {
-  /// Numbers of packs and distributions are chosen with this tile, whatever the plan's own tile, so that a finer tile
-  /// never makes a plan longer; or with a finer one, if otherwise a pipeline had few tiles for each of its stages.
+  /// Distributions and numbers of packs are chosen with this tile, whatever the plan's own tile, so that a finer tile
+  /// never makes a plan longer. It is halved until a pipeline has at least `tiles_per_stage` tiles for each of its stages.
   Tokens deciding_tile = 128;
   Tokens tiles_per_stage = 64;
-  /// Where memory limits a distribution, samples are spread over more pipelines: each holds at most these shares of the
-  /// tokens of one sample that it holds without recomputation. They are tried in turn until memory limits nothing and the
-  /// distribution is not `poor`, and one more.
+  /// Where memory limits a distribution, samples are spread over more pipelines. Of the tokens of one sample that a pipeline
+  /// holds without recomputation, it then gets at most these shares. They are tried in turn until memory limits nothing and
+  /// the distribution is not `poor`; then one more is tried.
   std::vector<double> spreads = {
       std::numeric_limits<double>::infinity(), 0.75, 0.55, 0.4, 0.28, 0.2, 0.1, 0.05};
   /// A distribution is poor if its groups take longer on average than this many times their work.
@@ -26,9 +26,10 @@ struct SlimPackSearch {
   int rebalance_rounds = 3;
   /// … while the slowest group takes longer than this many times the mean.
   double unbalanced = 1.01;
-  /// A distribution is given up when one of its groups takes this many times as long as the best distribution.
+  /// A distribution is given up if one of its groups takes this many times as long as the best distribution.
   double hopeless = 1.15;
-  /// If memory holds no schedule of a group, its members may hold this share of its longest sample's tokens.
+  /// If no schedule of a group fits into memory, samples are distributed again; a pipeline then holds at most this share of
+  /// the most tokens of one sample that a member of the group held.
   double less_memory = 0.9;
   /// If the best plan takes more than this many times the mean work, plans with equal numbers of packs are tried as well.
   double starved = 1.5;
@@ -39,10 +40,10 @@ struct SlimPackOptions {
   Tokens tile = 128;  ///< slice boundaries are multiples of this, except at the end of a sample
   bool asymmetric =
       true;           ///< own boundaries for the backward pass where they help; false for comparison only
-  bool merge = true;  ///< DP-Merge to save time; without it, only for samples above a pipeline's memory
+  bool merge = true;  ///< DP-Merge to save time; without it, only for samples that exceed a pipeline's memory
   GroupSizes group_sizes = GroupSizes::any;
-  bool equal_packs = false;  ///< the same number of packs on every pipeline, empty ones declared where needed
-  std::size_t packs = 0;     ///< packs per pipeline and pass, or what comes closest; 0 = search
+  bool equal_packs = false;  ///< the same number of packs on every pipeline, with empty ones where needed
+  std::size_t packs = 0;     ///< packs per pipeline and pass, as closely as possible; 0 = search
   SlimPackSearch search = {};
 };
 

@@ -18,7 +18,7 @@
 
 namespace slimpack::detail {
 
-/// The schedules of the shortest step, and who runs them.
+/// The schedules of the shortest step, and the pipelines that run them; empty if nothing fits into memory.
 [[nodiscard]] inline std::vector<PlacedSchedule> best_schedules(std::span<const Tokens> lengths,
                                                                 std::size_t pipelines, GroupPrices& prices,
                                                                 const Memory& memory,
@@ -51,13 +51,13 @@ namespace slimpack::detail {
   return placed;
 }
 
-/// Says why replicas or packs are unequal, where they are: step time comes first.
+/// Notes why replicas or packs are unequal if they are: step time comes first.
 inline void note_imbalance(const SlimPackOptions& options, Plan& plan) {
   const PlanMetrics metrics = plan_metrics(plan);
   if (metrics.busiest_stage_imbalance > 1.005) {
     plan.notes.push_back(options.merge
                              ? "replicas hold unequal work: of the distributions tried, the one with the "
-                               "shortest step does not share it equally"
+                               "shortest step does not divide it equally"
                              : "replicas hold unequal work: without merging, a sample stays on one of them");
   } else if (metrics.replica_imbalance > 1.005) {
     plan.notes.push_back(
@@ -70,12 +70,12 @@ inline void note_imbalance(const SlimPackOptions& options, Plan& plan) {
                                 : !options.asymmetric
                                     ? "backward packs have the boundaries of forward packs"
                                     : "of the candidates tried, the one with the shortest step has "
-                                      "no equal ones",
+                                      "unequal packs",
                                 coarseness(metrics, options.tile)));
   }
 }
 
-/// `plan_slimpack` with prices of any model.
+/// `plan_slimpack` with prices and memory of any models.
 [[nodiscard]] inline Plan search_slimpack(std::span<const Tokens> lengths, const Job& job,
                                           GroupPrices& prices, const Memory& memory,
                                           const SlimPackOptions& options) {

@@ -12,31 +12,31 @@
 
 namespace slimpack {
 
-/// Turns distributions that were chosen with one tile into plans with the tile that is asked for.
+/// Turns distributions that were decided with one tile into plans with the tile that was asked for.
 class TileSearch {
  public:
   struct Options {
     Tokens tile = 128;           ///< the plan's own
-    Tokens deciding_tile = 128;  ///< with which numbers of packs were chosen
+    Tokens deciding_tile = 128;  ///< the tile with which numbers of packs were chosen
     Tokens longest = 0;          ///< of the samples
     bool asymmetric = true;      ///< own boundaries for the backward pass where they help
-    bool packs_given = false;    ///< numbers of packs are kept
+    bool packs_given = false;    ///< the user gave the number of packs, so it is kept
   };
 
   /// @param groups has to outlive this.
   TileSearch(GroupSearch& groups, const Options& options) : options_(options), groups_(groups) {}
 
-  /// The plan's own tile, then twice, four times, … as coarse ones until no sample is cut. Where the number of packs is
-  /// given, only the plan's own: fewer come out of coarser ones.
+  /// The plan's own tile, then tiles twice, four times, … as coarse, until no sample is cut. If the number of packs is given,
+  /// only the plan's own: coarser tiles can yield fewer packs.
   [[nodiscard]] std::vector<Tokens> tiles() const {
     std::vector<Tokens> tiles{options_.tile};
     while (!options_.packs_given && tiles.back() < options_.longest) tiles.push_back(2 * tiles.back());
     return tiles;
   }
 
-  /// Schedules all members of all groups as they were decided; then the slowest group in other ways, until the slowest one
-  /// has its best: with the plan's own tile or twice, four times, … as coarse a one, and with both kinds of backward
-  /// boundaries. What suits a tile does not depend on the plan's own one. @param most gives up what takes no less.
+  /// Schedules all members of all groups as decided. Then it cuts the slowest group in other ways, until the slowest group
+  /// has its best: with each of `tiles()`, and with both kinds of backward boundaries. What is tried with a tile does not
+  /// depend on the plan's own tile. @param most gives up if the plan takes this long or longer.
   DistributionPlan operator()(DistributionPlan plan, double most = infinite) {
     if (plan.seconds == infinite) return {};
     std::vector<GroupCut> decided;
@@ -61,7 +61,7 @@ class TileSearch {
     return plan;
   }
 
-  /// Whether a group takes `most` seconds or longer in every way. @param cut as it was decided.
+  /// Whether a group takes `most` seconds or longer in every way. @param cut as decided.
   bool takes(const SampleGroup& group, const GroupCut& cut, double most) {
     groups_.load(group);
     return !best_of(cut, most, most).schedule.fits();
@@ -79,8 +79,8 @@ class TileSearch {
     return order;
   }
 
-  /// Schedules all members of the group that is loaded as it was decided, if the plan may be cut so; its seconds are
-  /// infinite otherwise.
+  /// Schedules all members of the loaded group as decided, if the options allow such a cut; otherwise the seconds are
+  /// infinite.
   void as_decided(GroupPlan& plan, double most) {
     const bool own =
         options_.packs_given ? plan.cut.tile == options_.tile : plan.cut.tile % options_.tile == 0;
@@ -92,7 +92,7 @@ class TileSearch {
     if (allowed) groups_.try_cut(cut, most, plan);
   }
 
-  /// Seconds of the slowest group but one.
+  /// Seconds of the slowest of the other groups.
   [[nodiscard]] static double others_seconds(const DistributionPlan& plan, std::size_t slowest) {
     double most = 0.0;
     for (std::size_t g = 0; g < plan.plans.size(); ++g) {
@@ -101,8 +101,8 @@ class TileSearch {
     return most;
   }
 
-  /// The best way to cut the group that is loaded, of those that take less than `most`; infinite if there is none.
-  /// @param enough the finest tile that takes no longer will do.
+  /// The best way to cut the loaded group, of those that take less than `most` seconds; seconds are infinite if there is
+  /// none. @param enough stops at the finest tile with which the group takes no longer than this.
   GroupPlan best_of(const GroupCut& decided, double most, double enough) {
     GroupPlan best;
     best.schedule.seconds = most;
@@ -118,12 +118,12 @@ class TileSearch {
     return best;
   }
 
-  /// Both kinds of backward boundaries with one tile, and other numbers of packs where these suit it.
+  /// Tries both kinds of backward boundaries with one tile, and other numbers of packs where they suit the tile.
   void improve_with(GroupCut cut, GroupPlan& best) {
     const std::size_t packs = cut.packs;
     const bool given = cut.exact || options_.packs_given;
     bool refused = try_boundaries(cut, best);
-    // Fewer packs suit tiles coarser than that with which their number was chosen, and more packs hold less.
+    // Fewer packs suit tiles coarser than the deciding one. With more packs, less memory is held.
     for (Tokens share = 2; !given && share * options_.deciding_tile <= cut.tile && cut.packs > 1;
          share *= 2) {
       cut.packs = std::max<std::size_t>(1, packs / static_cast<std::size_t>(share));
@@ -134,7 +134,7 @@ class TileSearch {
       refused = try_boundaries(cut, best);
   }
 
-  /// Both ways to cut the backward pass. @returns whether neither fits into memory.
+  /// Tries both ways to cut the backward pass. @returns whether neither fits into memory.
   bool try_boundaries(GroupCut cut, GroupPlan& best) {
     bool refused = true;
     for (const bool asymmetric : {true, false}) {

@@ -45,10 +45,10 @@ struct WholeSamplePlan {
   return in_rows(std::move(own), std::move(members), share);
 }
 
-/// Best-fit-decreasing packs of whole samples, at most `context` tokens each, dealt in turn to groups of pipelines; of
-/// the sizes of groups, the one with the shortest step. Both passes have the same packs.
+/// Best-fit-decreasing packs of whole samples, at most `context` tokens each, dealt in turn to groups of pipelines, with
+/// the size of groups that gives the shortest step. Both passes have the same packs.
 /// @pre no sample is longer than `context`. @param shares sizes of groups to try, as `context_parallel_shares` gives them.
-/// @param most gives up what takes no less.
+/// @param most gives up plans that take this long or longer.
 /// O(n log n + divisors(pipelines) * packs * stages).
 [[nodiscard]] inline WholeSamplePlan plan_whole_samples(
     std::span<const Tokens> lengths, Tokens context, std::size_t pipelines,

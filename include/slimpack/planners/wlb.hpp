@@ -20,19 +20,18 @@
 namespace slimpack {
 
 struct WlbOptions {
-  Tokens context = 0;  ///< the context window: what L_max starts from
-  /// L_max is what memory holds with the least recomputation with which this many contexts fit into it.
+  Tokens context = 0;  ///< the context window, from which L_max is derived
+  /// L_max is what memory holds with the least recomputation with which it holds this many contexts.
   double headroom = 2.0;
   ShardingPolicy sharding = ShardingPolicy::mixed;
   /// Beyond the paper: micro-batches in an order that makes the step shorter.
   MicroBatchOrder order = MicroBatchOrder::fastest;
-  /// Of the stream. `micro_batches` = 0: pipeline stages times replicas (section 6.1). `max_tokens` = 0: from
-  /// memory.
+  /// `micro_batches` = 0: pipeline stages times replicas (section 6.1). `max_tokens` = 0: what memory allows.
   OutlierDelayOptions stream = {.micro_batches = 0};
 };
 
-/// Micro-batches of an iteration whose global batches hold about so many tokens: as many contexts, a multiple of
-/// the replicas, and at least the stages times the replicas (WLB-LLM, section 6.1).
+/// Number of micro-batches for global batches of about `tokens` tokens: the contexts that these fill, rounded up to a
+/// multiple of the replicas, and at least the stages times the replicas (WLB-LLM, section 6.1).
 [[nodiscard]] inline std::size_t default_micro_batches(double tokens, Tokens context, const Layout& layout) {
   require(context > 0, "context is ", context, "; expected a positive number of tokens");
   const auto replicas = static_cast<std::size_t>(layout.dp);
@@ -40,9 +39,9 @@ struct WlbOptions {
   return std::max((sequences + replicas - 1) / replicas, static_cast<std::size_t>(layout.pp)) * replicas;
 }
 
-/// Most tokens, up to 2^40, of a pack such that a 1F1B pipeline full of them fits into memory: stage s holds those of the
-/// stages from itself to the last, and runs one backward; 0 if none do. O(stages log tokens).
-/// @param recompute layers that each stage computes again, as far as it has them.
+/// Most tokens, up to 2^40, of a pack such that a 1F1B pipeline full of such packs fits into memory; 0 if none does. Each
+/// stage holds one pack for itself and for each stage after it, and runs one of them backward. O(stages log tokens).
+/// @param recompute layers that each stage recomputes, as far as it has them.
 [[nodiscard]] inline Tokens largest_full_pack(const Memory& memory, std::int32_t recompute) {
   const auto fits = [&](Tokens tokens) {
     for (std::size_t s = 0; s < memory.stages(); ++s) {
@@ -83,12 +82,12 @@ template <CostModel C, BoundedAttentionModel A>
 
 /// WLB-LLM: a global batch goes in, the plan of one iteration comes out. Long documents wait until an iteration
 /// can balance them, short ones fill micro-batches of varying length up to equal workload (section 4); replicas
-/// get equal work; each micro-batch is sharded the way that its slowest context-parallel rank is fastest
+/// get equal work; each micro-batch is sharded so that its slowest context-parallel rank is fastest
 /// (section 5); 1F1B.
 ///
-/// The plan's samples are the batch's documents in their order, then those that waited already; `document_ids`
-/// has their ids, `deferred` those that wait from now on. Over all iterations every document is trained exactly
-/// once, at most `max_delay` iterations after it came.
+/// The plan's samples are the batch's documents in their order, then those that were already waiting. `document_ids`
+/// has their ids, `deferred` the samples that wait now. Over all iterations, every document is trained exactly
+/// once, at most `max_delay` iterations after it arrived.
 template <CostModel C, BoundedAttentionModel A>
 class WlbPlanner {
  public:
@@ -100,7 +99,7 @@ class WlbPlanner {
             MicroBatchOptions{.sharding = options.sharding, .order = options.order})),
         stream_(resolved(std::move(options), *planner_), Workload{planner_}) {}
 
-  /// What it works with is not shared: move it, or save and restore.
+  /// Copies would share state: move the planner, or save and restore its state.
   WlbPlanner(const WlbPlanner&) = delete;
   WlbPlanner& operator=(const WlbPlanner&) = delete;
   WlbPlanner(WlbPlanner&&) noexcept = default;
@@ -108,9 +107,8 @@ class WlbPlanner {
   ~WlbPlanner() = default;
 
   /// Plans the next iteration. @param batch a global batch in data order.
-  /// @throws InvalidInput, with everything as before, as `OutlierDelayStream::push` or
-  /// `MicroBatchPlanner::plan`, or if the batch has fewer tokens than there are context-parallel ranks.
-  /// Complexity: that of these two.
+  /// @throws InvalidInput as `OutlierDelayStream::push` or `MicroBatchPlanner::plan`, or if the batch has fewer
+  /// tokens than there are context-parallel ranks; nothing has then changed. Complexity: that of these two.
   [[nodiscard]] Plan push(std::span<const Document> batch) {
     Tokens tokens = 0;
     for (const Document& document : batch) {
@@ -123,8 +121,8 @@ class WlbPlanner {
     return finish(std::move(next), packed, batch);
   }
 
-  /// Plans an iteration of what waits, the eldest first, at the end of the data.
-  /// @throws InvalidInput, with everything as before, if nothing waits, or as `MicroBatchPlanner::plan`.
+  /// Plans an iteration of waiting documents, the oldest first, at the end of the data.
+  /// @throws InvalidInput if nothing waits, or as `MicroBatchPlanner::plan`; nothing has then changed.
   [[nodiscard]] Plan drain() {
     Stream next = stream_;
     const PackedIteration packed = next.drain();
@@ -140,8 +138,8 @@ class WlbPlanner {
 
   /// What the planner remembers, as bytes; see `OutlierDelayStream::save`.
   [[nodiscard]] std::string save() const { return stream_.save(); }
-  /// Goes on from a saved state of a planner with the same job, models and options.
-  /// @throws InvalidInput, with everything as before, as `OutlierDelayStream::restore`.
+  /// Continues from the saved state of a planner with the same job, models and options.
+  /// @throws InvalidInput as `OutlierDelayStream::restore`; nothing has then changed.
   void restore(std::string_view bytes) { stream_.restore(bytes); }
 
  private:
@@ -163,7 +161,7 @@ class WlbPlanner {
     return std::move(stream);
   }
 
-  /// Plans what a later state of the stream packed, and goes over to that state.
+  /// Plans what the next state of the stream packed, then takes over that state.
   Plan finish(Stream next, const PackedIteration& packed, std::span<const Document> batch) {
     std::vector<Document> known(batch.begin(), batch.end());
     const auto add = [&](const std::vector<WaitingDocument>& list) {

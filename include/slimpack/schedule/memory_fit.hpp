@@ -36,7 +36,7 @@ class MemoryFit {
     overlaps_.clear();
   }
 
-  /// Whether a stage of all pipelines fits. @param recompute layers that are computed again. O(pipelines * rows).
+  /// Whether a stage of all pipelines fits. @param recompute layers that are recomputed. O(pipelines * rows).
   [[nodiscard]] bool fits(const LeadTable& leads, std::size_t s, const Recompute& recompute) {
     for (std::size_t p = 0; p < pipelines_.size(); ++p) {
       if (peak_tokens_bytes(p, s, leads, recompute) > memory_.room_bytes(s)) return false;
@@ -63,7 +63,7 @@ class MemoryFit {
     return -1;
   }
 
-  /// Lowers the leads to what memory allows. @param required what `required_rows` finds.
+  /// Lowers the leads to what memory allows. @param required from `required_rows`.
   /// @returns whether all stages fit. O(pipelines * rows * stages).
   bool limit(std::span<const std::uint32_t> required, const Recompute& recompute, LeadTable& leads) {
     for (std::size_t s = 0; s < memory_.stages(); ++s) {

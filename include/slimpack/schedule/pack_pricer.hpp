@@ -15,22 +15,22 @@
 
 namespace slimpack {
 
-/// Durations of the packs of one pass, and how they are run.
+/// Durations of the packs of one pass, and how ranks share them.
 struct PassTimes {
   std::vector<double> seconds = {};   ///< [pack * stages + stage]
   std::vector<double> transfer = {};  ///< [pack * (stages - 1) + stage] between this stage and the next
   PackRuns runs = {};
 };
 
-/// Decides how the packs of both passes are run by the ranks that share them, and prices them so. Keeps its memory between
-/// calls.
+/// Decides how ranks share the packs of both passes, and prices the packs accordingly. Keeps its memory between calls.
 ///
-/// - Sharding: by position, so that a token is on the same rank however the passes cut its sample. Where both passes have
-///   the same packs of whole samples, each is sharded by a policy, if there is an attention model to choose by and it
-///   has as many tokens as ranks.
-/// - Exchange of keys: in the way that takes least time with the attention that goes with it, which ranks share by heads
-///   where they exchange by all-to-all, and by the tokens that they hold else. The same for all packs that as many pipelines share, because a
-///   sample's keys stay where they are. Where both passes have the same packs of whole samples, each has its own.
+/// - Sharding: by position, so that a token is on the same rank however the passes cut its sample. If both passes run the
+///   same packs of whole samples, each pack is sharded by a policy instead, provided that there is an attention model to
+///   choose by and that the pack has at least as many tokens as ranks.
+/// - Exchange of keys: the way in which exchange and attention together take least time. Ranks share attention by heads if
+///   they exchange by all-to-all, otherwise by the tokens that they hold. All packs that the same number of pipelines share
+///   exchange in the same way, because a sample's keys stay where they are; if both passes run the same packs of whole
+///   samples, each pack has a way of its own.
 class PackPricer {
  public:
   /// @param prices have to outlive this.
@@ -38,9 +38,9 @@ class PackPricer {
     if (const PackAttention* const attention = prices.alone().attention()) attention_ = attention->clone();
   }
 
-  /// @param lengths of all samples. @param policy of packs that have a choice.
+  /// @param lengths of all samples. @param policy used if both passes run the same packs of whole samples.
   /// O(slices * ranks + packs * stages) if the prices are polynomial, else O((slices + packs) * stages + slices * ranks);
-  /// beside that of `PackAttention::shard`.
+  /// plus that of `PackAttention::shard`.
   void operator()(std::span<const Tokens> lengths, const PackRows& forward, const PackRows& backward,
                   PassTimes& forward_times, PassTimes& backward_times,
                   ShardingPolicy policy = ShardingPolicy::adaptive) {
@@ -57,8 +57,8 @@ class PackPricer {
     price(backward, Pass::backward, backward_times);
   }
 
-  /// Prices the slices and constants of packs, which is less than the packs take however they are run. O(slices + packs *
-  /// stages) if the prices are polynomial, else O((slices + packs) * stages).
+  /// Prices the slices and constants of packs; however the packs are run, they take no less. O(slices + packs * stages) if
+  /// the prices are polynomial, else O((slices + packs) * stages).
   void price_slices(const PackRows& rows, Pass pass, PassTimes& out) {
     price_each(rows, pass, out, [&](std::size_t k, std::span<double> seconds) {
       const Prices& own = prices_.of(rows.sharers[k]);
@@ -80,8 +80,8 @@ class PackPricer {
     });
   }
 
-  /// One layer of each stage, backward packs computed again. @param[out] again [pack * stages + stage]. @pre the prices
-  /// recompute.
+  /// Prices computing one layer of each stage again, for each backward pack. @param[out] again [pack * stages + stage].
+  /// @pre the cost model prices recomputation.
   void price_recompute(const PackRows& rows, const PackRuns& runs, std::vector<double>& again) {
     const std::size_t stages = prices_.alone().stages();
     again.resize(rows.packs.size() * stages);
@@ -117,7 +117,7 @@ class PackPricer {
     return prices_.of(rows.sharers[k]).by(runs.exchange[k]);
   }
 
-  /// Attention of one layer on the slowest rank.
+  /// What attention of one layer takes on the slowest rank.
   [[nodiscard]] double layer_seconds(const PackRows& rows, std::size_t k, const PackRuns& runs, Pass pass) {
     return layer_seconds(rows, k, runs, runs.exchange[k], pass);
   }
@@ -162,7 +162,7 @@ class PackPricer {
     out.exchange.assign(rows.packs.size(), KeyExchange::none);
   }
 
-  /// @param backward the same as `forward` where packs choose by themselves.
+  /// @param backward the same object as `forward` if each pack chooses by itself.
   void choose_exchange(const PackRows& forward, const PackRows& backward, PackRuns& forward_runs,
                        PackRuns& backward_runs) {
     const bool apart = &forward == &backward;
@@ -188,7 +188,7 @@ class PackPricer {
 
   using WaySums = std::array<double, key_exchanges.size()>;
 
-  /// Adds a pack's slices on all stages, with their attention, in each way to exchange.
+  /// Adds, for each way to exchange, what a pack's slices and its attention take on all stages.
   void add_ways(const PackRows& rows, std::size_t k, const PackRuns& runs, Pass pass, WaySums& sums) {
     const Prices& prices = prices_.of(rows.sharers[k]);
     if (prices.ways().size() < 2) return;
@@ -209,7 +209,7 @@ class PackPricer {
   }
 
   GroupPrices& prices_;
-  std::unique_ptr<PackAttention> attention_;  // null: ranks are taken to share attention equally
+  std::unique_ptr<PackAttention> attention_;  // null: ranks are assumed to share attention equally
   std::vector<WaySums> sums_;                 // [pipelines that share a pack]
 };
 

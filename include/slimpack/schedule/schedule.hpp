@@ -15,15 +15,15 @@
 
 namespace slimpack {
 
-/// Packs of both passes of all pipelines that share some, who runs what when, what is computed again, how long that
-/// takes and what it holds.
+/// Packs of both passes on pipelines that share some of them: which pipelines run them, in which order, what is recomputed,
+/// and how long it takes.
 struct Schedule {
   std::size_t pipelines = 0;
   PackRows forward, backward;
   PassTimes forward_times, backward_times;  ///< recomputation included
   LeadTable leads;
   Recompute recompute;
-  double seconds = std::numeric_limits<double>::infinity();  ///< infinite: refused, or given up
+  double seconds = std::numeric_limits<double>::infinity();  ///< infinite: refused by memory, or too slow
   bool memory_bound = false;  ///< memory forced recomputation or a smaller lead, or refused the packs
   bool refused = false;       ///< no order of the packs that was tried fits into memory
 
@@ -31,8 +31,7 @@ struct Schedule {
   [[nodiscard]] bool fits() const { return seconds < std::numeric_limits<double>::infinity(); }
 };
 
-/// Tasks of all stages of a schedule's pipelines in their order, [pipeline][stage]. Packs have their numbers in the
-/// schedule. O(tasks).
+/// The tasks of each stage in their order, [pipeline][stage]. Packs are numbered as in the schedule. O(tasks).
 [[nodiscard]] inline std::vector<std::vector<std::vector<Task>>> stage_orders(const Schedule& schedule) {
   const auto forward = packs_by_row(schedule.forward, schedule.pipelines),
              backward = packs_by_row(schedule.backward, schedule.pipelines);
@@ -72,7 +71,7 @@ enum class PassOrder : std::uint8_t {
 
 /// What a schedule may do to fit into memory.
 enum class FitPolicy : std::uint8_t {
-  fastest,  ///< smaller leads or recomputation of as few layers on each stage as suffice, whichever is faster
+  fastest,  ///< smaller leads, or recompute as few layers on each stage as suffice, or both: whichever is fastest
   recompute,  ///< full leads; as few layers on each stage as suffice
   uniform,    ///< full leads; the same number of layers on all stages, as far as they have them
 };
@@ -82,18 +81,18 @@ struct ScheduleOptions {
   FitPolicy fit = FitPolicy::fastest;
 };
 
-/// Makes schedules of packs, whoever cut them. Keeps its memory between calls.
+/// Schedules any packs of both passes. Keeps its memory between calls.
 class Scheduler {
  public:
   /// @param lengths of all samples. @param prices, memory of the pipelines' kind. All have to outlive this.
   Scheduler(std::span<const Tokens> lengths, GroupPrices& prices, const Memory& memory)
       : lengths_(lengths), memory_(memory), pricer_(prices), fit_(lengths, memory) {}
 
-  /// Orders, times and fits the packs that `out` holds, with as much recomputed as memory asks for.
+  /// Prices, orders and times the packs that `out` holds, and recomputes as much as memory requires.
   /// @param out its `pipelines`, `forward` and `backward` are given: each token of each sample is in one pack of each
   /// pass, in token order forward, in reverse order backward, and all packs of a sample name the same pipelines.
-  /// @param most gives up a schedule that takes no less; its seconds are then infinite.
-  /// O(slices + tasks) if memory suffices; a multiple of it else.
+  /// @param most gives up if the schedule takes this long or longer; its seconds are then infinite.
+  /// O(tasks) plus that of `PackPricer` if memory suffices; otherwise a multiple of that.
   void operator()(Schedule& out, const ScheduleOptions& options = {},
                   double most = std::numeric_limits<double>::infinity()) {
     if (most < infinite) {
@@ -105,26 +104,26 @@ class Scheduler {
     schedule_priced(out, options, most);
   }
 
-  /// The same for packs that are priced already, as `out.forward_times` and `out.backward_times` say they are run.
+  /// The same for packs that are priced already: `out.forward_times` and `out.backward_times` hold their prices.
   void schedule_priced(Schedule& out, const ScheduleOptions& options = {},
                        double most = std::numeric_limits<double>::infinity()) {
     base_ = out.backward_times.seconds;
     best_of_fits(out, options, most);
   }
 
-  /// Prices the packs that `out` holds, and decides how they are run. @param policy of packs of whole samples.
+  /// Decides how ranks share the packs that `out` holds, and prices them. @param policy as `PackPricer` takes it.
   void price(Schedule& out, ShardingPolicy policy = ShardingPolicy::adaptive) {
     pricer_(lengths_, out.forward, out.backward, out.forward_times, out.backward_times, policy);
   }
 
-  /// The same for packs that are run as `out` says.
+  /// Prices the packs that `out` holds; `runs` of its times already say how ranks share them.
   void price_as_run(Schedule& out) {
     pricer_.price(out.forward, Pass::forward, out.forward_times);
     pricer_.price(out.backward, Pass::backward, out.backward_times);
   }
 
-  /// Orders and times packs whose recomputation is given. Its seconds are infinite if that does not fit, even with a
-  /// smaller lead.
+  /// Orders and times packs with a given recomputation. The seconds are infinite if that does not fit, even with a smaller
+  /// lead.
   void operator()(Schedule& out, const Recompute& recompute, const ScheduleOptions& options = {}) {
     price(out);
     base_ = out.backward_times.seconds;
@@ -212,8 +211,8 @@ class Scheduler {
     return std::vector<std::int32_t>(layers.size(), -1);
   }
 
-  /// Computes a share of the layers again that the full lead needs, or as many as anything needs to fit, and lowers the
-  /// lead to what then fits.
+  /// Recomputes a share of the layers that the full lead would need, or of all layers if none suffice for it, and lowers the
+  /// lead until that fits.
   void try_smaller_lead(std::span<const std::int32_t> needed, double share, Schedule& out) {
     std::vector<std::int32_t> layers;
     for (std::size_t s = 0; s < needed.size(); ++s) {
@@ -224,7 +223,7 @@ class Scheduler {
     if (fit_.limit(required_, layers, trial_)) time(trial_, Recompute(std::move(layers)), true, out);
   }
 
-  /// Keeps the order and recomputation if they are faster than what `out` has.
+  /// Times an order with its recomputation, and keeps both if they are faster than what `out` has.
   void time(const LeadTable& leads, const Recompute& recompute, bool memory_bound, Schedule& out) {
     add_recompute(recompute, out);
     const double seconds =
@@ -251,8 +250,9 @@ class Scheduler {
     }
   }
 
-  /// No order of the rows takes less: a stage of a pipeline runs all its packs, after its first forward pack has passed
-  /// the stages before it, and before its last backward pack passes them. O(packs * members * stages).
+  /// Seconds that every order of the rows takes at least: each stage of a pipeline runs all its packs, after the first
+  /// forward pack has passed the stages before it, and before the last backward pack passes them.
+  /// O(packs * members * stages).
   [[nodiscard]] double least_seconds(const Schedule& out) {
     const std::size_t stages = memory_.stages();
     work_.assign(out.pipelines * stages, 0.0);

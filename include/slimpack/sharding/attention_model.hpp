@@ -34,8 +34,8 @@ concept AttentionModel = requires(const M& m, Tokens begin, Tokens end) {
   { m.launch_seconds() } -> std::convertible_to<AttentionSeconds>;
 };
 
-/// An attention model that says how fast it can be at best, so that slices can be priced and steps be bounded without
-/// knowing how packs are shared.
+/// An attention model that states its best rate, so that slices can be priced, and lower bounds stated, before it is
+/// known how packs are shared. Planners take attention models of this kind.
 ///
 /// - `least_seconds_per_twice_pair()`: no chunk takes less than this for each unit of its `twice_causal_pairs`.
 template <class M>

@@ -11,7 +11,7 @@ namespace slimpack {
 /// How a pack came about (SlimPack, section 4 and Figure 4).
 enum class Formation : std::uint8_t {
   slim,   ///< one slice of one longer sample
-  mix,    ///< slices of longer samples beside other slices
+  mix,    ///< slices of longer samples together with other slices
   whole,  ///< complete samples only: the paper's "pack"
 };
 

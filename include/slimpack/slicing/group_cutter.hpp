@@ -101,7 +101,7 @@ class GroupCutter {
     }
   }
 
-  /// Replaces the backward packs by such with the boundaries of the forward packs. @pre `out` was cut last.
+  /// Replaces the backward packs by packs with the boundaries of the forward packs. @pre `out` is what `cut` made last.
   void mirror(GroupPacks& out) const {
     out.backward.packs.clear();
     mirror(0, out.merged_forward, out.forward.packs, out.backward.packs);
@@ -177,7 +177,7 @@ class GroupCutter {
     return best;
   }
 
-  /// Cuts forward, then backward if that has boundaries of its own. @returns what the packs cost.
+  /// Cuts forward packs, then backward packs if these have boundaries of their own. @returns what the packs cost.
   PassSeconds cut_both(const Stream& samples, std::size_t forward_packs, std::size_t backward_packs,
                        const GroupCut& how, GroupPacks& out) {
     PassSeconds sum;

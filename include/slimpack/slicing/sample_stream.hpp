@@ -20,7 +20,7 @@ struct StreamSample {
 
 /// The samples of one pipeline and the sequence in which a pass takes them.
 struct SampleStream {
-  /// Longest first; so their `seconds` fall, too.
+  /// Longest first; so their `seconds` also fall.
   std::span<const StreamSample> samples;
   /// Sequence as indices into `samples`; empty = as they stand.
   std::span<const std::uint32_t> order = {};
