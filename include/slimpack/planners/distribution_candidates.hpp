@@ -68,37 +68,38 @@ class DistributionCandidates {
   /// @param tile with which the distribution and its numbers of packs are chosen.
   DistributionPlan decided_with(Tokens tile) {
     groups_.options().tile = tile;
-    if (options_.packs > 0) return best_distribution(infinite);
-    if (options_.equal_packs) return with_equal_packs(infinite);
-    DistributionPlan best = best_distribution(infinite);
-    if (best.seconds <= options_.search.starved * distribute_.mean_seconds()) return best;
-    DistributionPlan equal = with_equal_packs(best.seconds);
+    if (options_.equal_packs && options_.packs == 0) return with_equal_packs();
+    DistributionPlan merged, best;
+    if (merges()) {
+      merged = decided_.merged(infinite);
+      best = finished_(merged);
+    }
+    DistributionPlan plan = unmerged(best.seconds);
+    if (plan.seconds < best.seconds) best = std::move(plan);
+    const double decided = merges() ? merged.seconds : best.seconds;
+    if (options_.packs > 0 || decided <= options_.search.starved * distribute_.mean_seconds()) return best;
+    DistributionPlan equal = with_equal_packs();
     return equal.seconds < best.seconds ? equal : best;
   }
 
-  /// @param most gives up what takes no less.
-  DistributionPlan best_distribution(double most) {
-    DistributionPlan best;
-    if (options_.merge && distribute_.largest_group() > 1) best = finished_(decided_.merged(most), most);
-    DistributionPlan plan = unmerged(std::min(most, best.seconds));
-    return plan.seconds < best.seconds ? plan : best;
-  }
+  [[nodiscard]] bool merges() const { return options_.merge && distribute_.largest_group() > 1; }
 
-  /// The best number of packs for all pipelines. @param most gives up what takes no less.
-  DistributionPlan with_equal_packs(double most) {
-    DistributionPlan best;
+  /// The best number of packs for all pipelines. Which are tried does not depend on what a plan's options make of them.
+  DistributionPlan with_equal_packs() {
+    std::vector<DistributionPlan> decided;
+    double best = infinite;
     std::size_t best_packs = 1;
     const GroupSearch::Options searched = groups_.options();
     groups_.options().exact = true;
     const auto try_packs = [&](double wanted) {
       const auto packs = static_cast<std::size_t>(std::round(wanted));
-      const double enough = std::min(most, best.seconds);
-      if (distribute_.mean_seconds() + wanted * constants_ >= enough) return;
+      if (distribute_.mean_seconds() + wanted * constants_ >= best) return;
       groups_.options().packs = packs;
-      DistributionPlan plan = best_distribution(enough);
-      if (plan.seconds >= best.seconds) return;
-      best = std::move(plan);
-      best_packs = packs;
+      for (DistributionPlan& plan : with_packs(best)) {
+        if (plan.seconds < best) best_packs = packs;
+        best = std::min(best, plan.seconds);
+        decided.push_back(std::move(plan));
+      }
     };
     for (std::size_t packs = 1; packs <= most_equal_packs(); packs *= 2)
       try_packs(static_cast<double>(packs));
@@ -108,7 +109,29 @@ class DistributionCandidates {
         try_packs(std::max(1.0, middle * factor));
     }
     groups_.options() = searched;
-    return best;
+    std::stable_sort(
+        decided.begin(), decided.end(),
+        [](const DistributionPlan& a, const DistributionPlan& b) { return a.seconds < b.seconds; });
+    DistributionPlan finished;
+    for (DistributionPlan& plan : decided) {
+      DistributionPlan out = finished_(std::move(plan), finished.seconds);
+      if (out.seconds < finished.seconds) finished = std::move(out);
+    }
+    return finished;
+  }
+
+  /// Distributions with as many packs on all pipelines as the groups' options say. @param most gives up what looks longer.
+  std::vector<DistributionPlan> with_packs(double most) {
+    std::vector<DistributionPlan> plans;
+    if (merges()) plans.push_back(decided_.merged(most));
+    const double least = plans.empty() ? most : std::min(most, plans.front().seconds);
+    const std::vector<SampleGroup> groups = distribute_({.merge = false});
+    if (groups.empty()) return plans;
+    GroupPlan first;
+    groups_.load(groups.front());
+    groups_.search(0.0, first);
+    if (!first.schedule.fits() || first.schedule.seconds < least) plans.push_back(decided_.unmerged());
+    return plans;
   }
 
   /// Most packs to try for equal numbers of packs: 32 for each stage, or twice what constants suggest if that is more.
