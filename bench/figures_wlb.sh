@@ -1,14 +1,16 @@
 #!/usr/bin/env bash
 # WLB-LLM's Figures 12 to 15 by `slimpack compare`, as Markdown tables. A global batch is what fills pp * dp sequences of
 # the context with whole documents in their order; longer ones are truncated. wlb-paper is the paper's own way: two
-# tuned queues, the better sharding of each micro-batch, micro-batches in the order of their packing.
+# tuned queues, the better sharding of each micro-batch, micro-batches in the order of their packing. Keys and values are
+# gathered, as in the paper.
 # Usage: figures_wlb.sh COMMAND LENGTHS [ITERATIONS]   COMMAND: the built slimpack, LENGTHS: a file
 set -euo pipefail
 command=$1 lengths=$2 iterations=${3:-128}
 
 # Figures of one row of a comparison: tokens/s/GPU, delay, step seconds.
 row() { # option...
-  "$command" compare --quiet --lengths "$lengths" --truncate --iterations "$iterations" --device h100 --json "$@" |
+  "$command" compare --quiet --lengths "$lengths" --truncate --iterations "$iterations" --device h100 \
+    --exchange all-gather --json "$@" |
     awk -F': *|,' '/tokens_per_second_per_gpu/ { t = $2 } /token_delay/ { d = $2 } /"step_seconds"/ { s = $2 }
       END { print t, d, s }'
 }
@@ -78,13 +80,27 @@ for context in 32768 65536 98304 131072 163840; do
 done
 
 echo
+echo "More micro-batches: llama-7b, tp 8, cp 2, pp 4, 128K"
+echo
+echo "| micro-batches | wlb (delay) | wlb, balanced (delay) |"
+echo "| --- | --- | --- |"
+more=($(job llama-7b 131072 8 2 4 1))
+base=($(row --planner plain-4d "${more[@]}"))
+for count in 4 6 8 12; do
+  ours=($(row --planner wlb --micro-batches "$count" "${more[@]}"))
+  balanced=($(row --planner wlb --release balanced --micro-batches "$count" "${more[@]}"))
+  printf '| %s | %s (%.2f) | %s (%.2f) |\n' "$count" "$(over "${ours[0]}" "${base[0]}")" "${ours[1]}" \
+    "$(over "${balanced[0]}" "${base[0]}")" "${balanced[1]}"
+done
+
+echo
 echo "Figure 15: one layer of llama-7b, tp 2, cp 4, with its communication, no output head"
 echo
 echo "| sharding | 64K | 128K |"
 echo "| --- | --- | --- |"
 layer() { # context sharding: seconds without synchronisation
   "$command" plan --quiet --lengths "$lengths" --truncate --first "$3" --sequences 1 --device h100 --planner plain-4d \
-    --model llama-7b --layers 1 --vocab 8 --context "$1" --tp 2 --cp 4 --sharding "$2" |
+    --exchange all-gather --model llama-7b --layers 1 --vocab 8 --context "$1" --tp 2 --cp 4 --sharding "$2" |
     grep -o '"pipeline_seconds":[0-9.e+-]*' | cut -d: -f2
 }
 layers() { # context sharding: of sequences from several places of the file
