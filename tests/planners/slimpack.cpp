@@ -18,6 +18,7 @@
 #include "slimpack/plan/metrics.hpp"
 #include "slimpack/plan/validate.hpp"
 #include "slimpack/slicing/formation.hpp"
+#include "tests/sanitized.hpp"
 
 using namespace slimpack;
 using oracle::github, oracle::llama_13b;
@@ -349,11 +350,12 @@ TEST_CASE("in little memory most batches have a plan, not far above the bound on
     int hopeless;
     double above_bound;
   };
+  const unsigned cases = slimpack::testing::seeds(200, 20);
   for (const auto& [stages, most_hopeless, most_above] :
-       {Expected{1, 131, 1.51}, {2, 70, 1.51}, {4, 25, 1.46}}) {
+       {Expected{1, 126, 1.56}, {2, 68, 1.51}, {4, 25, 1.46}}) {
     double sum = 0.0;
     int planned = 0, hopeless = 0;
-    for (unsigned seed = 0; seed < 200; ++seed) {
+    for (unsigned seed = 0; seed < cases; ++seed) {
       std::mt19937 random(seed);
       const auto [lengths, job] = little_memory(random, stages);
       try {
@@ -368,7 +370,7 @@ TEST_CASE("in little memory most batches have a plan, not far above the bound on
     }
     INFO(stages << " stages");
     CHECK(hopeless <= most_hopeless);
-    CHECK(std::exp(sum / planned) <= most_above);
+    if (cases == 200) CHECK(std::exp(sum / planned) <= most_above);
   }
 }
 
