@@ -89,7 +89,7 @@ class DistributionCandidates {
     std::vector<DistributionPlan> decided;
     double best = infinite;
     std::size_t best_packs = 1;
-    const GroupSearch::Options searched = groups_.options();
+    const GroupSearch::Options before = groups_.options();
     groups_.options().exact = true;
     const auto try_packs = [&](double wanted) {
       const auto packs = static_cast<std::size_t>(std::round(wanted));
@@ -108,7 +108,7 @@ class DistributionCandidates {
       for (const double factor : {std::exp2(-step), std::exp2(step)})
         try_packs(std::max(1.0, middle * factor));
     }
-    groups_.options() = searched;
+    groups_.options() = before;
     std::stable_sort(
         decided.begin(), decided.end(),
         [](const DistributionPlan& a, const DistributionPlan& b) { return a.seconds < b.seconds; });
@@ -127,9 +127,7 @@ class DistributionCandidates {
     const double least = plans.empty() ? most : std::min(most, plans.front().seconds);
     const std::vector<SampleGroup> groups = distribute_({.merge = false});
     if (groups.empty()) return plans;
-    GroupPlan first;
-    groups_.load(groups.front());
-    groups_.search(0.0, first);
+    const GroupPlan first = searched(groups.front());
     if (!first.schedule.fits() || first.schedule.seconds < least) plans.push_back(decided_.unmerged());
     return plans;
   }
@@ -156,12 +154,17 @@ class DistributionCandidates {
 
   /// Whether a group takes `most` seconds or longer, searched on its own. One that memory refuses as it is does not count.
   bool takes(const SampleGroup& group, double most) {
-    GroupPlan plan;
-    groups_.load(group);
-    groups_.search(0.0, plan);
+    const GroupPlan plan = searched(group);
     const double seconds = plan.schedule.seconds;
     return plan.schedule.fits() && seconds >= most &&
            (seconds >= options_.search.hopeless * most || finished_.takes(group, plan.cut, most));
+  }
+
+  [[nodiscard]] GroupPlan searched(const SampleGroup& group) {
+    GroupPlan plan;
+    groups_.load(group);
+    groups_.search(0.0, plan);
+    return plan;
   }
 
   SlimPackOptions options_;

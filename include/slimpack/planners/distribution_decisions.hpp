@@ -75,7 +75,7 @@ class DistributionDecisions {
   [[nodiscard]] DistributionPlan unmerged() {
     DistributionOptions wanted{.merge = false};
     DistributionPlan plan = looked_at(wanted, 0, infinite);
-    if (plan.groups.empty() || plan.refused) return {};
+    if (plan.groups.empty() || plan.refused()) return {};
     search_.improve(plan);
     return plan;
   }
@@ -95,7 +95,7 @@ class DistributionDecisions {
   DistributionPlan looked_at(DistributionOptions& wanted, std::size_t packs, double most) {
     for (;;) {
       DistributionPlan plan = looked_at_once(wanted, packs, most);
-      if (!plan.refused || packs_given_) return plan;
+      if (!plan.refused() || packs_given_) return plan;
       wanted.memory_tokens = options_.less_memory * distribute_.most_tokens(plan.groups[*plan.given_up]);
     }
   }

@@ -19,7 +19,9 @@ struct DistributionPlan {
   double seconds =
       std::numeric_limits<double>::infinity();  ///< of the slowest group; infinite: refused, or given up
   std::optional<std::size_t> given_up = {};     ///< the group that memory refuses, or that takes too long
-  bool refused = false;                         ///< memory holds no schedule of that group
+
+  /// Whether memory holds no schedule of the group that was given up.
+  [[nodiscard]] bool refused() const { return given_up && !plans[*given_up].schedule.fits(); }
 };
 
 /// Schedules groups of pipelines that run side by side. Groups of equal size have about the same work, so a few of them
@@ -38,13 +40,9 @@ class DistributionSearch {
     out.plans.resize(out.groups.size());
     const std::vector<std::size_t> shown = representatives(out.groups, loads);
     const auto schedule = [&](std::size_t g) {
-      GroupPlan& own = out.plans[g];
-      search_.load(out.groups[g]);
-      if (packs > 0) search_.try_count(packs, own);
-      if (!own.schedule.fits()) search_.search(0.0, own);
-      if (own.schedule.fits() && own.schedule.seconds < most) return true;
+      schedule_about(packs, out.groups[g], out.plans[g]);
+      if (out.plans[g].schedule.fits() && out.plans[g].schedule.seconds < most) return true;
       out.given_up = g;
-      out.refused = !own.schedule.fits();
       return false;
     };
     if (!schedule(shown.back())) return out;
@@ -58,13 +56,15 @@ class DistributionSearch {
   }
 
   /// Finds a better number of packs for the slowest group, and cuts groups that are like it in the same way, until the
-  /// slowest group has its best. @param most gives up if that takes this long or longer. @returns false if it gave up.
-  bool improve(DistributionPlan& plan, double most = infinite) {
+  /// slowest group has its best. @param most gives up if that takes this long or longer.
+  void improve(DistributionPlan& plan, double most = infinite) {
     std::vector<bool> searched(plan.groups.size(), false);
     for (std::size_t g = slowest(plan); !searched[g]; g = slowest(plan)) {
       GroupPlan& own = plan.plans[g];
       if (own.estimated) {
-        schedule_estimated(plan.groups[g], own);
+        const std::size_t packs = own.cut.packs;
+        own = {};
+        schedule_about(packs, plan.groups[g], own);
         continue;
       }
       const double before = own.schedule.seconds;
@@ -79,10 +79,7 @@ class DistributionSearch {
       search_.load(plan.groups[g]);
       search_.search(others, own);
       searched[g] = own.schedule.seconds >= others;
-      if (searched[g] && own.schedule.seconds >= most) {
-        plan.seconds = slowest_seconds(plan);
-        return false;
-      }
+      if (searched[g] && own.schedule.seconds >= most) break;
       for (std::size_t h = 0; h < plan.groups.size(); ++h) {
         if (h == g || searched[h] || !is_alike(h)) continue;
         cut_like(own, before, plan.groups[h], plan.plans[h]);
@@ -90,7 +87,6 @@ class DistributionSearch {
       }
     }
     plan.seconds = slowest_seconds(plan);
-    return true;
   }
 
   /// Seconds that all groups would take if their work could be balanced.
@@ -152,12 +148,10 @@ class DistributionSearch {
     }
   }
 
-  /// Schedules a group that was only estimated, with its estimated number of packs.
-  void schedule_estimated(const SampleGroup& group, GroupPlan& plan) {
-    const std::size_t packs = plan.cut.packs;
-    plan = {};
+  /// Schedules a group with about so many packs; if that does not fit, or for 0, with the best number.
+  void schedule_about(std::size_t packs, const SampleGroup& group, GroupPlan& plan) {
     search_.load(group);
-    search_.try_count(packs, plan);
+    if (packs > 0) search_.try_count(packs, plan);
     if (!plan.schedule.fits()) search_.search(0.0, plan);
   }
 

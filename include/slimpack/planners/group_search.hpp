@@ -36,10 +36,10 @@ struct GroupPlan {
 class GroupSearch {
  public:
   struct Options {
-    std::size_t packs = 0;   ///< per member and pass; 0: to be found
-    Tokens tile = 128;       ///< of slice boundaries
-    bool exact = false;      ///< the number of packs is exact on all members, in both passes
-    bool one_member = true;  ///< one member stands for all, unless the number of packs is exact
+    std::size_t packs = 0;  ///< per member and pass; 0: to be found
+    Tokens tile = 128;      ///< of slice boundaries
+    bool exact =
+        false;  ///< the number of packs is exact on all members, in both passes; else one stands for all
   };
 
   /// @param lengths of all samples. @param prices, memory of the pipelines' kind. All have to outlive this.
@@ -100,8 +100,7 @@ class GroupSearch {
     if (least_seconds(count) >= best.schedule.seconds) return false;
     const double before = best.schedule.seconds;
     for (const bool asymmetric : {true, false}) {
-      const bool one_member = options_.one_member && !options_.exact && members_ > 1;
-      const GroupCut cut{count, options_.tile, asymmetric, options_.exact, one_member};
+      const GroupCut cut{count, options_.tile, asymmetric, options_.exact, !options_.exact && members_ > 1};
       if (!improve_with(cut, best).memory_bound)
         break;  // with the boundaries of forward packs, less memory is held, but packs are less equal
     }

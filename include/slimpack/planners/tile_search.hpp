@@ -53,8 +53,9 @@ class TileSearch {
          g = DistributionSearch::slowest(plan)) {
       GroupPlan& own = plan.plans[g];
       groups_.load(plan.groups[g]);
-      GroupPlan other = best_of(decided[g], own.schedule.seconds, others_seconds(plan, g));
-      searched[g] = other.schedule.seconds > others_seconds(plan, g);
+      const double enough = others_seconds(plan, g);
+      GroupPlan other = best_of(decided[g], own.schedule.seconds, enough);
+      searched[g] = other.schedule.seconds > enough;
       if (other.schedule.fits()) own = std::move(other);
     }
     plan.seconds = DistributionSearch::slowest_seconds(plan);
