@@ -99,10 +99,6 @@ struct TablePlace {
   return {high - 1, high, static_cast<double>(length - from) / static_cast<double>(to - from)};
 }
 
-}  // namespace detail
-
-namespace detail {
-
 /// The rate at a place of the table.
 [[nodiscard]] inline double rate_at(const AttentionRates& rates, const TablePlace& q, const TablePlace& k) {
   const std::size_t width = rates.key_lengths.size();

@@ -47,7 +47,7 @@ class PackPricer {
     const bool same = same_whole_samples(lengths, forward, backward);
     shard(forward, same, policy, forward_times.runs);
     if (same) {
-      choose_exchange(forward, forward, forward_times.runs, forward_times.runs);
+      choose_exchange_of_each(forward, forward_times.runs);
       backward_times.runs = forward_times.runs;
     } else {
       shard(backward, false, policy, backward_times.runs);
@@ -162,22 +162,24 @@ class PackPricer {
     out.exchange.assign(rows.packs.size(), KeyExchange::none);
   }
 
-  /// @param backward the same object as `forward` if each pack chooses by itself.
+  using WaySums = std::array<double, key_exchanges.size()>;
+
+  /// Chooses a way for each pack by itself; both passes run the same packs.
+  void choose_exchange_of_each(const PackRows& rows, PackRuns& runs) {
+    for (std::size_t k = 0; k < rows.packs.size(); ++k) {
+      WaySums sums{};
+      add_ways(rows, k, runs, Pass::forward, sums);
+      add_ways(rows, k, runs, Pass::backward, sums);
+      runs.exchange[k] = best_way(rows.sharers[k], sums);
+    }
+  }
+
+  /// Chooses one way for all packs that the same number of pipelines share.
   void choose_exchange(const PackRows& forward, const PackRows& backward, PackRuns& forward_runs,
                        PackRuns& backward_runs) {
-    const bool apart = &forward == &backward;
-    sums_.assign(apart ? 1 : prices_.largest() + 1, {});
-    for (std::size_t k = 0; k < forward.packs.size(); ++k) {
-      if (!apart) {
-        add_ways(forward, k, forward_runs, Pass::forward, sums_[forward.sharers[k]]);
-        continue;
-      }
-      sums_[0] = {};
-      add_ways(forward, k, forward_runs, Pass::forward, sums_[0]);
-      add_ways(forward, k, forward_runs, Pass::backward, sums_[0]);
-      forward_runs.exchange[k] = best_way(forward.sharers[k], sums_[0]);
-    }
-    if (apart) return;
+    sums_.assign(prices_.largest() + 1, {});
+    for (std::size_t k = 0; k < forward.packs.size(); ++k)
+      add_ways(forward, k, forward_runs, Pass::forward, sums_[forward.sharers[k]]);
     for (std::size_t k = 0; k < backward.packs.size(); ++k)
       add_ways(backward, k, backward_runs, Pass::backward, sums_[backward.sharers[k]]);
     for (std::size_t k = 0; k < forward.packs.size(); ++k)
@@ -185,8 +187,6 @@ class PackPricer {
     for (std::size_t k = 0; k < backward.packs.size(); ++k)
       backward_runs.exchange[k] = best_way(backward.sharers[k], sums_[backward.sharers[k]]);
   }
-
-  using WaySums = std::array<double, key_exchanges.size()>;
 
   /// Adds, for each way to exchange, what a pack's slices and its attention take on all stages.
   void add_ways(const PackRows& rows, std::size_t k, const PackRuns& runs, Pass pass, WaySums& sums) {
