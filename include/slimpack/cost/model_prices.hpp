@@ -57,6 +57,10 @@ class Prices {
 
   /// The ways to exchange keys that a pack can choose from; empty with one rank, or if the cost model names none.
   [[nodiscard]] std::span<const KeyExchange> ways() const { return ways_; }
+  /// Whether this is one of them.
+  [[nodiscard]] bool exchanges_by(KeyExchange exchange) const {
+    return std::find(ways_.begin(), ways_.end(), exchange) != ways_.end();
+  }
   /// Prices of packs that exchange keys in one of these ways; for `KeyExchange::none`, these.
   /// @pre ways() contains `exchange`, or it is `none`.
   [[nodiscard]] const Prices& by(KeyExchange exchange) const {

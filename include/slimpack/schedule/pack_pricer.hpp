@@ -46,15 +46,18 @@ class PackPricer {
                   ShardingPolicy policy = ShardingPolicy::adaptive) {
     const bool same = same_whole_samples(lengths, forward, backward);
     shard(forward, same, policy, forward_times.runs);
+    find_attention(forward, forward_times.runs, Pass::forward);
     if (same) {
+      find_attention(backward, forward_times.runs, Pass::backward);
       choose_exchange_of_each(forward, forward_times.runs);
       backward_times.runs = forward_times.runs;
     } else {
       shard(backward, false, policy, backward_times.runs);
+      find_attention(backward, backward_times.runs, Pass::backward);
       choose_exchange(forward, backward, forward_times.runs, backward_times.runs);
     }
-    price(forward, Pass::forward, forward_times);
-    price(backward, Pass::backward, backward_times);
+    price_as_attended(forward, Pass::forward, forward_times);
+    price_as_attended(backward, Pass::backward, backward_times);
   }
 
   /// Prices the slices and constants of packs; however the packs are run, they take no less. O(slices + packs * stages) if
@@ -70,14 +73,8 @@ class PackPricer {
   /// Prices packs that are run as `out.runs` says. O(slices * ranks + packs * stages) if the prices are polynomial, else
   /// O((slices + packs) * stages + slices * ranks).
   void price(const PackRows& rows, Pass pass, PassTimes& out) {
-    price_each(rows, pass, out, [&](std::size_t k, std::span<double> seconds) {
-      const Prices& own = prices_of(rows, k, out.runs);
-      if (attention_) {
-        own.price_pack(rows.packs[k], pass, layer_seconds(rows, k, out.runs, pass), seconds);
-      } else {
-        own.price_pack(rows.packs[k], pass, seconds);
-      }
-    });
+    find_attention(rows, out.runs, pass);
+    price_as_attended(rows, pass, out);
   }
 
   /// Prices computing one layer of each stage again, for each backward pack. @param[out] again [pack * stages + stage].
@@ -85,11 +82,12 @@ class PackPricer {
   void price_recompute(const PackRows& rows, const PackRuns& runs, std::vector<double>& again) {
     const std::size_t stages = prices_.alone().stages();
     again.resize(rows.packs.size() * stages);
+    find_attention(rows, runs, Pass::forward);
     for (std::size_t k = 0; k < rows.packs.size(); ++k) {
       const std::span<double> out(again.data() + k * stages, stages);
       const Prices& own = prices_of(rows, k, runs);
       if (attention_) {
-        own.price_recompute(rows.packs[k], layer_seconds(rows, k, runs, Pass::forward), out);
+        own.price_recompute(rows.packs[k], attention(Pass::forward, k, runs.exchange[k]), out);
       } else {
         own.price_recompute(rows.packs[k], out);
       }
@@ -117,18 +115,50 @@ class PackPricer {
     return prices_.of(rows.sharers[k]).by(runs.exchange[k]);
   }
 
-  /// What attention of one layer takes on the slowest rank.
-  [[nodiscard]] double layer_seconds(const PackRows& rows, std::size_t k, const PackRuns& runs, Pass pass) {
-    return layer_seconds(rows, k, runs, runs.exchange[k], pass);
+  /// What attention of one layer of a pack takes on the slowest rank, if ranks share it by tokens and by heads.
+  struct LayerAttention {
+    double by_tokens = 0.0, by_heads = 0.0;
+  };
+
+  /// Finds the attention of all packs of a pass, which `attention` tells.
+  void find_attention(const PackRows& rows, const PackRuns& runs, Pass pass) {
+    if (!attention_) return;
+    std::vector<LayerAttention>& out = layer_[pass == Pass::forward ? 0 : 1];
+    out.clear();
+    for (std::size_t k = 0; k < rows.packs.size(); ++k) {
+      const Prices& prices = prices_.of(rows.sharers[k]);
+      if (runs.sharding[k] == Sharding::none) {
+        const double seconds = attention_->alone(rows.packs[k], pass);
+        out.push_back({seconds, seconds});
+        continue;
+      }
+      LayerAttention& own = out.emplace_back();
+      const AttentionSeconds& chosen = runs.attention[k];
+      own.by_tokens = runs.sharding[k] == Sharding::by_position
+                          ? attention_->by_position(rows.packs[k], prices.ranks(), pass)
+                      : pass == Pass::forward ? chosen.forward
+                                              : chosen.backward;
+      if (prices.exchanges_by(KeyExchange::all_to_all))
+        own.by_heads = attention_->by_heads(rows.packs[k], prices.ranks(), pass);
+    }
   }
-  [[nodiscard]] double layer_seconds(const PackRows& rows, std::size_t k, const PackRuns& runs,
-                                     KeyExchange exchange, Pass pass) {
-    if (runs.sharding[k] == Sharding::none) return attention_->alone(rows.packs[k], pass);
-    if (exchange == KeyExchange::all_to_all)
-      return attention_->by_heads(rows.packs[k], prices_.of(rows.sharers[k]).ranks(), pass);
-    if (runs.sharding[k] == Sharding::by_position)
-      return attention_->by_position(rows.packs[k], prices_.of(rows.sharers[k]).ranks(), pass);
-    return pass == Pass::forward ? runs.attention[k].forward : runs.attention[k].backward;
+
+  /// @pre `find_attention` was last called for these packs and this pass.
+  [[nodiscard]] double attention(Pass pass, std::size_t k, KeyExchange exchange) const {
+    const LayerAttention& own = layer_[pass == Pass::forward ? 0 : 1][k];
+    return exchange == KeyExchange::all_to_all ? own.by_heads : own.by_tokens;
+  }
+
+  /// Prices packs. @pre as for `attention`.
+  void price_as_attended(const PackRows& rows, Pass pass, PassTimes& out) {
+    price_each(rows, pass, out, [&](std::size_t k, std::span<double> seconds) {
+      const Prices& own = prices_of(rows, k, out.runs);
+      if (attention_) {
+        own.price_pack(rows.packs[k], pass, attention(pass, k, out.runs.exchange[k]), seconds);
+      } else {
+        own.price_pack(rows.packs[k], pass, seconds);
+      }
+    });
   }
 
   [[nodiscard]] static bool same_whole_samples(std::span<const Tokens> lengths, const PackRows& forward,
@@ -168,8 +198,8 @@ class PackPricer {
   void choose_exchange_of_each(const PackRows& rows, PackRuns& runs) {
     for (std::size_t k = 0; k < rows.packs.size(); ++k) {
       WaySums sums{};
-      add_ways(rows, k, runs, Pass::forward, sums);
-      add_ways(rows, k, runs, Pass::backward, sums);
+      add_ways(rows, k, Pass::forward, sums);
+      add_ways(rows, k, Pass::backward, sums);
       runs.exchange[k] = best_way(rows.sharers[k], sums);
     }
   }
@@ -179,9 +209,9 @@ class PackPricer {
                        PackRuns& backward_runs) {
     sums_.assign(prices_.largest() + 1, {});
     for (std::size_t k = 0; k < forward.packs.size(); ++k)
-      add_ways(forward, k, forward_runs, Pass::forward, sums_[forward.sharers[k]]);
+      add_ways(forward, k, Pass::forward, sums_[forward.sharers[k]]);
     for (std::size_t k = 0; k < backward.packs.size(); ++k)
-      add_ways(backward, k, backward_runs, Pass::backward, sums_[backward.sharers[k]]);
+      add_ways(backward, k, Pass::backward, sums_[backward.sharers[k]]);
     for (std::size_t k = 0; k < forward.packs.size(); ++k)
       forward_runs.exchange[k] = best_way(forward.sharers[k], sums_[forward.sharers[k]]);
     for (std::size_t k = 0; k < backward.packs.size(); ++k)
@@ -189,15 +219,14 @@ class PackPricer {
   }
 
   /// Adds, for each way to exchange, what a pack's slices and its attention take on all stages.
-  void add_ways(const PackRows& rows, std::size_t k, const PackRuns& runs, Pass pass, WaySums& sums) {
+  void add_ways(const PackRows& rows, std::size_t k, Pass pass, WaySums& sums) {
     const Prices& prices = prices_.of(rows.sharers[k]);
     if (prices.ways().size() < 2) return;
     for (std::size_t w = 0; w < prices.ways().size(); ++w) {
       const Prices& own = prices.by(prices.ways()[w]);
       sums[w] += own.pipeline_seconds(rows.packs[k], pass);
       if (attention_)
-        sums[w] +=
-            prices.pipeline_attention_seconds(layer_seconds(rows, k, runs, prices.ways()[w], pass), pass);
+        sums[w] += prices.pipeline_attention_seconds(attention(pass, k, prices.ways()[w]), pass);
     }
   }
 
@@ -210,6 +239,7 @@ class PackPricer {
 
   GroupPrices& prices_;
   std::unique_ptr<PackAttention> attention_;  // null: ranks are assumed to share attention equally
+  std::vector<LayerAttention> layer_[2];      // [pass][pack]
   std::vector<WaySums> sums_;                 // [pipelines that share a pack]
 };
 
