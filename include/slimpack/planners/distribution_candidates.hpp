@@ -35,6 +35,9 @@ class DistributionCandidates {
         finished_(groups_, {.tile = options.tile,
                             .deciding_tile = deciding_tile_,
                             .longest = distribute_.longest(),
+                            .tiles_per_pack = options.search.tiles_per_pack,
+                            .finest_last = round_tokens(options.search.deciding_tile, prices.alone().ranks()),
+                            .worse = options.search.worse,
                             .asymmetric = options.asymmetric,
                             .packs_given = options.packs > 0}) {
     distribute_.require_memory();
@@ -76,10 +79,22 @@ class DistributionCandidates {
     }
     DistributionPlan plan = unmerged(best.seconds);
     if (plan.seconds < best.seconds) best = std::move(plan);
-    const double decided = merges() ? merged.seconds : best.seconds;
-    if (options_.packs > 0 || decided <= options_.search.starved * distribute_.mean_seconds()) return best;
+    if (options_.packs > 0 || !starved(merges() ? merged.seconds : best.seconds)) return best;
     DistributionPlan equal = with_equal_packs();
     return equal.seconds < best.seconds ? equal : best;
+  }
+
+  /// Tokens of which context-parallel ranks hold equal shares; slices that are multiples of them are balanced best.
+  [[nodiscard]] static Tokens round_tokens(Tokens chunk, std::int32_t ranks) {
+    return ranks > 1 ? 2 * ranks * chunk : chunk;
+  }
+
+  /// Whether a plan takes so long that equal numbers of packs may be better. Without the right to merge, only where nothing
+  /// fits, so that a plan with that right is no longer.
+  [[nodiscard]] bool starved(double seconds) const {
+    const bool may_merge = options_.merge || distribute_.largest_group() == 1;
+    return seconds > (may_merge ? options_.search.starved * distribute_.mean_seconds()
+                                : std::numeric_limits<double>::max());
   }
 
   [[nodiscard]] bool merges() const { return options_.merge && distribute_.largest_group() > 1; }
@@ -128,7 +143,7 @@ class DistributionCandidates {
     const std::vector<SampleGroup> groups = distribute_({.merge = false});
     if (groups.empty()) return plans;
     const GroupPlan first = searched(groups.front());
-    if (!first.schedule.fits() || first.schedule.seconds < least) plans.push_back(decided_.unmerged());
+    if (!first.schedule.fits() || first.schedule.seconds < least) plans.push_back(decided_.unmerged(most));
     return plans;
   }
 
@@ -149,15 +164,18 @@ class DistributionCandidates {
   DistributionPlan unmerged(double most) {
     const std::vector<SampleGroup> groups = distribute_({.merge = false});
     if (groups.empty() || (most < infinite && takes(groups.front(), most))) return {};
-    return finished_(decided_.unmerged(), most);
+    return finished_(decided_.unmerged(most), most);
   }
 
   /// Whether a group takes `most` seconds or longer, searched on its own. One that memory refuses as it is does not count.
   bool takes(const SampleGroup& group, double most) {
-    const GroupPlan plan = searched(group);
+    groups_.load(group);
+    const double hopeless = groups_.work_seconds() < most ? options_.search.outdone * most : most;
+    GroupPlan plan;
+    groups_.search(most, plan, hopeless);
     const double seconds = plan.schedule.seconds;
     return plan.schedule.fits() && seconds >= most &&
-           (seconds >= options_.search.hopeless * most || finished_.takes(group, plan.cut, most));
+           (plan.schedule.unlimited >= hopeless || finished_.takes(group, plan, most));
   }
 
   [[nodiscard]] GroupPlan searched(const SampleGroup& group) {

@@ -44,44 +44,60 @@ class DistributionDecisions {
   /// longer than their work, of those that spread the longest samples over more pipelines. @param most gives up what looks
   /// far longer.
   [[nodiscard]] DistributionPlan merged(double most) {
-    std::vector<DistributionOptions> wanted;
-    std::vector<DistributionPlan> plans;
-    double least = most, least_mean = infinite;
-    bool last_one = false;
-    double reference = tokens_;  // most tokens of one sample on a pipeline, of which `spreads` are shares
-    std::vector<SampleGroup> last;
-    std::size_t packs = 0;
+    Looks looks{.least = most, .reference = tokens_};
+    const std::vector<SampleGroup> free = distribute_({});
+    const bool free_last = free.empty() || distribute_.most_tokens(free) > tokens_;
+    bool more = free_last || look({}, looks);
     for (const double share : options_.spreads) {
-      DistributionOptions spread{.most_tokens = share * reference};
-      DistributionPlan plan = looked_at(spread, packs, least * options_.hopeless);
-      if (plan.groups.empty() || plan.groups == last) continue;
-      last = plan.groups;
-      if (plan.plans.back().schedule.fits()) packs = plan.plans.back().cut.packs;
-      least = std::min(least, plan.seconds);
-      const bool settled = plan.seconds < infinite && !memory_bound(plan);
-      const double mean = settled ? DistributionSearch::mean_seconds(plan) : infinite;
-      const bool worth_more = mean < least_mean && mean > options_.poor * distribute_.mean_seconds();
-      least_mean = std::min(least_mean, mean);
-      if (settled) reference = std::min(reference, distribute_.most_tokens(plan.groups));
-      wanted.push_back(spread);
-      plans.push_back(std::move(plan));
+      const bool last_one = !more;
+      more = look({.most_tokens = share * looks.reference}, looks);
       if (last_one) break;
-      last_one = settled && !worth_more;
     }
-    return best_improved(wanted, plans);
+    if (free_last) look({}, looks);
+    return best_improved(looks);
   }
 
-  /// The distribution that merges no sample to save time.
-  [[nodiscard]] DistributionPlan unmerged() {
+  /// The distribution that merges no sample to save time. @param most gives up what looks far longer.
+  [[nodiscard]] DistributionPlan unmerged(double most) {
     DistributionOptions wanted{.merge = false};
-    DistributionPlan plan = looked_at(wanted, 0, infinite);
-    if (plan.groups.empty() || plan.refused()) return {};
+    DistributionPlan plan = looked_at(wanted, 0, most * options_.hopeless);
+    if (plan.groups.empty() || plan.given_up) return {};
     search_.improve(plan);
     return plan;
   }
 
  private:
   static constexpr double infinite = std::numeric_limits<double>::infinity();
+
+  /// Distributions that were looked at.
+  struct Looks {
+    double least = infinite;       ///< seconds of the best
+    double reference = infinite;   ///< most tokens of one sample on a pipeline, of which `spreads` are shares
+    double least_mean = infinite;  ///< mean seconds of the groups of the best that memory does not limit
+    std::size_t packs = 0;         ///< of the latest
+    std::vector<DistributionOptions> wanted = {};
+    std::vector<DistributionPlan> plans = {};
+  };
+
+  /// Looks at a distribution unless it is the latest one. @returns whether spreading samples further may help.
+  bool look(DistributionOptions wanted, Looks& looks) {
+    DistributionPlan plan = looked_at(wanted, looks.packs, looks.least * options_.hopeless);
+    if (plan.groups.empty() || (!looks.plans.empty() && plan.groups == looks.plans.back().groups))
+      return true;
+    if (plan.plans.back().cut.packs > 0) looks.packs = plan.plans.back().cut.packs;
+    looks.least = std::min(looks.least, plan.seconds);
+    const bool limited = plan.refused() || memory_bound(plan);
+    bool far_from_work = false;
+    if (plan.seconds < infinite && !limited) {
+      const double mean = DistributionSearch::mean_seconds(plan);
+      far_from_work = mean < looks.least_mean && mean > options_.poor * distribute_.mean_seconds();
+      looks.least_mean = std::min(looks.least_mean, mean);
+      looks.reference = std::min(looks.reference, distribute_.most_tokens(plan.groups));
+    }
+    looks.wanted.push_back(wanted);
+    looks.plans.push_back(std::move(plan));
+    return limited || far_from_work;
+  }
 
   /// Makes the wanted distribution, and looks at it (`DistributionSearch::look`). @returns no groups if a sample has no place.
   DistributionPlan looked_at_once(const DistributionOptions& wanted, std::size_t packs, double most) {
@@ -102,8 +118,8 @@ class DistributionDecisions {
 
   /// Improves and balances the distributions, the most promising one first, as long as they can be better than the best so
   /// far.
-  DistributionPlan best_improved(const std::vector<DistributionOptions>& wanted,
-                                 std::vector<DistributionPlan>& plans) {
+  DistributionPlan best_improved(Looks& looks) {
+    std::vector<DistributionPlan>& plans = looks.plans;
     std::vector<std::size_t> order;
     std::vector<double> mean(plans.size());
     for (std::size_t i = 0; i < plans.size(); ++i) {
@@ -117,7 +133,7 @@ class DistributionDecisions {
     for (const std::size_t i : order) {
       if (mean[i] >= best.seconds) break;
       search_.improve(plans[i]);
-      DistributionPlan plan = rebalanced(wanted[i], std::move(plans[i]));
+      DistributionPlan plan = rebalanced(looks.wanted[i], std::move(plans[i]));
       if (plan.seconds < best.seconds) best = std::move(plan);
     }
     return best;

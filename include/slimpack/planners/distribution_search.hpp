@@ -38,6 +38,13 @@ class DistributionSearch {
     DistributionPlan out;
     out.groups = std::move(groups);
     out.plans.resize(out.groups.size());
+    for (std::size_t g = 0; g < out.groups.size(); ++g) {
+      const double load = loads[out.groups[g].first];
+      if (load < most) continue;
+      out.plans[g].schedule.seconds = load;
+      out.given_up = g;
+      return out;
+    }
     const std::vector<std::size_t> shown = representatives(out.groups, loads);
     const auto schedule = [&](std::size_t g) {
       schedule_about(packs, out.groups[g], out.plans[g]);

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <numeric>
 #include <optional>
 #include <span>
 #include <utility>
@@ -63,33 +64,39 @@ class GroupSearch {
   }
 
   /// Cuts the group in one way and schedules it. The seconds are infinite if the schedule does not fit into memory, takes
-  /// `most` seconds or longer, or has too few packs of those that were asked for.
-  void try_cut(const GroupCut& cut, double most, GroupPlan& out) {
+  /// `most` seconds or longer, or has too few packs of those that were asked for. @returns whether it has enough.
+  bool try_cut(const GroupCut& cut, double most, GroupPlan& out) {
     out.cut = cut;
-    out.schedule.seconds = std::numeric_limits<double>::infinity();
+    out.schedule.seconds = out.schedule.unlimited = std::numeric_limits<double>::infinity();
     out.schedule.memory_bound = out.schedule.refused = false;
     cut_packs(cut);
-    if (!has_packs(cut)) return;
+    if (!has_packs(cut)) return false;
     out.schedule.forward = packs_.forward;
     out.schedule.backward = packs_.backward;
     out.schedule.pipelines = cut.one_member ? 1 : members_;
     scheduler_(out.schedule, {}, most);
+    return true;
   }
 
-  /// How memory limits a candidate.
-  struct MemoryVerdict {
-    bool memory_bound;  ///< it forces recomputation or a smaller lead, or refuses the packs
-    bool refused;       ///< it holds no order of the packs
+  /// How a candidate did.
+  struct Verdict {
+    double seconds;     ///< at least; infinite if it was given up
+    bool memory_bound;  ///< memory forces recomputation or a smaller lead, or refuses the packs
+    bool refused;       ///< memory holds no order of the packs
+    bool lacking;       ///< it has too few packs
   };
 
   /// Cuts the group in one way and schedules it; if that is faster than `best`, it replaces `best`. One member alone comes
-  /// first, because all members take at least as long.
-  MemoryVerdict improve_with(const GroupCut& cut, GroupPlan& best) {
+  /// first, because all members take at least as long. @param most a candidate is given up if it takes that long; no less
+  /// than the seconds of `best`.
+  Verdict improve_with(const GroupCut& cut, double most, GroupPlan& best) {
     GroupCut first = cut;
     first.one_member = members_ > 1 && !cut.exact;
-    try_cut(first, best.schedule.seconds, trial_);
-    if (first != cut && trial_.schedule.fits()) try_cut(cut, best.schedule.seconds, trial_);
-    const MemoryVerdict verdict{trial_.schedule.memory_bound, trial_.schedule.refused};
+    bool lacking = !try_cut(first, most, trial_);
+    if (first != cut && trial_.schedule.seconds < best.schedule.seconds)
+      lacking = !try_cut(cut, best.schedule.seconds, trial_);
+    const Verdict verdict{trial_.schedule.seconds, trial_.schedule.memory_bound, trial_.schedule.refused,
+                          lacking};
     if (trial_.schedule.seconds < best.schedule.seconds) std::swap(trial_, best);
     return verdict;
   }
@@ -101,22 +108,23 @@ class GroupSearch {
     const double before = best.schedule.seconds;
     for (const bool asymmetric : {true, false}) {
       const GroupCut cut{count, options_.tile, asymmetric, options_.exact, !options_.exact && members_ > 1};
-      if (!improve_with(cut, best).memory_bound)
+      if (!improve_with(cut, best.schedule.seconds, best).memory_bound)
         break;  // with the boundaries of forward packs, less memory is held, but packs are less equal
     }
     return best.schedule.seconds < before;
   }
 
-  /// Looks for a better number of packs than `best` has. If `best` does not fit, the search begins with `promising_packs`
-  /// and with one pack for each sample; where memory limits both, it tries halves and doubles. From the best of these it
-  /// climbs: by a factor of the square root of two as long as that helps, then by that factor's root.
-  /// @param enough the search ends with a schedule that takes no more seconds than this.
-  void search(double enough, GroupPlan& best) {
+  /// Looks for a better number of packs than `best` has. If `best` does not fit, the search begins with `promising` and with
+  /// one pack for each sample; where memory limits both, it tries halves, then doubles, until one takes too long even with enough memory. From the best of these it climbs: by a
+  /// factor of the square root of two as long as that helps, then by that factor's root.
+  /// @param enough the search ends with a schedule that takes no more seconds than this. @param hopeless it gives up if the
+  /// first schedule that fits would take this long even with enough memory.
+  void search(double enough, GroupPlan& best, double hopeless = std::numeric_limits<double>::infinity()) {
     if (options_.packs > 0) {
       try_count(options_.packs, best);
       return;
     }
-    const std::size_t most = samples_ + static_cast<std::size_t>(tokens_ / options_.tile);
+    const std::size_t most = most_packs();
     std::vector<std::size_t> tried{best.cut.packs};
     const auto try_near = [&](double wanted) {
       if (wanted < 1.0 || wanted > static_cast<double>(most) || best.schedule.seconds <= enough) return false;
@@ -126,17 +134,18 @@ class GroupSearch {
       return try_count(count, best);
     };
     if (!best.schedule.fits()) {
-      const std::size_t promising =
-          promising_packs(work_.size(), *std::max_element(work_.begin(), work_.end()),
-                          *std::max_element(constants_.begin(), constants_.end()) + cut_seconds_);
-      const auto start = static_cast<double>(std::min(most, promising));
+      const auto start = static_cast<double>(promising());
       try_near(start);
+      if (best.schedule.fits() && best.schedule.unlimited >= hopeless) return;
       try_near(static_cast<double>(samples_));
       const bool limited = !best.schedule.fits() || best.schedule.memory_bound;
-      for (int halving = 1; limited && std::exp2(halving) <= start; ++halving)
-        try_near(start * std::exp2(-halving));
-      for (int doubling = 1; limited && doubling <= most_doublings; ++doubling)
-        try_near(start * std::exp2(doubling));
+      for (const double factor : {0.5, 2.0}) {
+        double packs = start;
+        for (int i = 0; limited && i < most_doublings; ++i) {
+          packs *= factor;
+          if (!try_near(packs) && best.schedule.fits() && !trial_.schedule.memory_bound) break;
+        }
+      }
     }
     for (const double step : {0.5, 0.25}) {
       for (const double direction : {1.0, -1.0}) {
@@ -147,6 +156,18 @@ class GroupSearch {
       }
     }
   }
+
+  /// Seconds that every schedule takes at least: the busiest stage's work.
+  [[nodiscard]] double work_seconds() const { return *std::max_element(work_.begin(), work_.end()); }
+
+  /// `promising_packs` of the group, or as many as there are pieces to fill them.
+  [[nodiscard]] std::size_t promising() const {
+    const double each = *std::max_element(constants_.begin(), constants_.end()) + cut_seconds_;
+    return std::min(most_packs(), promising_packs(work_.size(), work_seconds(), each));
+  }
+
+  /// Tokens of the samples that the member with most tokens takes part in.
+  [[nodiscard]] Tokens tokens() const { return tokens_; }
 
   /// Seconds that every schedule of about `count` packs takes at least: a stage's work, the constants of its packs, and the
   /// first and the last pack's way through the stages before it.
@@ -164,7 +185,12 @@ class GroupSearch {
   /// A candidate counts only if it has at least this share of the packs that were asked for. No pack is assumed to be
   /// smaller than this share of the mean pack.
   static constexpr double enough_packs = 0.6;
-  static constexpr int most_doublings = 5;
+  static constexpr int most_doublings = 6;
+
+  /// Pieces that a member's samples can be cut into.
+  [[nodiscard]] std::size_t most_packs() const {
+    return samples_ + static_cast<std::size_t>(tokens_ / options_.tile);
+  }
 
   /// Cuts the packs, but keeps the forward packs if they were last cut in the same way.
   void cut_packs(const GroupCut& cut) {
@@ -195,11 +221,13 @@ class GroupSearch {
       std::fill(seconds.begin(), seconds.end(), 0.0);
       add_sample_seconds(alone, lengths_of(local), seconds);
       for (std::size_t s = 0; s < stages; ++s) work_[s] = std::max(work_[s], seconds[s]);
-      count_samples(own_);
+      samples_ = std::max(samples_, own_.size());
+      tokens_ = std::max(tokens_, std::accumulate(own_.begin(), own_.end(), Tokens{0}));
     }
     if (!group.merged.empty()) {
       add_sample_seconds(prices_.of(members_), lengths_of(group.merged), work_);
-      count_samples(own_);
+      samples_ += own_.size();
+      tokens_ += std::accumulate(own_.begin(), own_.end(), Tokens{0});
     }
     find_cut_seconds(group);
     constants_.clear();
@@ -223,11 +251,6 @@ class GroupSearch {
     cut_seconds_ = 0.0;
     add(group.local.front(), prices_.alone());
     if (!group.merged.empty()) add(group.merged, prices_.of(members_));
-  }
-
-  void count_samples(std::span<const Tokens> lengths) {
-    samples_ += lengths.size();
-    for (const Tokens length : lengths) tokens_ += length;
   }
 
   /// Whether all members have enough packs: exactly as many as asked for, if the cut is exact.
@@ -255,7 +278,7 @@ class GroupSearch {
   std::optional<GroupCut> last_;  // how the forward packs were cut
   GroupPlan trial_;
   std::size_t members_ = 0;
-  std::size_t samples_ = 0;  // of the group that is loaded
+  std::size_t samples_ = 0;  // that a member of the loaded group takes part in, at most
   Tokens tokens_ = 0;
   std::vector<double> work_, constants_;  // [stage]
   double cut_seconds_ = 0.0;

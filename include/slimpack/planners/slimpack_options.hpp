@@ -17,9 +17,9 @@ struct SlimPackSearch {
   Tokens tiles_per_stage = 64;
   /// Where memory limits a distribution, samples are spread over more pipelines. Of the tokens of one sample that a pipeline
   /// holds without recomputation, it then gets at most these shares. They are tried in turn until memory limits nothing and
-  /// the distribution is not `poor`; then one more is tried.
-  std::vector<double> spreads = {
-      std::numeric_limits<double>::infinity(), 0.75, 0.55, 0.4, 0.28, 0.2, 0.1, 0.05};
+  /// the distribution is not `poor`; then one more is tried. The distribution without such a limit is tried first, or last if
+  /// some pipeline gets more tokens of one sample than it holds.
+  std::vector<double> spreads = {0.75, 0.55, 0.4, 0.28, 0.2, 0.1, 0.05};
   /// A distribution is poor if its groups take longer on average than this many times their work.
   double poor = 1.1;
   /// Rounds in which the simulated overhead of pipelines is fed back to Phase 1 …
@@ -28,11 +28,19 @@ struct SlimPackSearch {
   double unbalanced = 1.01;
   /// A distribution is given up if one of its groups takes this many times as long as the best distribution.
   double hopeless = 1.15;
+  /// The distribution without merging is given up if its first group takes this many times as long as the best plan in
+  /// `promising_packs` packs, even with enough memory.
+  double outdone = 1.05;
   /// If no schedule of a group fits into memory, samples are distributed again; a pipeline then holds at most this share of
   /// the most tokens of one sample that a member of the group held.
   double less_memory = 0.9;
   /// If the best plan takes more than this many times the mean work, plans with equal numbers of packs are tried as well.
   double starved = 1.5;
+  /// A plan is cut with its own tile, then with tiles twice, four times, … as coarse, until the slowest group takes this many
+  /// times as long as with the deciding tile, although packs have `tiles_per_pack`.
+  double worse = 1.02;
+  /// Where a pack would have fewer tiles than this, fewer packs are tried as well.
+  double tiles_per_pack = 4.0;
   bool whole_samples = true;  ///< also tries best-fit packs of whole samples, as `plan_megatron` makes them
 };
 

@@ -16,11 +16,14 @@ namespace slimpack {
 class TileSearch {
  public:
   struct Options {
-    Tokens tile = 128;           ///< the plan's own
-    Tokens deciding_tile = 128;  ///< the tile with which numbers of packs were chosen
-    Tokens longest = 0;          ///< of the samples
-    bool asymmetric = true;      ///< own boundaries for the backward pass where they help
-    bool packs_given = false;    ///< the user gave the number of packs, so it is kept
+    Tokens tile = 128;            ///< the plan's own
+    Tokens deciding_tile = 128;   ///< the tile with which numbers of packs were chosen
+    Tokens longest = 0;           ///< of the samples
+    double tiles_per_pack = 4.0;  ///< `SlimPackSearch::tiles_per_pack`
+    Tokens finest_last = 128;     ///< no tile finer than this is the last
+    double worse = 1.02;          ///< `SlimPackSearch::worse`
+    bool asymmetric = true;       ///< own boundaries for the backward pass where they help
+    bool packs_given = false;     ///< the user gave the number of packs, so it is kept
   };
 
   /// @param groups has to outlive this.
@@ -36,11 +39,11 @@ class TileSearch {
 
   /// Schedules all members of all groups as decided. Then it cuts the slowest group in other ways, until the slowest group
   /// has its best: with each of `tiles()`, and with both kinds of backward boundaries. What is tried with a tile does not
-  /// depend on the plan's own tile. @param most gives up if the plan takes this long or longer.
+  /// depend on the plan's own tile or kind of boundaries. @param most gives up if the plan takes this long or longer.
   DistributionPlan operator()(DistributionPlan plan, double most = infinite) {
     if (plan.seconds == infinite) return {};
-    std::vector<GroupCut> decided;
-    for (const GroupPlan& group : plan.plans) decided.push_back(group.cut);
+    std::vector<Decision> decided;
+    for (const GroupPlan& group : plan.plans) decided.push_back({group.cut, group.schedule.seconds});
     for (const std::size_t g : slowest_first(plan)) {
       GroupPlan& own = plan.plans[g];
       groups_.load(plan.groups[g]);
@@ -62,14 +65,20 @@ class TileSearch {
     return plan;
   }
 
-  /// Whether a group takes `most` seconds or longer in every way. @param cut as decided.
-  bool takes(const SampleGroup& group, const GroupCut& cut, double most) {
+  /// Whether a group takes `most` seconds or longer in every way. @param decided its plan with the deciding tile.
+  bool takes(const SampleGroup& group, const GroupPlan& decided, double most) {
     groups_.load(group);
-    return !best_of(cut, most, most).schedule.fits();
+    return !best_of({decided.cut, decided.schedule.seconds}, most, most).schedule.fits();
   }
 
  private:
   static constexpr double infinite = std::numeric_limits<double>::infinity();
+
+  /// How a group was cut with the deciding tile, and how long it then takes.
+  struct Decision {
+    GroupCut cut;
+    double seconds;
+  };
 
   [[nodiscard]] static std::vector<std::size_t> slowest_first(const DistributionPlan& plan) {
     std::vector<std::size_t> order(plan.groups.size());
@@ -104,46 +113,64 @@ class TileSearch {
 
   /// The best way to cut the loaded group, of those that take less than `most` seconds; seconds are infinite if there is
   /// none. @param enough stops at the finest tile with which the group takes no longer than this.
-  GroupPlan best_of(const GroupCut& decided, double most, double enough) {
+  GroupPlan best_of(const Decision& decided, double most, double enough) {
     GroupPlan best;
     best.schedule.seconds = most;
+    const double limit = options_.worse * decided.seconds;
     const auto found = [&] { return !best.schedule.forward.packs.empty(); };
     for (const Tokens tile : tiles()) {
-      GroupCut cut = decided;
+      GroupCut cut = decided.cut;
       cut.tile = tile;
       cut.one_member = false;
-      improve_with(cut, best);
+      const bool worse = improve_with(cut, limit, best);
       if (found() && best.schedule.seconds <= enough) return best;
+      if (worse && tile >= options_.finest_last && tiles_of(cut) >= options_.tiles_per_pack) break;
     }
     if (!found()) best.schedule.seconds = infinite;
     return best;
   }
 
-  /// Tries both kinds of backward boundaries with one tile, and other numbers of packs where they suit the tile.
-  void improve_with(GroupCut cut, GroupPlan& best) {
-    const std::size_t packs = cut.packs;
-    const bool given = cut.exact || options_.packs_given;
-    bool refused = try_boundaries(cut, best);
-    // Fewer packs suit tiles coarser than the deciding one. With more packs, less memory is held.
-    for (Tokens share = 2; !given && share * options_.deciding_tile <= cut.tile && cut.packs > 1;
-         share *= 2) {
-      cut.packs = std::max<std::size_t>(1, packs / static_cast<std::size_t>(share));
-      if (groups_.least_seconds(cut.packs) < best.schedule.seconds)
-        refused = try_boundaries(cut, best) && refused;
-    }
-    for (cut.packs = 4 * packs; !given && refused && cut.packs <= 64 * packs; cut.packs *= 4)
-      refused = try_boundaries(cut, best);
+  /// Tiles of a pack.
+  [[nodiscard]] double tiles_of(const GroupCut& cut) const {
+    return static_cast<double>(groups_.tokens() / cut.tile) / static_cast<double>(cut.packs);
   }
 
-  /// Tries both ways to cut the backward pass. @returns whether neither fits into memory.
-  bool try_boundaries(GroupCut cut, GroupPlan& best) {
-    bool refused = true;
-    for (const bool asymmetric : {true, false}) {
-      if (asymmetric && !options_.asymmetric) continue;
-      cut.asymmetric = asymmetric;
-      if (!groups_.improve_with(cut, best).refused) refused = false;
+  /// Tries both kinds of backward boundaries with one tile, and other numbers of packs where they suit the tile. @returns
+  /// whether the decided number of packs takes `limit` seconds or longer even with enough memory. That does not depend on
+  /// what the options allow.
+  bool improve_with(GroupCut cut, double limit, GroupPlan& best) {
+    const GroupSearch::Verdict decided = try_boundaries(cut, limit, best);
+    const bool worse = decided.seconds >= limit && !decided.memory_bound && !decided.lacking;
+    if (cut.exact || options_.packs_given) return worse;
+    const std::size_t packs = cut.packs;
+    while (cut.packs > 1 && tiles_of(cut) < options_.tiles_per_pack) {
+      cut.packs /= 2;
+      if (groups_.least_seconds(cut.packs) >= best.schedule.seconds) continue;
+      try_boundaries(cut, 0.0, best);
     }
-    return refused;
+    // With more packs, less memory is held.
+    bool refused = decided.refused;
+    for (cut.packs = 4 * packs; refused && cut.packs <= 64 * packs; cut.packs *= 4)
+      refused = try_boundaries(cut, 0.0, best).refused;
+    return worse;
+  }
+
+  /// Tries both ways to cut the backward pass. @returns the least seconds below `limit`, and what holds for both.
+  GroupSearch::Verdict try_boundaries(GroupCut cut, double limit, GroupPlan& best) {
+    GroupSearch::Verdict verdict{infinite, true, true, true};
+    for (const bool asymmetric : {true, false}) {
+      cut.asymmetric = asymmetric;
+      const bool allowed = options_.asymmetric || !asymmetric;
+      GroupPlan none;
+      none.schedule.seconds = 0.0;
+      const GroupSearch::Verdict own =
+          groups_.improve_with(cut, std::max(limit, best.schedule.seconds), allowed ? best : none);
+      verdict.seconds = std::min(verdict.seconds, own.seconds);
+      verdict.memory_bound = verdict.memory_bound && own.memory_bound;
+      verdict.refused = verdict.refused && own.refused;
+      verdict.lacking = verdict.lacking && own.lacking;
+    }
+    return verdict;
   }
 
   Options options_;

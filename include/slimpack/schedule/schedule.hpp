@@ -23,7 +23,8 @@ struct Schedule {
   PassTimes forward_times, backward_times;  ///< recomputation included
   LeadTable leads;
   Recompute recompute;
-  double seconds = std::numeric_limits<double>::infinity();  ///< infinite: refused by memory, or too slow
+  double seconds = std::numeric_limits<double>::infinity();    ///< infinite: refused by memory, or too slow
+  double unlimited = std::numeric_limits<double>::infinity();  ///< seconds with enough memory
   bool memory_bound = false;  ///< memory forced recomputation or a smaller lead, or refused the packs
   bool refused = false;       ///< no order of the packs that was tried fits into memory
 
@@ -174,6 +175,7 @@ class Scheduler {
     if (least_seconds(out) >= most) return;
     prepare(out, options);
     time(full_, Recompute(std::vector<std::int32_t>(memory_.stages(), 0)), false, out);
+    out.unlimited = out.seconds;
     if (out.seconds >= most) return reject(out, most);
     const std::vector<std::int32_t> needed = full_lead_recompute(options.fit == FitPolicy::uniform);
     const auto [least, greatest] = std::minmax_element(needed.begin(), needed.end());
@@ -189,7 +191,7 @@ class Scheduler {
   }
 
   static void give_up(Schedule& out) {
-    out.seconds = infinite;
+    out.seconds = out.unlimited = infinite;
     out.memory_bound = out.refused = false;
   }
 
