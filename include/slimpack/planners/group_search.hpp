@@ -5,25 +5,16 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
-#include <numeric>
 #include <optional>
 #include <span>
 #include <utility>
 #include <vector>
 
+#include "slimpack/planners/group_work.hpp"
 #include "slimpack/schedule/schedule.hpp"
-#include "slimpack/slicing/cut_seconds.hpp"
 #include "slimpack/slicing/group_cutter.hpp"
 
 namespace slimpack {
-
-/// Number of packs with which filling and draining a pipeline costs as much as all packs add.
-/// @param work of a stage. @param each what each pack adds: its constants, and the cut before it.
-[[nodiscard]] inline std::size_t promising_packs(std::size_t stages, double work, double each) {
-  const double fill = std::max(0.5, static_cast<double>(stages) - 1.0) * work;
-  const double packs = each > 0.0 ? std::sqrt(fill / each) : 64.0 * static_cast<double>(stages);
-  return static_cast<std::size_t>(std::clamp(packs, 1.0, 1e6));
-}
 
 /// A candidate for a group of pipelines: how its samples are cut, and the schedule of the packs.
 struct GroupPlan {
@@ -46,21 +37,23 @@ class GroupSearch {
   /// @param lengths of all samples. @param prices, memory of the pipelines' kind. All have to outlive this.
   GroupSearch(std::span<const Tokens> lengths, GroupPrices& prices, const Memory& memory,
               const Options& options)
-      : lengths_(lengths),
-        prices_(prices),
+      : prices_(prices),
         options_(options),
+        work_(lengths, prices),
         cutter_(lengths),
         scheduler_(lengths, prices, memory) {}
 
   [[nodiscard]] Options& options() { return options_; }
   [[nodiscard]] Scheduler& scheduler() { return scheduler_; }
+  /// Of the group that was loaded last.
+  [[nodiscard]] const GroupWork& work() const { return work_; }
 
   /// Chooses the group that later calls are about. O(samples).
   void load(const SampleGroup& group) {
     members_ = group.size();
     last_.reset();
     cutter_.load(group, prices_.alone(), prices_.of(group.merged.empty() ? 1 : members_));
-    find_work(group);
+    work_.load(group);
   }
 
   /// Cuts the group in one way and schedules it. The seconds are infinite if the schedule does not fit into memory, takes
@@ -124,7 +117,7 @@ class GroupSearch {
       try_count(options_.packs, best);
       return;
     }
-    const std::size_t most = most_packs();
+    const std::size_t most = work_.pieces(options_.tile);
     std::vector<std::size_t> tried{best.cut.packs};
     const auto try_near = [&](double wanted) {
       if (wanted < 1.0 || wanted > static_cast<double>(most) || best.schedule.seconds <= enough) return false;
@@ -134,10 +127,10 @@ class GroupSearch {
       return try_count(count, best);
     };
     if (!best.schedule.fits()) {
-      const auto start = static_cast<double>(promising());
+      const auto start = static_cast<double>(work_.promising(options_.tile));
       try_near(start);
       if (best.schedule.fits() && best.schedule.unlimited >= hopeless) return;
-      try_near(static_cast<double>(samples_));
+      try_near(static_cast<double>(work_.samples()));
       const bool limited = !best.schedule.fits() || best.schedule.memory_bound;
       for (const double factor : {0.5, 2.0}) {
         double packs = start;
@@ -157,28 +150,9 @@ class GroupSearch {
     }
   }
 
-  /// Seconds that every schedule takes at least: the busiest stage's work.
-  [[nodiscard]] double work_seconds() const { return *std::max_element(work_.begin(), work_.end()); }
-
-  /// `promising_packs` of the group, or as many as there are pieces to fill them.
-  [[nodiscard]] std::size_t promising() const {
-    const double each = *std::max_element(constants_.begin(), constants_.end()) + cut_seconds_;
-    return std::min(most_packs(), promising_packs(work_.size(), work_seconds(), each));
-  }
-
-  /// Tokens of the samples that the member with most tokens takes part in.
-  [[nodiscard]] Tokens tokens() const { return tokens_; }
-
-  /// Seconds that every schedule of about `count` packs takes at least: a stage's work, the constants of its packs, and the
-  /// first and the last pack's way through the stages before it.
+  /// Seconds that every schedule of about `count` packs takes at least.
   [[nodiscard]] double least_seconds(std::size_t count) const {
-    const auto packs = static_cast<double>(count);
-    double most = 0.0, before = 0.0;
-    for (std::size_t s = 0; s < work_.size(); ++s) {
-      most = std::max(most, work_[s] + enough_packs * (packs * constants_[s] + before / packs));
-      before += work_[s];
-    }
-    return most;
+    return work_.least_seconds(count, enough_packs);
   }
 
  private:
@@ -186,11 +160,6 @@ class GroupSearch {
   /// smaller than this share of the mean pack.
   static constexpr double enough_packs = 0.6;
   static constexpr int most_doublings = 6;
-
-  /// Pieces that a member's samples can be cut into.
-  [[nodiscard]] std::size_t most_packs() const {
-    return samples_ + static_cast<std::size_t>(tokens_ / options_.tile);
-  }
 
   /// Cuts the packs, but keeps the forward packs if they were last cut in the same way.
   void cut_packs(const GroupCut& cut) {
@@ -202,55 +171,6 @@ class GroupSearch {
       cutter_.cut(cut, packs_);
     }
     last_ = forward;
-  }
-
-  /// The busiest member's work on each stage, samples uncut, and the constants of a pack.
-  void find_work(const SampleGroup& group) {
-    const Prices& alone = prices_.alone();
-    const std::size_t stages = alone.stages();
-    work_.assign(stages, 0.0);
-    samples_ = 0;
-    tokens_ = 0;
-    std::vector<double> seconds(stages);
-    const auto lengths_of = [&](const std::vector<SampleId>& ids) -> std::span<const Tokens> {
-      own_.clear();
-      for (const SampleId id : ids) own_.push_back(lengths_[id]);
-      return own_;
-    };
-    for (const std::vector<SampleId>& local : group.local) {
-      std::fill(seconds.begin(), seconds.end(), 0.0);
-      add_sample_seconds(alone, lengths_of(local), seconds);
-      for (std::size_t s = 0; s < stages; ++s) work_[s] = std::max(work_[s], seconds[s]);
-      samples_ = std::max(samples_, own_.size());
-      tokens_ = std::max(tokens_, std::accumulate(own_.begin(), own_.end(), Tokens{0}));
-    }
-    if (!group.merged.empty()) {
-      add_sample_seconds(prices_.of(members_), lengths_of(group.merged), work_);
-      samples_ += own_.size();
-      tokens_ += std::accumulate(own_.begin(), own_.end(), Tokens{0});
-    }
-    find_cut_seconds(group);
-    constants_.clear();
-    for (std::size_t s = 0; s < stages; ++s)
-      constants_.push_back(alone.pack_seconds(s, Pass::forward) + alone.pack_seconds(s, Pass::backward));
-  }
-
-  /// What a cut adds on the busiest stage.
-  void find_cut_seconds(const SampleGroup& group) {
-    const auto busiest =
-        static_cast<std::size_t>(std::max_element(work_.begin(), work_.end()) - work_.begin());
-    const auto add = [&](const std::vector<SampleId>& ids, const Prices& prices) {
-      own_.clear();
-      for (const SampleId id : ids) own_.push_back(lengths_[id]);
-      const double seconds = mean_cut_seconds(own_, [&](Tokens begin, Tokens end) {
-        return prices.slice_seconds(busiest, begin, end, Pass::forward) +
-               prices.slice_seconds(busiest, begin, end, Pass::backward);
-      });
-      cut_seconds_ = std::max(cut_seconds_, seconds);
-    };
-    cut_seconds_ = 0.0;
-    add(group.local.front(), prices_.alone());
-    if (!group.merged.empty()) add(group.merged, prices_.of(members_));
   }
 
   /// Whether all members have enough packs: exactly as many as asked for, if the cut is exact.
@@ -269,20 +189,15 @@ class GroupSearch {
     return true;
   }
 
-  std::span<const Tokens> lengths_;
   GroupPrices& prices_;
   Options options_;
+  GroupWork work_;
   GroupCutter cutter_;
   Scheduler scheduler_;
   GroupPacks packs_;
   std::optional<GroupCut> last_;  // how the forward packs were cut
   GroupPlan trial_;
   std::size_t members_ = 0;
-  std::size_t samples_ = 0;  // that a member of the loaded group takes part in, at most
-  Tokens tokens_ = 0;
-  std::vector<double> work_, constants_;  // [stage]
-  double cut_seconds_ = 0.0;
-  std::vector<Tokens> own_;
 };
 
 }  // namespace slimpack

@@ -17,7 +17,6 @@ class TileSearch {
  public:
   struct Options {
     Tokens tile = 128;            ///< the plan's own
-    Tokens deciding_tile = 128;   ///< the tile with which numbers of packs were chosen
     Tokens longest = 0;           ///< of the samples
     double tiles_per_pack = 4.0;  ///< `SlimPackSearch::tiles_per_pack`
     Tokens finest_last = 128;     ///< no tile finer than this is the last
@@ -132,7 +131,7 @@ class TileSearch {
 
   /// Tiles of a pack.
   [[nodiscard]] double tiles_of(const GroupCut& cut) const {
-    return static_cast<double>(groups_.tokens() / cut.tile) / static_cast<double>(cut.packs);
+    return static_cast<double>(groups_.work().tokens() / cut.tile) / static_cast<double>(cut.packs);
   }
 
   /// Tries both kinds of backward boundaries with one tile, and other numbers of packs where they suit the tile. @returns

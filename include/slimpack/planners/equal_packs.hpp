@@ -1,0 +1,94 @@
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <limits>
+#include <utility>
+#include <vector>
+
+#include "slimpack/planners/distribution_decisions.hpp"
+#include "slimpack/planners/tile_search.hpp"
+
+namespace slimpack {
+
+namespace detail {
+
+/// Finds the best plan with the same number of packs on all pipelines, in both passes.
+class EqualPacks {
+ public:
+  /// All have to outlive this.
+  EqualPacks(Distributor& distribute, GroupSearch& groups, DistributionDecisions& decided,
+             TileSearch& finished)
+      : distribute_(distribute), groups_(groups), decided_(decided), finished_(finished) {}
+
+  /// @param constants seconds that a forward and a backward pack take besides their slices. @param most packs to try.
+  void expect(double constants, std::size_t most) {
+    constants_ = constants;
+    most_packs_ = most;
+  }
+
+  /// Tries powers of two, then numbers between them. Which are tried does not depend on what a plan's tile and boundaries make
+  /// of them. @param merge whether samples may be merged to save time.
+  [[nodiscard]] DistributionPlan operator()(bool merge) {
+    const GroupSearch::Options before = groups_.options();
+    groups_.options().exact = true;
+    Decisions all;
+    for (std::size_t packs = 1; packs <= most_packs_; packs *= 2) decide(packs, merge, all);
+    for (const double step : {0.5, 0.25}) {
+      const auto middle = static_cast<double>(all.best_packs);
+      for (const double factor : {std::exp2(-step), std::exp2(step)})
+        decide(static_cast<std::size_t>(std::round(std::max(1.0, middle * factor))), merge, all);
+    }
+    groups_.options() = before;
+    std::stable_sort(
+        all.plans.begin(), all.plans.end(),
+        [](const DistributionPlan& a, const DistributionPlan& b) { return a.seconds < b.seconds; });
+    DistributionPlan best;
+    for (DistributionPlan& plan : all.plans) {
+      DistributionPlan out = finished_(std::move(plan), best.seconds);
+      if (out.seconds < best.seconds) best = std::move(out);
+    }
+    return best;
+  }
+
+ private:
+  static constexpr double infinite = std::numeric_limits<double>::infinity();
+
+  /// Distributions with numbers of packs that were tried.
+  struct Decisions {
+    std::vector<DistributionPlan> plans = {};
+    double least = infinite;  ///< seconds of the best
+    std::size_t best_packs = 1;
+  };
+
+  /// Decides which pipelines run which samples if each has so many packs, unless that surely takes too long.
+  void decide(std::size_t packs, bool merge, Decisions& all) {
+    if (distribute_.mean_seconds() + static_cast<double>(packs) * constants_ >= all.least) return;
+    groups_.options().packs = packs;
+    const auto add = [&](DistributionPlan plan) {
+      if (plan.seconds < all.least) all.best_packs = packs;
+      all.least = std::min(all.least, plan.seconds);
+      all.plans.push_back(std::move(plan));
+    };
+    const double most = all.least;
+    if (merge) add(decided_.merged(most));
+    const std::vector<SampleGroup> groups = distribute_({.merge = false});
+    if (groups.empty()) return;
+    GroupPlan first;
+    groups_.load(groups.front());
+    groups_.search(0.0, first);
+    if (!first.schedule.fits() || first.schedule.seconds < all.least) add(decided_.unmerged(most));
+  }
+
+  Distributor& distribute_;
+  GroupSearch& groups_;
+  DistributionDecisions& decided_;
+  TileSearch& finished_;
+  double constants_ = 0.0;
+  std::size_t most_packs_ = 1;
+};
+
+}  // namespace detail
+
+}  // namespace slimpack
