@@ -47,8 +47,9 @@ class DistributionCandidates {
              static_cast<double>(stages_);
     });
     const std::size_t promising = promising_packs(stages_, distribute_.mean_seconds(), constants + cut);
-    distribute_.expect_packs(options.packs > 0 ? options.packs : promising);
-    equal_packs_.expect(constants, std::max(32 * stages_, 2 * promising));
+    const std::size_t expected = options.packs > 0 ? options.packs : promising;
+    distribute_.expect_packs(expected);
+    equal_packs_.expect(constants, expected, std::max(32 * stages_, 2 * promising));
   }
 
   /// The best plan of all candidates; its seconds are infinite if none fits. Decided with one tile for all plans; if that

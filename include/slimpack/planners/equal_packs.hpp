@@ -22,9 +22,11 @@ class EqualPacks {
              TileSearch& finished)
       : distribute_(distribute), groups_(groups), decided_(decided), finished_(finished) {}
 
-  /// @param constants seconds that a forward and a backward pack take besides their slices. @param most packs to try.
-  void expect(double constants, std::size_t most) {
+  /// @param constants seconds that a forward and a backward pack take besides their slices. @param promising number of packs
+  /// that samples are distributed for. @param most packs to try.
+  void expect(double constants, std::size_t promising, std::size_t most) {
     constants_ = constants;
+    promising_packs_ = promising;
     most_packs_ = most;
   }
 
@@ -41,6 +43,7 @@ class EqualPacks {
         decide(static_cast<std::size_t>(std::round(std::max(1.0, middle * factor))), merge, all);
     }
     groups_.options() = before;
+    distribute_.expect_packs(promising_packs_);
     std::stable_sort(
         all.plans.begin(), all.plans.end(),
         [](const DistributionPlan& a, const DistributionPlan& b) { return a.seconds < b.seconds; });
@@ -66,6 +69,7 @@ class EqualPacks {
   void decide(std::size_t packs, bool merge, Decisions& all) {
     if (distribute_.mean_seconds() + static_cast<double>(packs) * constants_ >= all.least) return;
     groups_.options().packs = packs;
+    distribute_.expect_packs(packs);
     const auto add = [&](DistributionPlan plan) {
       if (plan.seconds < all.least) all.best_packs = packs;
       all.least = std::min(all.least, plan.seconds);
@@ -86,7 +90,7 @@ class EqualPacks {
   DistributionDecisions& decided_;
   TileSearch& finished_;
   double constants_ = 0.0;
-  std::size_t most_packs_ = 1;
+  std::size_t promising_packs_ = 1, most_packs_ = 1;
 };
 
 }  // namespace detail
