@@ -82,7 +82,7 @@ double naive_layer(const AttentionKernel& kernel, std::span<const Slice> pack, s
 
 /// Compares one pass with the model, chunk by chunk, and with the bound that slices are.
 void check_pass(const Case& c, const PackRows& rows, const PassTimes& times, Pass pass,
-                std::span<const double> again) {
+                std::span<const double> recompute_seconds) {
   const CalibratedCost cost = c.cost().with_attention(c.kernel.least_seconds_per_twice_pair());
   const std::size_t stages = cost.stages();
   for (std::size_t k = 0; k < rows.packs.size(); ++k) {
@@ -95,15 +95,16 @@ void check_pass(const Case& c, const PackRows& rows, const PassTimes& times, Pas
     const double forward = naive_layer(c.kernel, rows.packs[k], ranks, times.runs, k, Pass::forward);
     for (std::size_t s = 0; s < stages; ++s) {
       double expected = own.pack_seconds(s, pass) + own.attention_seconds(s, pass, layer);
-      double slices = own.pack_seconds(s, pass), computed_again = forward;
+      double slices = own.pack_seconds(s, pass), recomputed = forward;
       for (const Slice& slice : rows.packs[k]) {
         expected += own.other_seconds(s, slice.begin, slice.end, pass);
         slices += cheapest.slice_seconds(s, slice.begin, slice.end, pass);
-        computed_again += own.recompute_other_seconds(s, slice.begin, slice.end);
+        recomputed += own.recompute_other_seconds(s, slice.begin, slice.end);
       }
       CHECK(times.seconds[k * stages + s] == Approx(expected).epsilon(1e-9));
       CHECK(times.seconds[k * stages + s] >= slices * (1.0 - 1e-12));
-      if (pass == Pass::backward) CHECK(again[k * stages + s] == Approx(computed_again).epsilon(1e-9));
+      if (pass == Pass::backward)
+        CHECK(recompute_seconds[k * stages + s] == Approx(recomputed).epsilon(1e-9));
     }
   }
 }
@@ -119,10 +120,10 @@ TEST_CASE("packs cost what their slowest rank does, and no less than their slice
     PackPricer pricer(prices);
     PassTimes forward, backward;
     pricer(c.rows.lengths, c.rows.forward, c.rows.backward, forward, backward);
-    std::vector<double> again;
-    pricer.price_recompute(c.rows.backward, backward.runs, again);
-    check_pass(c, c.rows.forward, forward, Pass::forward, again);
-    check_pass(c, c.rows.backward, backward, Pass::backward, again);
+    std::vector<double> recompute_seconds;
+    pricer.price_recompute(c.rows.backward, backward.runs, recompute_seconds);
+    check_pass(c, c.rows.forward, forward, Pass::forward, recompute_seconds);
+    check_pass(c, c.rows.backward, backward, Pass::backward, recompute_seconds);
     // A sample's keys stay where they are.
     std::map<SampleId, KeyExchange> way;
     for (const auto& [rows, times] :
@@ -161,10 +162,10 @@ TEST_CASE("packs of whole samples that both passes share are sharded by the poli
                                         ShardingPolicy::adaptive, ShardingPolicy::mixed}) {
       PassTimes forward, backward;
       pricer(c.rows.lengths, rows, rows, forward, backward, policy);
-      std::vector<double> again;
-      pricer.price_recompute(rows, backward.runs, again);
-      check_pass(c, rows, forward, Pass::forward, again);
-      check_pass(c, rows, backward, Pass::backward, again);
+      std::vector<double> recompute_seconds;
+      pricer.price_recompute(rows, backward.runs, recompute_seconds);
+      check_pass(c, rows, forward, Pass::forward, recompute_seconds);
+      check_pass(c, rows, backward, Pass::backward, recompute_seconds);
       for (std::size_t k = 0; k < packs.size(); ++k) {
         totals[policy].push_back(forward.runs.attention[k].total());
         if (prices.of(c.rows.pipelines).ranks() == 1) continue;

@@ -77,14 +77,14 @@ class PackPricer {
     price_as_attended(rows, pass, out);
   }
 
-  /// Prices computing one layer of each stage again, for each backward pack. @param[out] again [pack * stages + stage].
+  /// Prices recomputing one layer of each stage, for each backward pack. @param[out] seconds [pack * stages + stage].
   /// @pre the cost model prices recomputation.
-  void price_recompute(const PackRows& rows, const PackRuns& runs, std::vector<double>& again) {
+  void price_recompute(const PackRows& rows, const PackRuns& runs, std::vector<double>& seconds) {
     const std::size_t stages = prices_.alone().stages();
-    again.resize(rows.packs.size() * stages);
+    seconds.resize(rows.packs.size() * stages);
     find_attention(rows, runs, Pass::forward);
     for (std::size_t k = 0; k < rows.packs.size(); ++k) {
-      const std::span<double> out(again.data() + k * stages, stages);
+      const std::span<double> out(seconds.data() + k * stages, stages);
       const Prices& own = prices_of(rows, k, runs);
       if (attention_) {
         own.price_recompute(rows.packs[k], attention(Pass::forward, k, runs.exchange[k]), out);
