@@ -128,12 +128,12 @@ template <class C>
 void check_groups(const C& cost, Random& random) {
   GroupPrices prices{Prices(cost)};
   check(prices.alone(), cost, random);
-  CHECK(&prices.of(1) == &prices.alone());
+  CHECK(&prices.shared_by(1) == &prices.alone());
   for (const std::size_t group : {4u, 2u, 3u, 2u}) {
     INFO("group of " << group);
     const auto members = static_cast<std::int32_t>(group);
     CHECK(prices.allows(group) == cost.supports_context_parallel(members));
-    if (prices.allows(group)) check(prices.of(group), C(cost.with_context_parallel(members)), random);
+    if (prices.allows(group)) check(prices.shared_by(group), C(cost.with_context_parallel(members)), random);
   }
 }
 

@@ -57,15 +57,16 @@ class Prices {
 
   /// The ways to exchange keys that a pack can choose from; empty with one rank, or if the cost model names none.
   [[nodiscard]] std::span<const KeyExchange> ways() const { return ways_; }
-  /// Whether this is one of them.
-  [[nodiscard]] bool exchanges_by(KeyExchange exchange) const {
+  /// Whether this is one of the `ways`.
+  [[nodiscard]] bool can_exchange(KeyExchange exchange) const {
     return std::find(ways_.begin(), ways_.end(), exchange) != ways_.end();
   }
   /// Prices of packs that exchange keys in one of these ways; for `KeyExchange::none`, these.
   /// @pre ways() contains `exchange`, or it is `none`.
-  [[nodiscard]] const Prices& by(KeyExchange exchange) const {
-    if (by_way_.empty() || exchange == KeyExchange::none) return *this;
-    return by_way_[static_cast<std::size_t>(std::find(ways_.begin(), ways_.end(), exchange) - ways_.begin())];
+  [[nodiscard]] const Prices& with_exchange(KeyExchange exchange) const {
+    if (with_exchange_.empty() || exchange == KeyExchange::none) return *this;
+    return with_exchange_[static_cast<std::size_t>(std::find(ways_.begin(), ways_.end(), exchange) -
+                                                   ways_.begin())];
   }
 
   /// Prices the attention of packs; null if no attention model was given. Clone it to use it.
@@ -229,7 +230,7 @@ class Prices {
     for (const KeyExchange e : key_exchanges) {
       if (!set.contains(e)) continue;
       ways_.push_back(e);
-      if (set.size() > 1) by_way_.push_back(Prices(cost_.with_exchange(e), ranks_));
+      if (set.size() > 1) with_exchange_.push_back(Prices(cost_.with_exchange(e), ranks_));
     }
   }
 
@@ -246,7 +247,7 @@ class Prices {
       for (std::size_t s = 0; s < stages_; ++s) pack_[p][s] += launch_[p] * weights_[p][s];
     }
     for (double& seconds : recompute_pack_) seconds += recompute_weight() * launch_[0];
-    for (Prices& way : by_way_) way.attach(attention);
+    for (Prices& way : with_exchange_) way.attach(attention);
   }
 
   void tabulate() {
@@ -272,7 +273,7 @@ class Prices {
   std::vector<double> weights_[2];       // [pass][stage] attention of the stage per second of one layer
   std::array<double, 2> weight_sums_{};  // of all stages
   std::vector<KeyExchange> ways_;
-  std::vector<Prices> by_way_;                      // [place in ways_]; empty if there is one
+  std::vector<Prices> with_exchange_;               // [place in ways_]; empty if there is one
   std::vector<double> pack_[2];                     // [pass][stage]
   std::vector<double> recompute_pack_;              // [stage] constant of one recomputed layer
   std::vector<SliceCoefficients> rates_[2];         // [pass][stage], if polynomial

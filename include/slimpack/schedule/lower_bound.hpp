@@ -30,7 +30,7 @@ class StepBounds {
       : lengths_(lengths.begin(), lengths.end()), pipelines_(pipelines), stages_(prices.alone().stages()) {
     std::sort(lengths_.begin(), lengths_.end());
     for (std::size_t g = 1; g <= pipelines; ++g) {
-      if (prices.allows(g)) groups_.push_back({static_cast<double>(g), &prices.of(g)});
+      if (prices.allows(g)) groups_.push_back({static_cast<double>(g), &prices.shared_by(g)});
     }
   }
 

@@ -117,10 +117,10 @@ class Scheduler {
     pricer_(lengths_, out.forward, out.backward, out.forward_times, out.backward_times, policy);
   }
 
-  /// Prices the packs that `out` holds; `runs` of its times already say how ranks share them.
-  void price_as_run(Schedule& out) {
-    pricer_.price(out.forward, Pass::forward, out.forward_times);
-    pricer_.price(out.backward, Pass::backward, out.backward_times);
+  /// Prices the packs that `out` holds; `sharing` of its times already says how ranks share them.
+  void price_as_shared(Schedule& out) {
+    pricer_.price_as_shared(out.forward, Pass::forward, out.forward_times);
+    pricer_.price_as_shared(out.backward, Pass::backward, out.backward_times);
   }
 
   /// Orders and times packs with a given recomputation. The seconds are infinite if that does not fit, even with a smaller
@@ -246,7 +246,7 @@ class Scheduler {
     if (!recompute.any()) return;
     const std::size_t stages = recompute.stages();
     if (recompute_seconds_.empty())
-      pricer_.price_recompute(out.backward, out.backward_times.runs, recompute_seconds_);
+      pricer_.price_recompute(out.backward, out.backward_times.sharing, recompute_seconds_);
     for (std::size_t k = 0; k < out.backward.packs.size(); ++k) {
       for (std::size_t s = 0; s < stages; ++s)
         out.backward_times.seconds[k * stages + s] += recompute(k, s) * recompute_seconds_[k * stages + s];
