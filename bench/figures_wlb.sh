@@ -10,7 +10,7 @@ command=$1 lengths=$2 iterations=${3:-128}
 # Figures of one row of a comparison: tokens/s/GPU, delay, step seconds.
 row() { # option...
   "$command" compare --quiet --lengths "$lengths" --truncate --iterations "$iterations" --device h100 \
-    --exchange all-gather --json "$@" |
+    --exchange all_gather --json "$@" |
     awk -F': *|,' '/tokens_per_second_per_gpu/ { t = $2 } /token_delay/ { d = $2 } /"step_seconds"/ { s = $2 }
       END { print t, d, s }'
 }
@@ -100,7 +100,7 @@ echo "| sharding | 64K | 128K |"
 echo "| --- | --- | --- |"
 layer() { # context sharding: seconds without synchronisation
   "$command" plan --quiet --lengths "$lengths" --truncate --first "$3" --sequences 1 --device h100 --planner plain-4d \
-    --exchange all-gather --model llama-7b --layers 1 --vocab 8 --context "$1" --tp 2 --cp 4 --sharding "$2" |
+    --exchange all_gather --model llama-7b --layers 1 --vocab 8 --context "$1" --tp 2 --cp 4 --sharding "$2" |
     grep -o '"pipeline_seconds":[0-9.e+-]*' | cut -d: -f2
 }
 layers() { # context sharding: of sequences from several places of the file

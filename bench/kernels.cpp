@@ -186,8 +186,8 @@ class MiddleStage {
       attention += 2 * 2.0 * m.heads * m.head_dim * twice_causal_pairs(0, tokens);
       kept += 2 * double(tokens) * (4.0 * m.hidden * m.kv_heads * m.head_dim + 2.0 * m.hidden * m.ffn);
     }
-    const double again = plan_.backward.recompute_layers[0][1] > 0 ? forward_flops() - kept : 0.0;
-    return 2 * forward_flops() + 0.5 * attention + again;
+    const double recomputed = plan_.backward.recompute_layers[0][1] > 0 ? forward_flops() - kept : 0.0;
+    return 2 * forward_flops() + 0.5 * attention + recomputed;
   }
 
   /// Seconds of both passes, without what happens once a step.

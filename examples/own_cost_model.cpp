@@ -22,7 +22,7 @@ struct TiledCost {
     return 1e-5 + 2e-8 * static_cast<double>(tokens);
   }
 
-  // Optional: with this, layers may be computed again where memory is short.
+  // Optional: with this, layers may be recomputed where memory is short.
   double recompute_seconds(std::size_t stage, slimpack::Tokens begin, slimpack::Tokens end) const {
     return slice_seconds(stage, begin, end, slimpack::Pass::forward) / 16.0;
   }

@@ -80,10 +80,11 @@ double seconds_of(Plan plan, const CalibratedCost& cost) {
       const std::span<double> row = seconds.add_row(cost.stages());
       for (std::size_t s = 0; s < row.size(); ++s) {
         row[s] = cost.pack_seconds(s, pass);
-        const double again = packs.recompute_layers.size() > 0 ? packs.recompute_layers[k][s] : 0.0;
+        const double recompute_layers =
+            packs.recompute_layers.size() > 0 ? packs.recompute_layers[k][s] : 0.0;
         for (const Slice& slice : packs.packs[k]) {
           row[s] += cost.slice_seconds(s, slice.begin, slice.end, pass) +
-                    again * cost.recompute_seconds(s, slice.begin, slice.end);
+                    recompute_layers * cost.recompute_seconds(s, slice.begin, slice.end);
         }
       }
     }

@@ -187,10 +187,10 @@ std::vector<Probe> make_probes(const Transformer& model, std::span<const std::in
   const auto add = [&](const Shape& shape, bool held_out) {
     Ragged<std::int32_t> recompute;
     for (std::size_t k = 0; k < shape.backward.size(); ++k) {
-      const bool again = random() % 2 == 0;
+      const bool recomputes = random() % 2 == 0;
       for (const std::int32_t n : layers) {
         const auto any = static_cast<std::int32_t>(random() % static_cast<std::uint64_t>(n + 1));
-        recompute.add(!again ? 0 : held_out ? any : n);
+        recompute.add(!recomputes ? 0 : held_out ? any : n);
       }
       recompute.close();
     }

@@ -54,8 +54,9 @@ po::options_description job_description(const JobDefaults& defaults) {
   time.add_options()("profile", po::value<std::string>()->value_name("FILE"),
                      "of `slimpack profile`: plan for the machine and the model that were measured")(
       "exchange", po::value<std::string>()->value_name("WAY")->default_value("cheapest"),
-      "of context parallelism: ring, ulysses, cheapest of these for each slice, or all-gather")(
-      "tp-overlap", number(), "share of tensor parallelism's communication hidden by dense products")(
+      "of context parallelism: ring, all_to_all (or ulysses), cheapest of these two, or all_gather (or "
+      "all-gather)")("tp-overlap", number(),
+                     "share of tensor parallelism's communication hidden by dense products")(
       "sync-overlap", number(), "share of the gradient synchronisation hidden by the backward pass");
   po::options_description memory("Memory");
   memory.add_options()("zero", size()->default_value(1), "ZeRO stage, 0 to 3")(
@@ -149,9 +150,10 @@ Device device_from(const po::variables_map& values, const Profile* profile) {
 ExchangeSet exchanges_from(const po::variables_map& values) {
   const auto& name = values["exchange"].as<std::string>();
   if (name == "ring") return {KeyExchange::ring};
-  if (name == "ulysses") return {KeyExchange::all_to_all};
-  if (name == "all-gather") return {KeyExchange::all_gather};
-  require(name == "cheapest", "--exchange is '", name, "'; expected ring, ulysses, cheapest or all-gather");
+  if (name == "all_to_all" || name == "ulysses") return {KeyExchange::all_to_all};
+  if (name == "all_gather" || name == "all-gather") return {KeyExchange::all_gather};
+  require(name == "cheapest", "--exchange is '", name,
+          "'; expected ring, all_to_all, cheapest or all_gather");
   return {KeyExchange::ring, KeyExchange::all_to_all};
 }
 

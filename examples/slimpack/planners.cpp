@@ -37,7 +37,7 @@ struct SlimPack {
   }
 };
 
-/// Merged packs go round in a ring unless Ulysses is asked for.
+/// Keys of merged packs go round in a ring unless `all_to_all` is asked for.
 bool by_heads(const JobOptions& o) { return o.cost.exchanges == ExchangeSet{KeyExchange::all_to_all}; }
 
 }  // namespace

@@ -79,16 +79,16 @@ class PackCosts {
   std::map<std::pair<std::uint32_t, std::size_t>, Cost> merged_;
 };
 
-/// Seconds of a pack on a stage that computes so many layers again.
+/// Seconds of a pack on a stage that recomputes so many layers.
 template <class Cost>
 [[nodiscard]] double stage_seconds(const Cost& cost, std::size_t stage, Pass pass,
-                                   std::span<const Slice> pack, std::int32_t again) {
+                                   std::span<const Slice> pack, std::int32_t recompute_layers) {
   double seconds = cost.pack_seconds(stage, pass);
   for (const Slice& slice : pack) seconds += cost.slice_seconds(stage, slice.begin, slice.end, pass);
-  if (again == 0) return seconds;
+  if (recompute_layers == 0) return seconds;
   double layer = recompute_pack_seconds(cost, stage);
   for (const Slice& slice : pack) layer += cost.recompute_seconds(stage, slice.begin, slice.end);
-  return seconds + again * layer;
+  return seconds + recompute_layers * layer;
 }
 
 template <class MakeCost>
@@ -99,9 +99,9 @@ void retime_pass(Pass pass, const Plan& plan, PackCosts<MakeCost>& costs, PassPl
   for (PackId k = 0; k < out.packs.size(); ++k) {
     const auto& cost = costs.of(out.pipelines[k]);
     const std::span<double> row = out.seconds.add_row(cost.stages());
-    const bool again = pass == Pass::backward && out.recompute_layers.size() > 0;
+    const bool recomputes = pass == Pass::backward && out.recompute_layers.size() > 0;
     for (std::size_t s = 0; s < row.size(); ++s)
-      row[s] = stage_seconds(cost, s, pass, out.packs[k], again ? out.recompute_layers[k][s] : 0);
+      row[s] = stage_seconds(cost, s, pass, out.packs[k], recomputes ? out.recompute_layers[k][s] : 0);
     const std::span<double> transfers = out.transfer_seconds.add_row(row.size() - 1);
     for (std::size_t s = 0; s < transfers.size(); ++s)
       transfers[s] = cost.transfer_seconds(s, count_tokens(out.packs[k]), pass);

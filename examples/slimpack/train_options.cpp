@@ -172,7 +172,7 @@ double machine_bytes(const TrainOptions& options) {
   return static_cast<double>(pages) * static_cast<double>(size);
 }
 
-/// Merged packs go round in a ring unless Ulysses is asked for.
+/// Keys of merged packs go round in a ring unless `all_to_all` is asked for.
 bool by_heads(const TrainOptions& o) { return o.job.cost.exchanges == ExchangeSet{KeyExchange::all_to_all}; }
 
 KeyExchange exchange_of(const TrainOptions& o) {

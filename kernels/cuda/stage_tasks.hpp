@@ -176,7 +176,7 @@ void DeviceStage<D>::head_forward() {
   });
 }
 
-/// Logits are computed again: kept, they would be the largest activations of all.
+/// Logits are recomputed: kept, they would be the largest activations of all.
 template <StageDevice D>
 void DeviceStage<D>::head_backward() {
   const auto g = layout_.ends(gradients_.data());

@@ -28,7 +28,7 @@ class ActivationStore {
   /// Takes memory for the tokens of a forward task. @throws InvalidInput if that exceeds the limit.
   void allocate(const StageTask& task);
 
-  /// Copies rows of a forward task's tokens into the store, but for tokens whose layer is computed again.
+  /// Copies rows of a forward task's tokens into the store, but for tokens whose layer is recomputed.
   /// @param rows [owned tokens x width of the field]
   void save(const StageTask& task, Kept field, std::size_t layer, const MatrixView<const Real>& rows);
 

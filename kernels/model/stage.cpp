@@ -212,7 +212,7 @@ void CpuStage<Real>::head_forward(const StageTask& task) {
   loss_ += sum * step_.label_weight();
 }
 
-/// Logits are computed again: kept, they would be the largest activations of all.
+/// Logits are recomputed: kept, they would be the largest activations of all.
 template <class Real>
 void CpuStage<Real>::head_backward(const StageTask& task) {
   const auto ends = weights_.ends();

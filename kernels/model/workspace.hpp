@@ -13,7 +13,7 @@ namespace slimpack::kernels {
 /// same matrices, and each task lays them out in the same piece of memory.
 template <class Real>
 struct Workspace {
-  // Both passes. Backward has `attention` to `act` from the store, or computes them again.
+  // Both passes. Backward has `attention` to `act` from the store, or recomputes them.
   MatrixView<Real> x;             ///< the residual stream [hidden]
   MatrixView<Real> normed;        ///< [hidden]
   MatrixView<Real> attention;     ///< its output [heads * head_dim]

@@ -191,8 +191,9 @@ class NaiveMemory {
     const PassPlan& pass = plan_.of(task.pass);
     const auto members = static_cast<Tokens>(pass.pipelines[task.pack].size());
     const Tokens all = count_tokens(pass.packs[task.pack]), own = (all + members - 1) / members;
-    const int again = task.pass == Pass::backward ? plan_.backward.recompute_layers[task.pack][s] : 0;
-    return memory_.workspace_bytes(s, task.pass, own, again) +
+    const int recompute_layers =
+        task.pass == Pass::backward ? plan_.backward.recompute_layers[task.pack][s] : 0;
+    return memory_.workspace_bytes(s, task.pass, own, recompute_layers) +
            exchange_bytes(memory_, s, task.pass, all, static_cast<std::size_t>(members));
   }
 

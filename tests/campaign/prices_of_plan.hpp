@@ -95,7 +95,7 @@ class PackPrices {
 
   [[nodiscard]] double seconds(Pass pass, std::size_t pack, std::size_t stage) {
     const C& cost = of(pass, pack);
-    const bool recomputes = pass == Pass::backward && again(pack)[stage] > 0;
+    const bool recomputes = pass == Pass::backward && recompute_layers(pack)[stage] > 0;
     double sum = cost.pack_seconds(stage, pass), layer = 0.0;
     for (const Slice& slice : plan_.of(pass).packs[pack]) {
       if constexpr (priced) {
@@ -113,7 +113,7 @@ class PackPrices {
       sum += cost.attention_seconds(stage, pass, pass == Pass::forward ? kernel.forward : kernel.backward);
       layer += kernel.forward;
     }
-    return recomputes ? sum + again(pack)[stage] * layer : sum;
+    return recomputes ? sum + recompute_layers(pack)[stage] * layer : sum;
   }
 
   [[nodiscard]] double lag(Pass pass, std::size_t pack, std::size_t boundary) {
@@ -126,7 +126,7 @@ class PackPrices {
   /// Members and exchange.
   using Key = std::pair<std::size_t, KeyExchange>;
 
-  [[nodiscard]] std::span<const std::int32_t> again(std::size_t pack) const {
+  [[nodiscard]] std::span<const std::int32_t> recompute_layers(std::size_t pack) const {
     return plan_.backward.recompute_layers[pack];
   }
 

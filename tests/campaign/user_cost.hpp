@@ -98,7 +98,7 @@ class MergingUserCost : public PlainUserCost {
   }
 };
 
-/// The same where layers can be computed again, too.
+/// The same where layers can be recomputed, too.
 class FullUserCost : public MergingUserCost {
  public:
   using MergingUserCost::MergingUserCost;

@@ -177,7 +177,7 @@ refuses "--split at a context of 1 makes 1099511627781 samples" \
   "$slimpack" plan --lengths "$(file pieces '1099511627776\n5\n')" --context 1 --split
 refuses "('x') for option '--dp' is invalid; expected an integer" "$slimpack" plan "${batch[@]}" --dp x
 refuses "expected an integer up to 2147483647" "$slimpack" plan "${batch[@]}" --dp 2147483648
-refuses "--exchange is 'pigeon'; expected ring, ulysses, cheapest or all-gather" "$slimpack" plan "${batch[@]}" --exchange pigeon
+refuses "--exchange is 'pigeon'; expected ring, all_to_all, cheapest or all_gather" "$slimpack" plan "${batch[@]}" --exchange pigeon
 refuses "gemm_backward_efficiency is 1.5; expected a fraction" "$slimpack" plan "${batch[@]}" --gemm-backward-efficiency 1.5
 refuses "--sync-overlap is 2; expected a share in [0, 1]" "$slimpack" plan "${batch[@]}" --sync-overlap 2
 refuses "--tp-overlap is -1; expected a share in [0, 1]" "$slimpack" plan "${batch[@]}" --tp-overlap -1

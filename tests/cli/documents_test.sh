@@ -40,8 +40,14 @@ for sharding in per-sequence per-document adaptive mixed; do
   works "$slimpack" compare --lengths "$lengths" --count 64 "${job[@]}" --iterations 2 --sharding $sharding \
     --planner plain-4d,fixed-4d,wlb --release balanced --given-order
 done
-for exchange in ring ulysses cheapest all-gather; do
+for exchange in ring all_to_all cheapest all_gather; do
   works "$slimpack" compare --lengths "$lengths" --count 64 "${job[@]}" --exchange $exchange --planner megatron,wlb --quiet
+done
+for names in all_to_all,ulysses all_gather,all-gather; do
+  for name in ${names/,/ }; do
+    works "$slimpack" plan --lengths "$lengths" --count 64 "${job[@]}" --exchange $name -o "$folder/$name.json"
+  done
+  cmp -s "$folder/${names%,*}.json" "$folder/${names#*,}.json" || fail "$names are not the same exchange"
 done
 # All planners use the same prices: steps of a single sample differ only in how attention is modelled.
 one=("$(file single '32768\n')" --context 65536 --model llama-7b --tp 8 --cp 2 --pp 4)
@@ -55,7 +61,7 @@ for planner in megatron slimpack plain-4d fixed-4d wlb; do
   same=(--lengths "$lengths" --count 64 "${job[@]}" --planner $planner)
   works "$slimpack" plan "${same[@]}" -o "$folder/default.json"
   works "$slimpack" plan "${same[@]}" --exchange cheapest -o "$folder/cheapest.json"
-  works "$slimpack" plan "${same[@]}" --exchange all-gather -o "$folder/gathered.json"
+  works "$slimpack" plan "${same[@]}" --exchange all_gather -o "$folder/gathered.json"
   cmp -s "$folder/default.json" "$folder/cheapest.json" || fail "the default exchange of $planner is another one"
   ! cmp -s "$folder/default.json" "$folder/gathered.json" || fail "$planner does not price the exchange"
 done

@@ -55,7 +55,7 @@ grep -q '</html>' "$folder/c.html" || fail "no page"
 works "$slimpack" train "${by_profile[@]}" --json
 works "$slimpack" train --plan "$folder/slimpack.json" --profile "$folder/profile.json" --json
 
-works "$slimpack" plan "${by_profile[@]}" --exchange ulysses -o "$folder/heads.json"
+works "$slimpack" plan "${by_profile[@]}" --exchange all_to_all -o "$folder/heads.json"
 works "$slimpack" check "$folder/heads.json"
 
 # Seconds of the plan are the profile's: twice as many for each, twice as long.
@@ -82,7 +82,7 @@ grep -qE '^NVIDIA A100-SXM4-80GB +312 ' "$folder/out" || fail "not of the A100's
 works "$slimpack" presets --profile "$folder/gpu.json"
 grep -qF 'measured: --memory-bytes 2e+09 --peak-flops 7e+14 ' "$folder/out" || fail "not the GPU's memory: $(cat "$folder/out")"
 grep -qE '^a "test" machine +700 ' "$folder/out" || fail "not of the measured peak: $(cat "$folder/out")"
-for way in ring ulysses; do
+for way in ring all_to_all; do
   works "$slimpack" plan "${by_gpu[@]}" --exchange "$way" -o "$folder/gpu_plan.json"
 done
 works "$slimpack" compare "${by_gpu[@]}" --json --html "$folder/c.html"

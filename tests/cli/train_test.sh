@@ -53,13 +53,13 @@ merged=("$slimpack" train --lengths "$(file long '1000\n100\n50\n70\n')" --conte
   --head-dim 16 --ffn 64 --vocab 64 --layers 4 --real double --json)
 works "${merged[@]}"
 losses >"$folder/merged"
-for exchange in ring ulysses; do
+for exchange in ring all_to_all; do
   works "${merged[@]}" --dp 2 --pp 2 --exchange "$exchange"
   grep peak_bytes "$folder/out" >"$folder/$exchange"
   losses >"$folder/losses"
   same "$folder/losses" "$folder/merged" 1e-10 || fail "merged packs ($exchange) train another model: $(cat "$folder/losses")"
 done
-cmp -s "$folder/ring" "$folder/ulysses" && fail "no packs are merged"
+cmp -s "$folder/ring" "$folder/all_to_all" && fail "no packs are merged"
 works "${train[@]}" --steps 3 --json --seed 2
 losses | cmp -s - "$folder/1e-5" && fail "the seed changes nothing"
 
@@ -70,7 +70,7 @@ works "${plan[@]}" --steps 2 --json
 losses >"$folder/plan.losses"
 
 # Context-parallel ranks of a plan are ranks of the run: two on each of two stages. They exchange keys as the plan says.
-works "$slimpack" plan "${batch[@]}" --model llama-13b --layers 4 --dp 1 --cp 2 --pp 2 --exchange ulysses -o "$folder/context.json"
+works "$slimpack" plan "${batch[@]}" --model llama-13b --layers 4 --dp 1 --cp 2 --pp 2 --exchange all_to_all -o "$folder/context.json"
 refuses "F0 is merged of 2 members that share heads; expected a divisor of the 1 key/value heads" \
   "$slimpack" train --plan "$folder/context.json" "${small[@]}" --steps 2
 works "$slimpack" plan "${batch[@]}" --model llama-13b --layers 4 --dp 1 --cp 2 --pp 2 --exchange ring -o "$folder/context.json"

@@ -23,13 +23,14 @@ struct Model {
   std::function<double(std::size_t, Tokens, Pass)> transfer = [](std::size_t, Tokens n, Pass) {
     return 1e-5 + 1e-8 * double(n);
   };
-  std::function<double(std::size_t, Tokens, Tokens)> again = [](std::size_t, Tokens b, Tokens e) {
+  std::function<double(std::size_t, Tokens, Tokens)> recompute = [](std::size_t, Tokens b, Tokens e) {
     return SliceCoefficients{.per_token = 1e-7, .per_twice_pair = 1e-12}.seconds(b, e);
   };
-  double again_pack = 0.0, sync = 0.5;
+  double recompute_pack = 0.0, sync = 0.5;
   std::vector<std::int32_t> held{3, 2};
   bool polynomial = true;
-  SliceCoefficients rates{1e-5, 1e-6, 1e-9, 1e-11}, again_rates{.per_token = 1e-7, .per_twice_pair = 1e-12};
+  SliceCoefficients rates{1e-5, 1e-6, 1e-9, 1e-11},
+      recompute_rates{.per_token = 1e-7, .per_twice_pair = 1e-12};
   std::function<double(double)> attention = [](double layer) { return 3.0 * layer; };
   std::function<double(double)> other = [](double whole) { return 0.5 * whole; };
   double share = 1.0;  // of what a pipeline takes alone
@@ -49,13 +50,13 @@ struct Model {
   }
   double pack_seconds(std::size_t s, Pass p) const { return pack(s, p); }
   double transfer_seconds(std::size_t s, Tokens n, Pass p) const { return transfer(s, n, p); }
-  double recompute_seconds(std::size_t s, Tokens b, Tokens e) const { return share * again(s, b, e); }
-  double recompute_pack_seconds(std::size_t) const { return again_pack; }
+  double recompute_seconds(std::size_t s, Tokens b, Tokens e) const { return share * recompute(s, b, e); }
+  double recompute_pack_seconds(std::size_t) const { return recompute_pack; }
   double sync_seconds() const { return sync; }
   std::span<const std::int32_t> layers() const { return held; }
   bool is_polynomial() const { return polynomial; }
   SliceCoefficients coefficients(std::size_t, Pass) const { return share * rates; }
-  SliceCoefficients recompute_coefficients(std::size_t) const { return share * again_rates; }
+  SliceCoefficients recompute_coefficients(std::size_t) const { return share * recompute_rates; }
   double other_seconds(std::size_t s, Tokens b, Tokens e, Pass p) const {
     return other(slice_seconds(s, b, e, p));
   }
@@ -142,9 +143,9 @@ TEST_CASE("each broken property of a cost model is found by name") {
   expect_found("non-negative", "transfer_seconds after stage 0",
                [](Model& m) { m.transfer = [](std::size_t, Tokens, Pass) { return not_a_number; }; });
   expect_found("non-negative", "recompute_seconds", [](Model& m) {
-    m.again = [](std::size_t, Tokens b, Tokens e) { return -1e-9 * double(e - b); };
+    m.recompute = [](std::size_t, Tokens b, Tokens e) { return -1e-9 * double(e - b); };
   });
-  expect_found("non-negative", "recompute_pack_seconds", [](Model& m) { m.again_pack = -1.0; });
+  expect_found("non-negative", "recompute_pack_seconds", [](Model& m) { m.recompute_pack = -1.0; });
   expect_found("non-negative", "sync_seconds", [](Model& m) { m.sync = not_a_number; });
   expect_found("empty", "slice_seconds", [](Model& m) {
     m.slice = [](std::size_t, Tokens b, Tokens e, Pass) { return 1e-5 + 1e-6 * double(e - b); };
@@ -164,13 +165,13 @@ TEST_CASE("each broken property of a cost model is found by name") {
     };
   });
   expect_found("monotone", "recompute_seconds", [](Model& m) {
-    m.again = [](std::size_t, Tokens b, Tokens e) { return b == e ? 0.0 : 1.0 / double(e); };
+    m.recompute = [](std::size_t, Tokens b, Tokens e) { return b == e ? 0.0 : 1.0 / double(e); };
   });
   expect_found("split", "less than the", [](Model& m) {
     m.slice = [](std::size_t, Tokens b, Tokens e, Pass) { return 1e-9 * double(e - b) * double(e - b); };
   });
   expect_found("split", "recompute_seconds on stage 0", [](Model& m) {
-    m.again = [](std::size_t, Tokens b, Tokens e) { return 1e-9 * double(e - b) * double(e - b); };
+    m.recompute = [](std::size_t, Tokens b, Tokens e) { return 1e-9 * double(e - b) * double(e - b); };
   });
   expect_found("transfers", "less than the", [](Model& m) {
     m.transfer = [](std::size_t, Tokens n, Pass) { return 1.0 / double(n + 1); };
@@ -178,7 +179,7 @@ TEST_CASE("each broken property of a cost model is found by name") {
   expect_found("rows", "pipeline_seconds", [](Model& m) { m.all_stages = 1.1; });
   expect_found("rows", "add_slice_seconds", [](Model& m) { m.row_before = 0.0; });
   expect_found("polynomial", "slice_seconds", [](Model& m) { m.rates.per_key *= 1.01; });
-  expect_found("polynomial", "recompute_seconds", [](Model& m) { m.again_rates.per_token *= 1.01; });
+  expect_found("polynomial", "recompute_seconds", [](Model& m) { m.recompute_rates.per_token *= 1.01; });
   expect_found("separable", "other_seconds",
                [](Model& m) { m.other = [](double whole) { return 1.5 * whole; }; });
   expect_found("separable", "attention_seconds",

@@ -122,12 +122,12 @@ TEST_CASE("the device of a profile that is fitted to tasks is the device that ra
     for (const std::int32_t layers : {1, 2, 4}) {
       Job job{transformer_preset("llama-13b"), known, {.pp = 3}};
       job.model.layers = 3 * layers;
-      for (const std::int32_t again : {0, layers}) {
+      for (const std::int32_t recompute_layers : {0, layers}) {
         const CalibratedCost cost(job);
         for (int pack = 0; pack < 60; ++pack) {
           MeasuredTask task{.pass = pack % 2 == 0 ? Pass::forward : Pass::backward, .layers = layers};
           const auto stage = static_cast<std::size_t>(pack % 6 / 2);
-          if (task.pass == Pass::backward) task.recompute_layers = again;
+          if (task.pass == Pass::backward) task.recompute_layers = recompute_layers;
           task.first = stage == 0;
           task.last = stage == 2;
           task.seconds = cost.pack_seconds(stage, task.pass);

@@ -42,9 +42,9 @@ TEST_CASE("a measured stage costs what its layers, its ends and its recomputatio
                  p.forward.last.seconds(slices))
               .epsilon(1e-12));
     for (std::size_t stage = 0; stage < 3; ++stage) {
-      double again = recompute_pack_seconds(cost, stage);
-      for (const Slice& slice : slices) again += cost.recompute_seconds(stage, slice.begin, slice.end);
-      CHECK(again == Approx(p.recompute.seconds(slices)).epsilon(1e-12));
+      double recompute = recompute_pack_seconds(cost, stage);
+      for (const Slice& slice : slices) recompute += cost.recompute_seconds(stage, slice.begin, slice.end);
+      CHECK(recompute == Approx(p.recompute.seconds(slices)).epsilon(1e-12));
       CHECK(cost.recompute_coefficients(stage).seconds(300, 512) ==
             Approx(cost.recompute_seconds(stage, 300, 512)).epsilon(1e-12));
     }
@@ -137,7 +137,7 @@ TEST_CASE("members that share heads exchange their tokens' numbers") {
               .epsilon(1e-9));
     CHECK(merged.pack_seconds(0, pass) == Approx(r.per_pack + messages * latency).epsilon(1e-9));
   }
-  // What is computed again has its keys: queries, and back outputs with their log-sum-exps.
+  // What is recomputed has its keys: queries, and back outputs with their log-sum-exps.
   const PackRates& r = p.recompute;
   CHECK(merged.recompute_seconds(0, 300, 500) ==
         Approx(r.per_slice + (r.per_key * 500 + r.per_token * 200 + r.per_twice_pair * pairs) / 2 +

@@ -112,12 +112,12 @@ void check(const Prices& prices, const C& cost, Random& random) {
   }
   if constexpr (RecomputingCostModel<C>) {
     for (std::size_t k = 0; k < packs.size(); ++k) {
-      std::vector<double> again(stages, -1.0);
-      prices.price_recompute(packs[k], again);
+      std::vector<double> recompute(stages, -1.0);
+      prices.price_recompute(packs[k], recompute);
       for (std::size_t s = 0; s < stages; ++s) {
         double expected = recompute_pack_seconds(cost, s);
         for (const Slice& slice : packs[k]) expected += cost.recompute_seconds(s, slice.begin, slice.end);
-        CHECK(again[s] == same(expected));
+        CHECK(recompute[s] == same(expected));
       }
     }
   }
@@ -128,12 +128,12 @@ template <class C>
 void check_groups(const C& cost, Random& random) {
   GroupPrices prices{Prices(cost)};
   check(prices.alone(), cost, random);
-  CHECK(&prices.of(1) == &prices.alone());
+  CHECK(&prices.shared_by(1) == &prices.alone());
   for (const std::size_t group : {4u, 2u, 3u, 2u}) {
     INFO("group of " << group);
     const auto members = static_cast<std::int32_t>(group);
     CHECK(prices.allows(group) == cost.supports_context_parallel(members));
-    if (prices.allows(group)) check(prices.of(group), C(cost.with_context_parallel(members)), random);
+    if (prices.allows(group)) check(prices.shared_by(group), C(cost.with_context_parallel(members)), random);
   }
 }
 
@@ -159,7 +159,7 @@ TEST_CASE("prices are those of the model, alone and merged, with and without clo
   CHECK(other > 5);
 }
 
-TEST_CASE("a profile's prices hold the constants of packs computed again") {
+TEST_CASE("a profile's prices hold the constants of recomputed packs") {
   bool constant = false;
   for (unsigned seed = 1; seed <= 40; ++seed) {
     INFO("seed " << seed);

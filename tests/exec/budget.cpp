@@ -71,9 +71,9 @@ double count_token_by_token(const StageProgram& program, const WholeBytes& memor
           own += owner_of(t, tasks[i].members.size(), program.block()) == tasks[i].member ? 1 : 0;
         }
       }
-      const int again =
+      const int recompute_layers =
           tasks[i].pass == Pass::backward ? plan.backward.recompute_layers[tasks[i].pack][s] : 0;
-      bytes += memory.workspace_bytes(s, tasks[i].pass, own, again);
+      bytes += memory.workspace_bytes(s, tasks[i].pass, own, recompute_layers);
     }
     for (std::size_t n = 0; n < lives.size(); ++n) {
       if (lives[n].forward <= i && i <= lives[n].last)

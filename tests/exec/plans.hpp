@@ -41,7 +41,7 @@ void take_shuffled_orders(Plan& plan, unsigned seed);
 [[nodiscard]] Plan overlapping_plan(unsigned seed);
 
 /// By a user's planner (tests/planners/unequal_chunks.hpp): two or three kinds of pipelines of 1 to 3 stages; samples that are
-/// cut into chunks are computed again.
+/// cut into chunks are recomputed.
 [[nodiscard]] Plan chunked_plan(unsigned seed);
 
 /// By hand or by a planner. Memory is just above what weights need, so that recomputation and merging happen. Nothing if the

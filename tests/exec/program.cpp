@@ -69,10 +69,10 @@ TEST_CASE("tasks carry the plan's packs, members and recomputation") {
         REQUIRE(to_string(task) == to_string(order[i]));
         REQUIRE(task.tokens == count_tokens(plan.of(order[i].pass).packs[order[i].pack]));
         REQUIRE(task.members[task.member] == program.pipeline());
-        const std::int32_t again = order[i].pass == Pass::forward
-                                       ? 0
-                                       : plan.backward.recompute_layers[order[i].pack][program.stage()];
-        REQUIRE(task.recompute_layers == again);
+        const std::int32_t recompute_layers =
+            order[i].pass == Pass::forward ? 0
+                                           : plan.backward.recompute_layers[order[i].pack][program.stage()];
+        REQUIRE(task.recompute_layers == recompute_layers);
       }
     });
   });

@@ -119,8 +119,9 @@ TEST_CASE("pipelines of two or three kinds train as the plain transformer does",
     kinds.insert(layers.size());
     for (std::size_t k = 0; k < c.plan.forward.packs.size(); ++k)
       merged += c.plan.forward.pipelines[k].size() > 1;
-    const Ragged<std::int32_t>& again = c.plan.backward.recompute_layers;
-    for (std::size_t k = 1; k < again.size(); ++k) uneven += !std::ranges::equal(again[k], again[k - 1]);
+    const Ragged<std::int32_t>& recompute_layers = c.plan.backward.recompute_layers;
+    for (std::size_t k = 1; k < recompute_layers.size(); ++k)
+      uneven += !std::ranges::equal(recompute_layers[k], recompute_layers[k - 1]);
     c.steps = i % 4 == 0 ? 3 : 1;
     run_and_compare<double>(c);
     if (i % 3 == 0) run_and_compare<float>(c);

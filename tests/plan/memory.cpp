@@ -44,10 +44,11 @@ struct TokenByToken {
       const PassPlan& pass = plan.of(order[i].pass);
       const double share = 1.0 / double(pass.pipelines[order[i].pack].size());
       const auto tokens = std::ceil(double(count_tokens(pass.packs[order[i].pack])) * share);
-      const int again =
+      const int recompute_layers =
           order[i].pass == Pass::backward ? plan.backward.recompute_layers[order[i].pack][s] : 0;
-      during.push_back(held(plan, order, i + 1, i, s, memory) +
-                       memory.workspace_bytes(s, order[i].pass, static_cast<Tokens>(tokens), again));
+      during.push_back(
+          held(plan, order, i + 1, i, s, memory) +
+          memory.workspace_bytes(s, order[i].pass, static_cast<Tokens>(tokens), recompute_layers));
       after.push_back(held(plan, order, i + 1, i + 1, s, memory));
     }
   }

@@ -34,12 +34,13 @@ void check_seconds(const Plan& plan, const MeasuredCost& cost) {
       const auto members = static_cast<std::int32_t>(plan.of(pass).pipelines[k].size());
       const MeasuredCost own = cost.with_context_parallel(members);
       for (std::size_t s = 0; s < cost.stages(); ++s) {
-        double again = own.recompute_pack_seconds(s);
+        double recompute_layer = own.recompute_pack_seconds(s);
         for (const Slice& slice : plan.of(pass).packs[k])
-          again += own.recompute_seconds(s, slice.begin, slice.end);
+          recompute_layer += own.recompute_seconds(s, slice.begin, slice.end);
         const double layers = pass == Pass::backward ? plan.backward.recompute_layers[k][s] : 0.0;
         CHECK(plan.of(pass).seconds[k][s] ==
-              Approx(own.rates(s, pass).seconds(plan.of(pass).packs[k]) + layers * again).epsilon(1e-9));
+              Approx(own.rates(s, pass).seconds(plan.of(pass).packs[k]) + layers * recompute_layer)
+                  .epsilon(1e-9));
       }
     }
   }

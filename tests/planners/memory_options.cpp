@@ -113,8 +113,7 @@ TEST_CASE("offloading lowers every stage's peak, and takes time where the link t
   }
 }
 
-TEST_CASE(
-    "what ZeRO and offloading free is used: the baseline computes no layer again, and steps are shorter") {
+TEST_CASE("what ZeRO and offloading free is used: the baseline recomputes no layer, and steps are shorter") {
   Job job{
       .model = transformer_preset("llama-7b"), .device = device_preset("h100"), .layout = {.dp = 8, .pp = 4}};
   std::mt19937 random(3);

@@ -131,15 +131,15 @@ TEST_CASE("each policy shards as it says, and the choices are never slower than 
     on = oracle::Job4d(on.job);
     const Packs packs = detail::shardable_packs(random_iteration(random, 5).micro_batches, on.job.layout.cp);
     const auto with = [&](ShardingPolicy policy) {
-      PackRuns runs;
+      PackSharing sharing;
       ModelPackAttention attention(on.attention, 128);
       for (std::size_t k = 0; k < packs.size(); ++k)
-        attention.shard(packs[k], on.job.layout.cp, policy, runs);
-      return runs;
+        attention.shard(packs[k], on.job.layout.cp, policy, sharing);
+      return sharing;
     };
-    const PackRuns sequence = with(ShardingPolicy::per_sequence),
-                   document = with(ShardingPolicy::per_document);
-    const PackRuns adaptive = with(ShardingPolicy::adaptive), mixed = with(ShardingPolicy::mixed);
+    const PackSharing sequence = with(ShardingPolicy::per_sequence),
+                      document = with(ShardingPolicy::per_document);
+    const PackSharing adaptive = with(ShardingPolicy::adaptive), mixed = with(ShardingPolicy::mixed);
     for (std::size_t k = 0; k < packs.size(); ++k) {
       CHECK(sequence.sharding[k] == Sharding::per_sequence);
       CHECK(document.sharding[k] == Sharding::per_document);

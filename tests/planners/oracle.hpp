@@ -129,9 +129,9 @@ double peak_bytes(const Plan& plan, PipelineId pipeline, std::size_t s, const M&
         tokens += 1.0 / share;
       }
     }
-    const int again = backward ? plan.backward.recompute_layers[task.pack][s] : 0;
-    peak = std::max(
-        peak, held + memory.workspace_bytes(s, task.pass, static_cast<Tokens>(tokens + 0.999999), again));
+    const int recompute_layers = backward ? plan.backward.recompute_layers[task.pack][s] : 0;
+    peak = std::max(peak, held + memory.workspace_bytes(s, task.pass, static_cast<Tokens>(tokens + 0.999999),
+                                                        recompute_layers));
     held -= freed;
   }
   return peak;

@@ -40,7 +40,7 @@ double slowest_rank(const Plan& plan, Task task, const AttentionKernel& kernel) 
   return most;
 }
 
-/// Checks the seconds of packs in which nothing is computed again.
+/// Checks the seconds of packs in which nothing is recomputed.
 /// @param cost of the plan's pipelines.
 void check_prices(const Plan& plan, const CalibratedCost& cost, const AttentionKernel& kernel) {
   CHECK(violations(plan).empty());

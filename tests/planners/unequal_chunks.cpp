@@ -54,8 +54,9 @@ TEST_CASE("a user's planner of chunks makes valid plans for pipelines of several
     for (std::size_t k = 0; k < plan.backward.packs.size(); ++k) {
       const auto pack = plan.backward.packs[k];
       const bool part = pack.size() == 1 && pack[0].size() < lengths[pack[0].sample];
-      const auto again = plan.backward.recompute_layers[k];
-      CHECK(std::accumulate(again.begin(), again.end(), 0) == (part ? model.layers : 0));
+      const auto recompute_layers = plan.backward.recompute_layers[k];
+      CHECK(std::accumulate(recompute_layers.begin(), recompute_layers.end(), 0) ==
+            (part ? model.layers : 0));
       ++(part ? recomputed : kept);
     }
     for (const testing::Channel channel : {testing::Channel::buffered, testing::Channel::rendezvous}) {

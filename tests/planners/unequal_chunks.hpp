@@ -19,7 +19,7 @@
 #include "slimpack/schedule/schedule.hpp"
 
 // A planner as a user of the parts would write it: samples in chunks of equal size, the same in both passes; chunks of
-// long samples are computed again in the backward pass; pipelines of several kinds side by side.
+// long samples are recomputed in the backward pass; pipelines of several kinds side by side.
 namespace slimpack::chunks {
 
 /// Packs of a pipeline, and which of them hold a part of a sample only.
@@ -82,16 +82,16 @@ inline Plan plan(std::span<const Tokens> lengths, const Transformer& model, cons
     const std::uint32_t kind = strategy.kind[p];
     const PipelineSpec& spec = strategy.pipelines[p];
     Chunks own = cut(samples[p], lengths, size);
-    std::vector<std::int32_t> again;
+    std::vector<std::int32_t> recompute_layers;
     for (const bool part : own.part) {
-      for (const std::int32_t layers : spec.layers) again.push_back(part ? layers : 0);
+      for (const std::int32_t layers : spec.layers) recompute_layers.push_back(part ? layers : 0);
     }
     Scheduler scheduler(lengths, prices[kind], memories[kind]);
     Schedule schedule;
     schedule.pipelines = 1;
     schedule.forward = in_rows(std::move(own.forward));
     schedule.backward = in_rows(std::move(own.backward));
-    scheduler(schedule, Recompute(spec.stages(), std::move(again)));
+    scheduler(schedule, Recompute(spec.stages(), std::move(recompute_layers)));
     require(schedule.fits(), "chunks of ", size, " tokens do not fit into memory; expected smaller ones");
     auto peaks = scheduler.peak_bytes(schedule);
     placed.push_back({{p}, std::move(schedule), std::move(peaks)});

@@ -45,9 +45,9 @@ struct FitInstance {
   }
 
   /// The same number of layers on all packs of a stage, no others recomputed.
-  [[nodiscard]] Recompute uniform(std::size_t s, std::int32_t again) const {
+  [[nodiscard]] Recompute uniform(std::size_t s, std::int32_t recompute_layers) const {
     std::vector<std::int32_t> layers(rows.stages, 0);
-    layers[s] = again;
+    layers[s] = recompute_layers;
     return Recompute(std::move(layers));
   }
 
@@ -95,11 +95,11 @@ struct FitInstance {
     return bytes;
   }
 
-  /// The largest workspace of a pipeline's tasks; of backward tasks, with the most layers that any computes again.
+  /// The largest workspace of a pipeline's tasks; of backward tasks, with the most layers that any recomputes.
   [[nodiscard]] double most_workspace(std::size_t p, std::size_t s) const {
-    std::int32_t again = 0;
+    std::int32_t recompute_layers = 0;
     for (std::size_t k = 0; k < rows.backward.packs.size(); ++k)
-      again = std::max(again, schedule.recompute(k, s));
+      recompute_layers = std::max(recompute_layers, schedule.recompute(k, s));
     double most = 0.0;
     for (const Pass pass : {Pass::forward, Pass::backward}) {
       const PackRows& of = pass == Pass::forward ? rows.forward : rows.backward;
@@ -107,9 +107,9 @@ struct FitInstance {
         const auto members = of.members[k];
         if (std::find(members.begin(), members.end(), p) == members.end()) continue;
         const Tokens tokens = count_tokens(of.packs[k]), g = static_cast<Tokens>(members.size());
-        const double bytes =
-            model.workspace_bytes(s, pass, (tokens + g - 1) / g, pass == Pass::forward ? 0 : again) +
-            (g > 1 ? model.exchange_bytes(s, pass, tokens, members.size()) : 0.0);
+        const double bytes = model.workspace_bytes(s, pass, (tokens + g - 1) / g,
+                                                   pass == Pass::forward ? 0 : recompute_layers) +
+                             (g > 1 ? model.exchange_bytes(s, pass, tokens, members.size()) : 0.0);
         most = std::max(most, bytes);
       }
     }

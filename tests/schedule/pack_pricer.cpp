@@ -64,15 +64,15 @@ double of(const AttentionSeconds& seconds, Pass pass) {
 
 /// Attention of one layer on the slowest rank, by explicit shards.
 double naive_layer(const AttentionKernel& kernel, std::span<const Slice> pack, std::int32_t ranks,
-                   const PackRuns& runs, std::size_t k, Pass pass) {
+                   const PackSharing& sharing, std::size_t k, Pass pass) {
   if (pack.empty()) return 0.0;
   const double alone = of(attention_seconds(kernel, pack), pass), launch = of(kernel.launch_seconds(), pass);
   if (ranks == 1) return alone;
-  if (runs.exchange[k] == KeyExchange::all_to_all) return launch + (alone - launch) / ranks;
-  std::vector<std::uint8_t> marks(pack.size(), runs.sharding[k] == Sharding::per_document ? 1 : 0);
-  for (const std::uint32_t i : runs.per_document[k]) marks[i] = 1;
-  const ContextShards shards = runs.sharding[k] == Sharding::by_position
-                                   ? position_shards(pack, ranks, runs.block)
+  if (sharing.exchange[k] == KeyExchange::all_to_all) return launch + (alone - launch) / ranks;
+  std::vector<std::uint8_t> marks(pack.size(), sharing.sharding[k] == Sharding::per_document ? 1 : 0);
+  for (const std::uint32_t i : sharing.per_document[k]) marks[i] = 1;
+  const ContextShards shards = sharing.sharding[k] == Sharding::by_position
+                                   ? position_shards(pack, ranks, sharing.block)
                                    : mixed_shards(pack, ranks, marks);
   double most = 0.0;
   for (std::size_t r = 0; r < shards.ranks.size(); ++r)
@@ -82,28 +82,29 @@ double naive_layer(const AttentionKernel& kernel, std::span<const Slice> pack, s
 
 /// Compares one pass with the model, chunk by chunk, and with the bound that slices are.
 void check_pass(const Case& c, const PackRows& rows, const PassTimes& times, Pass pass,
-                std::span<const double> again) {
+                std::span<const double> recompute_seconds) {
   const CalibratedCost cost = c.cost().with_attention(c.kernel.least_seconds_per_twice_pair());
   const std::size_t stages = cost.stages();
   for (std::size_t k = 0; k < rows.packs.size(); ++k) {
     const auto members = static_cast<std::int32_t>(rows.sharers[k]);
     const std::int32_t ranks = members * c.job.layout.cp;
     const CalibratedCost cheapest = cost.with_context_parallel(members);
-    REQUIRE((times.runs.exchange[k] == KeyExchange::none) == (ranks == 1));
-    const CalibratedCost own = ranks == 1 ? cheapest : cheapest.with_exchange(times.runs.exchange[k]);
-    const double layer = naive_layer(c.kernel, rows.packs[k], ranks, times.runs, k, pass);
-    const double forward = naive_layer(c.kernel, rows.packs[k], ranks, times.runs, k, Pass::forward);
+    REQUIRE((times.sharing.exchange[k] == KeyExchange::none) == (ranks == 1));
+    const CalibratedCost own = ranks == 1 ? cheapest : cheapest.with_exchange(times.sharing.exchange[k]);
+    const double layer = naive_layer(c.kernel, rows.packs[k], ranks, times.sharing, k, pass);
+    const double forward = naive_layer(c.kernel, rows.packs[k], ranks, times.sharing, k, Pass::forward);
     for (std::size_t s = 0; s < stages; ++s) {
       double expected = own.pack_seconds(s, pass) + own.attention_seconds(s, pass, layer);
-      double slices = own.pack_seconds(s, pass), computed_again = forward;
+      double slices = own.pack_seconds(s, pass), recomputed = forward;
       for (const Slice& slice : rows.packs[k]) {
         expected += own.other_seconds(s, slice.begin, slice.end, pass);
         slices += cheapest.slice_seconds(s, slice.begin, slice.end, pass);
-        computed_again += own.recompute_other_seconds(s, slice.begin, slice.end);
+        recomputed += own.recompute_other_seconds(s, slice.begin, slice.end);
       }
       CHECK(times.seconds[k * stages + s] == Approx(expected).epsilon(1e-9));
       CHECK(times.seconds[k * stages + s] >= slices * (1.0 - 1e-12));
-      if (pass == Pass::backward) CHECK(again[k * stages + s] == Approx(computed_again).epsilon(1e-9));
+      if (pass == Pass::backward)
+        CHECK(recompute_seconds[k * stages + s] == Approx(recomputed).epsilon(1e-9));
     }
   }
 }
@@ -119,18 +120,19 @@ TEST_CASE("packs cost what their slowest rank does, and no less than their slice
     PackPricer pricer(prices);
     PassTimes forward, backward;
     pricer(c.rows.lengths, c.rows.forward, c.rows.backward, forward, backward);
-    std::vector<double> again;
-    pricer.price_recompute(c.rows.backward, backward.runs, again);
-    check_pass(c, c.rows.forward, forward, Pass::forward, again);
-    check_pass(c, c.rows.backward, backward, Pass::backward, again);
+    std::vector<double> recompute_seconds;
+    pricer.price_recompute(c.rows.backward, backward.sharing, recompute_seconds);
+    check_pass(c, c.rows.forward, forward, Pass::forward, recompute_seconds);
+    check_pass(c, c.rows.backward, backward, Pass::backward, recompute_seconds);
     // A sample's keys stay where they are.
     std::map<SampleId, KeyExchange> way;
     for (const auto& [rows, times] :
          {std::pair(&c.rows.forward, &forward), std::pair(&c.rows.backward, &backward)}) {
       for (std::size_t k = 0; k < rows->packs.size(); ++k) {
-        ++seen[times->runs.exchange[k]];
+        ++seen[times->sharing.exchange[k]];
         for (const Slice& slice : rows->packs[k])
-          CHECK(way.emplace(slice.sample, times->runs.exchange[k]).first->second == times->runs.exchange[k]);
+          CHECK(way.emplace(slice.sample, times->sharing.exchange[k]).first->second ==
+                times->sharing.exchange[k]);
       }
     }
   }
@@ -161,15 +163,17 @@ TEST_CASE("packs of whole samples that both passes share are sharded by the poli
                                         ShardingPolicy::adaptive, ShardingPolicy::mixed}) {
       PassTimes forward, backward;
       pricer(c.rows.lengths, rows, rows, forward, backward, policy);
-      std::vector<double> again;
-      pricer.price_recompute(rows, backward.runs, again);
-      check_pass(c, rows, forward, Pass::forward, again);
-      check_pass(c, rows, backward, Pass::backward, again);
+      std::vector<double> recompute_seconds;
+      pricer.price_recompute(rows, backward.sharing, recompute_seconds);
+      check_pass(c, rows, forward, Pass::forward, recompute_seconds);
+      check_pass(c, rows, backward, Pass::backward, recompute_seconds);
       for (std::size_t k = 0; k < packs.size(); ++k) {
-        totals[policy].push_back(forward.runs.attention[k].total());
-        if (prices.of(c.rows.pipelines).ranks() == 1) continue;
-        if (policy == ShardingPolicy::per_sequence) CHECK(forward.runs.sharding[k] == Sharding::per_sequence);
-        if (policy == ShardingPolicy::per_document) CHECK(forward.runs.sharding[k] == Sharding::per_document);
+        totals[policy].push_back(forward.sharing.attention[k].total());
+        if (prices.shared_by(c.rows.pipelines).ranks() == 1) continue;
+        if (policy == ShardingPolicy::per_sequence)
+          CHECK(forward.sharing.sharding[k] == Sharding::per_sequence);
+        if (policy == ShardingPolicy::per_document)
+          CHECK(forward.sharing.sharding[k] == Sharding::per_document);
       }
     }
     for (std::size_t k = 0; k < packs.size(); ++k) {
@@ -222,7 +226,7 @@ TEST_CASE("without an attention model packs take what their slices do, and are s
     for (std::size_t k = 0; k < c.rows.forward.packs.size(); ++k) {
       const auto members = static_cast<std::int32_t>(c.rows.forward.sharers[k]);
       const CalibratedCost own = cost.with_context_parallel(members);
-      CHECK((forward.runs.sharding[k] == Sharding::by_position) == (members * c.job.layout.cp > 1));
+      CHECK((forward.sharing.sharding[k] == Sharding::by_position) == (members * c.job.layout.cp > 1));
       double expected = own.pack_seconds(0, Pass::forward);
       for (const Slice& slice : c.rows.forward.packs[k])
         expected += own.slice_seconds(0, slice.begin, slice.end, Pass::forward);

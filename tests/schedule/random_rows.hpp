@@ -60,13 +60,13 @@ struct UnevenMemory {
 
   [[nodiscard]] double capacity_bytes() const { return capacity; }
   [[nodiscard]] double static_bytes(std::size_t s) const { return 10.0 + static_cast<double>(s); }
-  [[nodiscard]] double activation_bytes(std::size_t s, int again) const {
-    return 3.0 * layers[s] + 1.0 - 2.5 * again;
+  [[nodiscard]] double activation_bytes(std::size_t s, int recompute_layers) const {
+    return 3.0 * layers[s] + 1.0 - 2.5 * recompute_layers;
   }
   [[nodiscard]] double kv_gradient_bytes(std::size_t s) const { return 0.25 * layers[s]; }
-  [[nodiscard]] double workspace_bytes(std::size_t s, Pass pass, Tokens tokens, int again) const {
-    const double each =
-        (pass == Pass::forward ? 0.5 : 0.75) + 0.1 * static_cast<double>(s) + (again > 0 ? 2.0 : 0.0);
+  [[nodiscard]] double workspace_bytes(std::size_t s, Pass pass, Tokens tokens, int recompute_layers) const {
+    const double each = (pass == Pass::forward ? 0.5 : 0.75) + 0.1 * static_cast<double>(s) +
+                        (recompute_layers > 0 ? 2.0 : 0.0);
     return each * static_cast<double>(tokens);
   }
   [[nodiscard]] double exchange_bytes(std::size_t, Pass, Tokens tokens, std::size_t members) const {
@@ -193,8 +193,8 @@ inline double peak_bytes(const Schedule& schedule, std::span<const Tokens> lengt
     }
     const auto own = (tokens + static_cast<Tokens>(members) - 1) / static_cast<Tokens>(members);
     const double exchanged = members > 1 ? memory.exchange_bytes(s, task.pass, tokens, members) : 0.0;
-    const int again = forward ? 0 : schedule.recompute(task.pack, s);
-    peak = std::max(peak, held + memory.workspace_bytes(s, task.pass, own, again) + exchanged);
+    const int recompute_layers = forward ? 0 : schedule.recompute(task.pack, s);
+    peak = std::max(peak, held + memory.workspace_bytes(s, task.pass, own, recompute_layers) + exchanged);
     held -= freed;
   }
   return memory.static_bytes(s) + peak;

@@ -31,7 +31,7 @@ double max_over_mean(const PackRows& rows, GroupPrices& prices, Pass pass) {
   for (std::size_t k = 0; k < rows.packs.size(); ++k) {
     double seconds = 0.0;
     for (const Slice& slice : rows.packs[k])
-      seconds += prices.of(rows.sharers[k]).pipeline_seconds(slice.begin, slice.end, pass);
+      seconds += prices.shared_by(rows.sharers[k]).pipeline_seconds(slice.begin, slice.end, pass);
     sum += seconds;
     most = std::max(most, seconds);
   }
@@ -43,7 +43,7 @@ double tile_share(const PackRows& rows, GroupPrices& prices, Pass pass, Tokens t
   double sum = 0.0;
   for (std::size_t k = 0; k < rows.packs.size(); ++k) {
     for (const Slice& slice : rows.packs[k])
-      sum += prices.of(rows.sharers[k]).pipeline_seconds(slice.begin, slice.end, pass);
+      sum += prices.shared_by(rows.sharers[k]).pipeline_seconds(slice.begin, slice.end, pass);
   }
   const double last = prices.alone().pipeline_seconds(std::max<Tokens>(0, longest - tile), longest, pass);
   return last * static_cast<double>(rows.packs.size()) / sum;
@@ -87,7 +87,7 @@ TEST_CASE("merged and local packs of equal numbers have about equal sizes") {
   const std::vector<Tokens> lengths = github(64, 65536);
   const SampleGroup group = group_of(lengths, 4, 2);
   GroupCutter cutter(lengths);
-  cutter.load(group, prices.alone(), prices.of(4));
+  cutter.load(group, prices.alone(), prices.shared_by(4));
   for (const std::size_t packs : {32u, 48u, 64u}) {
     INFO("packs " << packs);
     GroupPacks out;

@@ -41,7 +41,7 @@ struct CalibratedOptions {
 /// Analytic model of time (SlimPack, section 5.1): FLOPs over achieved rates, separately for dense products
 /// and attention and for each pass; memory-bound operators; keys, values and their gradients that a slice reads and
 /// writes for its prefix (`prefix_bytes`); the output head on the last stage; tensor- and context-parallel
-/// communication; layers computed again. A CostModel that recomputes, merges, separates attention and prices several
+/// communication; recomputed layers. A CostModel that recomputes, merges, separates attention and prices several
 /// ways to exchange keys; a PolynomialCostModel as long as nothing hides an exchange.
 ///
 /// Attention's achieved fractions are those of whole samples. What they lose to memory is part of them; a slice pays for
@@ -86,9 +86,9 @@ class CalibratedCost {
       seconds[s] += table_[index(pass)][s].seconds(sums) + layers_[s] * exchange;
   }
 
-  /// What one layer that is computed again adds to a backward slice `[begin, end)`: its forward pass. O(1).
+  /// What one layer that is recomputed adds to a backward slice `[begin, end)`: its forward pass. O(1).
   [[nodiscard]] double recompute_seconds(std::size_t stage, Tokens begin, Tokens end) const {
-    return again_[stage].seconds(begin, end) + exchange_seconds(begin, end, Pass::forward);
+    return recompute_rates_[stage].seconds(begin, end) + exchange_seconds(begin, end, Pass::forward);
   }
 
   /// `slice_seconds` without attention's arithmetic: dense products, memory and communication (Wl of WLB-LLM's Eq. 2).
@@ -133,7 +133,7 @@ class CalibratedCost {
   }
   /// The same of `recompute_seconds`.
   [[nodiscard]] SliceCoefficients recompute_coefficients(std::size_t stage) const {
-    return again_[stage] + exchange_coefficients(Pass::forward);
+    return recompute_rates_[stage] + exchange_coefficients(Pass::forward);
   }
 
   /// Whether `group` times the pipeline's context parallelism can be had with an exchange that is allowed.
@@ -287,7 +287,7 @@ class CalibratedCost {
     require(!exchanges().empty(), "keys may be exchanged by ", exchange_names(options_.exchanges),
             " over tp * cp = ", std::int64_t{tp_} * cp_, " ranks; expected a divisor of the ", model_.heads,
             " heads, or another exchange");
-    again_.clear();
+    recompute_rates_.clear();
     for (const Pass pass : {Pass::forward, Pass::backward}) {
       pair_seconds_[index(pass)] = attention_seconds_per_twice_pair(pass);
       exchange_[index(pass)] = exchange_prices(pass);
@@ -295,7 +295,7 @@ class CalibratedCost {
       table.clear();
       for (std::size_t s = 0; s < stages(); ++s) {
         SliceCoefficients layer = layer_coefficients(s, pass);
-        if (pass == Pass::forward) again_.push_back(layer);
+        if (pass == Pass::forward) recompute_rates_.push_back(layer);
         layer.per_token +=
             exposed_offload(dense_seconds(pass) + streamed_seconds(pass) + tensor_seconds(s, pass));
         table.push_back(static_cast<double>(layers_[s]) * layer);
@@ -328,7 +328,7 @@ class CalibratedCost {
   Link exchange_link_;              // of context ranks; of several stages, the slowest
   std::array<std::vector<SliceCoefficients>, 2> table_;  // [forward, backward][stage]
   std::array<SliceCoefficients, 2> totals_;              // of all stages
-  std::vector<SliceCoefficients> again_;                 // [stage], one layer
+  std::vector<SliceCoefficients> recompute_rates_;       // [stage], one layer
   std::optional<AttentionSeconds> attention_;            // of one layer on one context rank, if it was given
   std::array<double, 2> pair_seconds_{};                 // attention of one layer
   std::array<CheapestExchange, 2> exchange_;             // of one layer

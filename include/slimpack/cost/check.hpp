@@ -58,7 +58,7 @@ void require_bytes(const M& memory, std::size_t stage, std::int32_t layers) {
   };
   check(memory.static_bytes(stage), "what is always there");
   for (std::int32_t r = 0; r <= layers; ++r)
-    check(memory.activation_bytes(stage, r), "a token's activations with ", r, " layers computed again");
+    check(memory.activation_bytes(stage, r), "a token's activations with ", r, " layers recomputed");
   check(memory.kv_gradient_bytes(stage), "a token's gradients of keys and values");
   for (const Pass pass : {Pass::forward, Pass::backward}) {
     check(memory.workspace_bytes(stage, pass, 1, 0), "the workspace of one token, ",

@@ -36,12 +36,12 @@ concept MergeableCostModel = CostModel<M> && requires(const M& m, std::int32_t g
   { m.with_context_parallel(group) } -> std::convertible_to<M>;
 };
 
-/// A cost model that can price layers which are computed again in the backward pass. Without it, nothing is
+/// A cost model that can price layers which are recomputed in the backward pass. Without it, nothing is
 /// recomputed.
 ///
-/// - `recompute_seconds(stage, begin, end)`: what one of the stage's layers that is computed again adds to a
-///   backward slice; a pure function, non-negative, and growing with the slice. A slice of a pack that computes r
-///   layers again takes `slice_seconds(stage, begin, end, backward) + r * recompute_seconds(stage, begin, end)`.
+/// - `recompute_seconds(stage, begin, end)`: what one of the stage's layers that is recomputed adds to a
+///   backward slice; a pure function, non-negative, and growing with the slice. A slice of a pack that recomputes r
+///   layers takes `slice_seconds(stage, begin, end, backward) + r * recompute_seconds(stage, begin, end)`.
 template <class M>
 concept RecomputingCostModel = CostModel<M> &&
     requires(const M& m, std::size_t stage, Tokens begin, Tokens end) {
@@ -61,7 +61,7 @@ concept LayeredCostModel = CostModel<M> && requires(const M& m) {
 /// - `attention_seconds(stage, pass, layer)`: attention of all layers of a stage when the kernel takes `layer`
 ///   seconds for one of them; linear.
 /// - `recompute_other_seconds(stage, begin, end)`: `recompute_seconds` without attention, if the model has that.
-///   The attention of a layer that is computed again is the kernel's, forward.
+///   The attention of a layer that is recomputed is the kernel's, forward.
 template <class M>
 concept SeparableCostModel = CostModel<M> &&
     requires(const M& m, std::size_t stage, Tokens begin, Tokens end, Pass pass, double layer) {
@@ -111,7 +111,7 @@ template <MemoryModel M>
   return 0.0;
 }
 
-/// Constant of each of a stage's layers that a backward pack computes again; nothing if the model knows of none
+/// Constant of each of a stage's layers that a backward pack recomputes; nothing if the model knows of none
 /// (`recompute_pack_seconds(stage)`).
 template <CostModel M>
 [[nodiscard]] double recompute_pack_seconds(const M& cost, std::size_t stage) {
@@ -152,15 +152,15 @@ void require_durations(const M& cost, std::span<const Tokens> lengths) {
   if constexpr (RecomputingCostModel<M>) {
     for (std::size_t s = 0; s < stages; ++s) {
       for (std::size_t i = 0; i < lengths.size(); ++i) {
-        check(cost.recompute_seconds(s, 0, lengths[i]), "computing sample ", i, " of ", lengths[i],
-              " tokens again in a layer of stage ", s);
+        check(cost.recompute_seconds(s, 0, lengths[i]), "recomputing sample ", i, " of ", lengths[i],
+              " tokens in a layer of stage ", s);
       }
     }
   }
 }
 
-/// @param recompute layers to be computed again on each stage. @param held layers of each stage.
-/// @throws InvalidInput unless each stage computes none to all of its layers again. O(stages).
+/// @param recompute layers to be recomputed on each stage. @param held layers of each stage.
+/// @throws InvalidInput unless each stage recomputes none to all of its layers. O(stages).
 inline void require_recompute(std::span<const std::int32_t> recompute, std::span<const std::int32_t> held) {
   require(recompute.size() == held.size(), "recompute lists ", recompute.size(), " stages; expected ",
           held.size());

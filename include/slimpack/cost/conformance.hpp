@@ -273,7 +273,7 @@ void check_prices(const M& cost, std::mt19937& random, const ConformanceOptions&
 /// - `exchange`: a slice takes the cheapest way to exchange keys.
 /// - `merging`: a group of one takes what a pipeline does alone, and larger groups no less work together (unless
 ///   `merging_may_save_work`).
-/// All but `transfers` and `stages` are also checked of merged packs, and of layers that are computed again.
+/// All but `transfers` and `stages` are also checked of merged packs, and of recomputed layers.
 /// @returns one sentence for each property that is violated, with the numbers; empty if all hold.
 /// Complexity: O(trials * stages * groups) prices.
 template <CostModel M>
@@ -309,7 +309,7 @@ template <CostModel M>
 /// Examines a memory model in the same way. @param layers of each stage.
 /// - `capacity`: a positive number.
 /// - `non-negative`: all bytes are finite and not negative.
-/// - `recompute`: a layer more that is computed again leaves no more to keep for each token.
+/// - `recompute`: one more recomputed layer leaves no more to keep for each token.
 /// - `monotone`: more tokens need no less workspace, nor less for what members of a group exchange.
 template <MemoryModel M>
 [[nodiscard]] std::vector<std::string> check_memory_model(const M& memory,
@@ -327,11 +327,11 @@ template <MemoryModel M>
     not_negative(memory.kv_gradient_bytes(s), "kv_gradient_bytes of stage ", s);
     for (std::int32_t r = 0; r <= layers[s]; ++r) {
       const double bytes = memory.activation_bytes(s, r);
-      not_negative(bytes, "activation_bytes of stage ", s, " with ", r, " layers computed again");
+      not_negative(bytes, "activation_bytes of stage ", s, " with ", r, " layers recomputed");
       if (r == 0) continue;
       const double before = memory.activation_bytes(s, r - 1);
       findings.expect(bytes <= before * (1.0 + options.tolerance), "recompute", "activation_bytes of stage ",
-                      s, " is ", bytes, " with ", r, " layers computed again, and ", before, " with ", r - 1);
+                      s, " is ", bytes, " with ", r, " layers recomputed, and ", before, " with ", r - 1);
     }
   }
   for (int trial = 0; trial < options.trials; ++trial) {

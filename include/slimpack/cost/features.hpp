@@ -76,7 +76,7 @@ struct Mergeable {
       "with_context_parallel): no sample is merged";
 };
 
-/// Layers computed again in the backward pass.
+/// Layers recomputed in the backward pass.
 struct Recomputing {
   template <class M>
   static constexpr bool has = RecomputingCostModel<M>;
@@ -89,7 +89,7 @@ struct Recomputing {
         "Recomputing needs: double recompute_seconds(std::size_t stage, Tokens begin, Tokens end) const");
   }
   static constexpr const char* without =
-      "the cost model does not price layers that are computed again (recompute_seconds): nothing is "
+      "the cost model does not price layers that are recomputed (recompute_seconds): nothing is "
       "recomputed";
 };
 

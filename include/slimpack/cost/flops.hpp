@@ -27,7 +27,7 @@ namespace slimpack {
 }
 
 /// Backward FLOPs over forward FLOPs: dense products need gradients of inputs and of weights; attention
-/// computes its scores again (SlimPack, section 2.2.2).
+/// recomputes its scores (SlimPack, section 2.2.2).
 inline constexpr double backward_linear_ratio = 2.0;
 inline constexpr double backward_attention_ratio = 2.5;
 

@@ -85,16 +85,16 @@ class MeasuredCost {
     return rates(stage, pass).slice_seconds(begin, end);
   }
 
-  /// What one layer that is computed again adds to a backward slice `[begin, end)`. O(1).
+  /// What one layer that is recomputed adds to a backward slice `[begin, end)`. O(1).
   [[nodiscard]] double recompute_seconds(std::size_t, Tokens begin, Tokens end) const {
-    return again_.slice_seconds(begin, end);
+    return recompute_rates_.slice_seconds(begin, end);
   }
 
   [[nodiscard]] double pack_seconds(std::size_t stage, Pass pass) const {
     return rates(stage, pass).per_pack;
   }
-  /// Constant of each layer that a backward pack computes again.
-  [[nodiscard]] double recompute_pack_seconds(std::size_t) const { return again_.per_pack; }
+  /// Constant of each layer that a backward pack recomputes.
+  [[nodiscard]] double recompute_pack_seconds(std::size_t) const { return recompute_rates_.per_pack; }
 
   /// Hidden states of a pack's tokens (or their gradients) to the neighbouring stage; of a merged one, each member's
   /// share.
@@ -106,7 +106,9 @@ class MeasuredCost {
   [[nodiscard]] SliceCoefficients coefficients(std::size_t stage, Pass pass) const {
     return polynomial(rates(stage, pass));
   }
-  [[nodiscard]] SliceCoefficients recompute_coefficients(std::size_t) const { return polynomial(again_); }
+  [[nodiscard]] SliceCoefficients recompute_coefficients(std::size_t) const {
+    return polynomial(recompute_rates_);
+  }
   [[nodiscard]] static constexpr bool is_polynomial() { return true; }
 
   /// Whether pipelines can be merged in groups of this size.
@@ -161,8 +163,8 @@ class MeasuredCost {
 
   [[nodiscard]] bool by_heads() const { return options_.exchange == KeyExchange::all_to_all; }
 
-  /// Attention of one layer among members: in a pass, or in a forward pass that is computed again.
-  enum class Exchange : std::uint8_t { forward, backward, again };
+  /// Attention of one layer among members: in a pass, or in a recomputed forward pass.
+  enum class Exchange : std::uint8_t { forward, backward, recompute };
 
   /// What it adds to a layer.
   [[nodiscard]] PackRates exchange(Exchange what) const {
@@ -186,7 +188,7 @@ class MeasuredCost {
   }
 
   /// Keys, values, queries, and back the output and its log-sum-exp. Backward: queries, output, its gradient and
-  /// log-sum-exp, and back the gradients of queries, keys and values. One by one. What is computed again has its keys.
+  /// log-sum-exp, and back the gradients of queries, keys and values. One by one. What is recomputed has its keys.
   /// On GPUs, all that goes one way at once, and a number per head and token instead of the output backward.
   [[nodiscard]] PackRates all_to_all(Exchange what) const {
     const Transformer& m = profile_->model;
@@ -231,8 +233,8 @@ class MeasuredCost {
     for (const Pass pass : {Pass::forward, Pass::backward}) {
       for (std::size_t s = 0; s < stages(); ++s) table_[2 * s + index(pass)] = stage_rates(s, pass);
     }
-    again_ = shared(profile_->recompute);
-    again_ += exchange(Exchange::again);
+    recompute_rates_ = shared(profile_->recompute);
+    recompute_rates_ += exchange(Exchange::recompute);
   }
 
   std::shared_ptr<const Profile> profile_;  // never changed: planners copy cost models often
@@ -241,7 +243,7 @@ class MeasuredCost {
   double group_ = 1.0;            // members of each pack
   double ranks_ = 1.0;            // of each stage, which are members of every pack
   std::vector<PackRates> table_;  // [stage][forward, backward]
-  PackRates again_;               // of one layer
+  PackRates recompute_rates_;     // of one layer
 };
 
 }  // namespace slimpack

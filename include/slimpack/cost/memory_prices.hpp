@@ -16,7 +16,7 @@ namespace slimpack {
 /// asked of the model, of which this holds a copy.
 class Memory {
  public:
-  /// @param layers that each stage holds. @param recomputes whether layers may be computed again.
+  /// @param layers that each stage holds. @param recomputes whether layers may be recomputed.
   /// @throws InvalidInput if what is always on a stage leaves no room for tokens.
   template <MemoryModel M>
   Memory(M memory, std::span<const std::int32_t> layers, bool recomputes)
@@ -42,9 +42,9 @@ class Memory {
   [[nodiscard]] double static_bytes(std::size_t stage) const { return stages_[stage].fixed; }
   /// What a stage has for tokens and workspace.
   [[nodiscard]] double room_bytes(std::size_t stage) const { return stages_[stage].room; }
-  /// Most layers that a stage may compute again.
+  /// Most layers that a stage may recompute.
   [[nodiscard]] std::int32_t recompute_limit(std::size_t stage) const { return stages_[stage].layers; }
-  /// Per token from its forward pass to its backward pass, if so many layers are computed again.
+  /// Per token from its forward pass to its backward pass, if so many layers are recomputed.
   [[nodiscard]] double activation_bytes(std::size_t stage, std::int32_t recompute) const {
     return stages_[stage].activation[static_cast<std::size_t>(recompute)];
   }
@@ -64,7 +64,7 @@ class Memory {
     double fixed = 0.0;
     double room = 0.0;
     double kv_gradient = 0.0;
-    std::vector<double> activation;  // [layers computed again]
+    std::vector<double> activation;  // [recomputed layers]
   };
 
   template <class M>

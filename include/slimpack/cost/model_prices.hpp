@@ -57,15 +57,16 @@ class Prices {
 
   /// The ways to exchange keys that a pack can choose from; empty with one rank, or if the cost model names none.
   [[nodiscard]] std::span<const KeyExchange> ways() const { return ways_; }
-  /// Whether this is one of them.
-  [[nodiscard]] bool exchanges_by(KeyExchange exchange) const {
+  /// Whether this is one of the `ways`.
+  [[nodiscard]] bool can_exchange(KeyExchange exchange) const {
     return std::find(ways_.begin(), ways_.end(), exchange) != ways_.end();
   }
   /// Prices of packs that exchange keys in one of these ways; for `KeyExchange::none`, these.
   /// @pre ways() contains `exchange`, or it is `none`.
-  [[nodiscard]] const Prices& by(KeyExchange exchange) const {
-    if (by_way_.empty() || exchange == KeyExchange::none) return *this;
-    return by_way_[static_cast<std::size_t>(std::find(ways_.begin(), ways_.end(), exchange) - ways_.begin())];
+  [[nodiscard]] const Prices& with_exchange(KeyExchange exchange) const {
+    if (with_exchange_.empty() || exchange == KeyExchange::none) return *this;
+    return with_exchange_[static_cast<std::size_t>(std::find(ways_.begin(), ways_.end(), exchange) -
+                                                   ways_.begin())];
   }
 
   /// Prices the attention of packs; null if no attention model was given. Clone it to use it.
@@ -141,11 +142,11 @@ class Prices {
     for (std::size_t s = 0; s < stages_; ++s) seconds[s] += more * weights_[index(pass)][s];
   }
 
-  /// One layer of each stage, a pack computed again in the backward pass, its constant included.
+  /// Recomputing one layer of each stage for a backward pack, the layer's constant included.
   /// @param[out] seconds stages() numbers. @pre recomputes().
   void price_recompute(std::span<const Slice> pack, std::span<double> seconds) const {
-    std::copy(pack_again_.begin(), pack_again_.end(), seconds.begin());
-    if (polynomial_) return add_sums(sums_of(pack), again_, seconds);
+    std::copy(recompute_pack_.begin(), recompute_pack_.end(), seconds.begin());
+    if (polynomial_) return add_sums(sums_of(pack), recompute_rates_, seconds);
     for (const Slice& slice : pack) {
       for (std::size_t s = 0; s < stages_; ++s)
         seconds[s] += cost_.recompute_seconds(s, slice.begin, slice.end);
@@ -155,7 +156,7 @@ class Prices {
   void price_recompute(std::span<const Slice> pack, double layer, std::span<double> seconds) const {
     price_recompute(pack, seconds);
     const double more = layer - launch_[0] - least_[0] * sums_of(pack).twice_pairs;
-    for (std::size_t s = 0; s < stages_; ++s) seconds[s] += weight_again() * more;
+    for (std::size_t s = 0; s < stages_; ++s) seconds[s] += recompute_weight() * more;
   }
 
   /// Attention of all stages if that of one layer takes `layer` seconds; zero if the model can't tell it from the rest.
@@ -193,7 +194,7 @@ class Prices {
         weight_sums_[index(pass)] += weights_[index(pass)].back();
       }
     }
-    for (std::size_t s = 0; s < stages_; ++s) pack_again_.push_back(cost_.recompute_pack_seconds(s));
+    for (std::size_t s = 0; s < stages_; ++s) recompute_pack_.push_back(cost_.recompute_pack_seconds(s));
     if (cost_.polynomial()) tabulate();
     if (ranks > 1) find_ways();
   }
@@ -229,12 +230,12 @@ class Prices {
     for (const KeyExchange e : key_exchanges) {
       if (!set.contains(e)) continue;
       ways_.push_back(e);
-      if (set.size() > 1) by_way_.push_back(Prices(cost_.with_exchange(e), ranks_));
+      if (set.size() > 1) with_exchange_.push_back(Prices(cost_.with_exchange(e), ranks_));
     }
   }
 
-  /// As `weights_`, for one layer computed again.
-  [[nodiscard]] double weight_again() const { return cost_.separable() ? 1.0 : 0.0; }
+  /// As `weights_`, for one recomputed layer.
+  [[nodiscard]] double recompute_weight() const { return cost_.separable() ? 1.0 : 0.0; }
 
   void attach(const std::shared_ptr<const PackAttention>& attention) {
     attention_ = attention;
@@ -245,8 +246,8 @@ class Prices {
     for (std::size_t p = 0; p < 2; ++p) {
       for (std::size_t s = 0; s < stages_; ++s) pack_[p][s] += launch_[p] * weights_[p][s];
     }
-    for (double& again : pack_again_) again += weight_again() * launch_[0];
-    for (Prices& way : by_way_) way.attach(attention);
+    for (double& seconds : recompute_pack_) seconds += recompute_weight() * launch_[0];
+    for (Prices& way : with_exchange_) way.attach(attention);
   }
 
   void tabulate() {
@@ -258,7 +259,7 @@ class Prices {
       }
     }
     for (std::size_t s = 0; cost_.recomputes() && s < stages_; ++s)
-      again_.push_back(cost_.recompute_coefficients(s));
+      recompute_rates_.push_back(cost_.recompute_coefficients(s));
   }
 
   AnyCost cost_;
@@ -272,11 +273,11 @@ class Prices {
   std::vector<double> weights_[2];       // [pass][stage] attention of the stage per second of one layer
   std::array<double, 2> weight_sums_{};  // of all stages
   std::vector<KeyExchange> ways_;
-  std::vector<Prices> by_way_;               // [place in ways_]; empty if there is one
-  std::vector<double> pack_[2];              // [pass][stage]
-  std::vector<double> pack_again_;           // [stage] constant of one layer computed again
-  std::vector<SliceCoefficients> rates_[2];  // [pass][stage], if polynomial
-  std::vector<SliceCoefficients> again_;     // [stage]
+  std::vector<Prices> with_exchange_;               // [place in ways_]; empty if there is one
+  std::vector<double> pack_[2];                     // [pass][stage]
+  std::vector<double> recompute_pack_;              // [stage] constant of one recomputed layer
+  std::vector<SliceCoefficients> rates_[2];         // [pass][stage], if polynomial
+  std::vector<SliceCoefficients> recompute_rates_;  // [stage]
   SliceCoefficients totals_[2];
 };
 

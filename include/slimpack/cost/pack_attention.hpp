@@ -20,7 +20,7 @@ namespace slimpack {
 
 /// How ranks share the packs of one pass; a pack's ranks are the context-parallel ranks of all its pipelines. Lists have one
 /// entry (or row) per pack.
-struct PackRuns {
+struct PackSharing {
   std::vector<Sharding> sharding;      ///< none: one rank
   Ragged<std::uint32_t> per_document;  ///< as `PassPlan::per_document`; only mixed packs have entries
   std::vector<KeyExchange> exchange;   ///< none: one rank, or the cost model names no way
@@ -29,7 +29,7 @@ struct PackRuns {
   std::vector<AttentionSeconds> attention;
   Tokens block = 0;  ///< tokens of a chunk of packs that are sharded by position
 
-  friend bool operator==(const PackRuns&, const PackRuns&) = default;
+  friend bool operator==(const PackSharing&, const PackSharing&) = default;
 };
 
 /// Tokens of a chunk of packs that are sharded by position and priced by an attention model. Chunks shorter than the
@@ -68,7 +68,7 @@ class PackAttention {
   /// Shards a pack by a policy, and appends the result to `out`: sharding, marks, attention. Complexity: that of
   /// `ShardingChooser::choose`. @pre ranks > 1, and the pack is empty or has at least as many tokens.
   virtual void shard(std::span<const Slice> pack, std::int32_t ranks, ShardingPolicy policy,
-                     PackRuns& out) = 0;
+                     PackSharing& out) = 0;
 
  protected:
   PackAttention() = default;
@@ -113,7 +113,8 @@ class ModelPackAttention final : public PackAttention {
     return launch(pass) + known->second.slowest(pack, pass);
   }
 
-  void shard(std::span<const Slice> pack, std::int32_t ranks, ShardingPolicy policy, PackRuns& out) override {
+  void shard(std::span<const Slice> pack, std::int32_t ranks, ShardingPolicy policy,
+             PackSharing& out) override {
     if (pack.empty()) {
       out.sharding.push_back(Sharding::per_sequence);
       out.attention.emplace_back();

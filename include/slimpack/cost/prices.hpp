@@ -20,8 +20,8 @@ class GroupPrices {
   /// The largest group that was asked for.
   [[nodiscard]] std::size_t largest() const { return known_.size(); }
 
-  /// @pre allows(group).
-  [[nodiscard]] const Prices& of(std::size_t group) {
+  /// Prices of packs that `group` pipelines share. @pre allows(group).
+  [[nodiscard]] const Prices& shared_by(std::size_t group) {
     if (known_.size() < group) known_.resize(group);
     std::unique_ptr<const Prices>& prices = known_[group - 1];
     if (!prices) prices = std::make_unique<const Prices>(alone().merged(group));

@@ -101,7 +101,7 @@ struct Profile {
   std::string date;  ///< as `2025-01-31`
 
   PassRates forward, backward;
-  PackRates recompute;  ///< added to a backward pack for each layer that it computes again
+  PackRates recompute;  ///< added to a backward pack for each layer that it recomputes
   Link transfer;        ///< from one stage to the next
   double optimiser_seconds_per_parameter = 0.0;
   std::vector<OperatorRate> operators;

@@ -14,7 +14,7 @@ namespace slimpack {
 /// - `forward(task)`: compute them, and store what backward needs by sample and token.
 /// - `send_activations(task)`: start sending the output rows to the next stage (`program.rank() + 1`).
 /// - `receive_gradients(task)`, `send_gradients(task)`: the same for gradients, from the next stage and to the one before.
-/// - `recompute(task)`: compute the first `task.recompute_layers` layers' activations again.
+/// - `recompute(task)`: recompute the activations of the first `task.recompute_layers` layers.
 /// - `backward(task)`: gradients of the input, and of the weights unless a weight task follows.
 /// - `release(task)`: free what `task.releases` lists. Called where that is not empty.
 /// - `end_of_step()`: once, after the last task. Waits for all sends.

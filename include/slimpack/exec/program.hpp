@@ -27,7 +27,7 @@ struct StageTask {
   std::span<const PipelineId> members;       ///< that run the pack in lockstep; more than one = DP-Merge
   std::size_t member = 0;                    ///< place of this pipeline among them
   KeyExchange exchange = KeyExchange::none;  ///< how the members' keys and queries meet; none: nobody says
-  std::int32_t recompute_layers = 0;         ///< layers of this stage computed again; backward only
+  std::int32_t recompute_layers = 0;         ///< recomputed layers of this stage; backward only
   Tokens tokens = 0;                         ///< of the slices
   std::span<const Slice> owned;              ///< what this member holds of the slices, in their order
   Tokens owned_tokens = 0;

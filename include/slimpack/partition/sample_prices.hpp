@@ -48,7 +48,7 @@ class SamplePrices {
     if (known.size() <= rank) known.resize(rank + 1, unknown);
     double& seconds = known[rank];
     if (seconds == unknown) {
-      seconds = sliced_seconds(prices_.of(size), lengths_[id], whole_[id] / static_cast<double>(size));
+      seconds = sliced_seconds(prices_.shared_by(size), lengths_[id], whole_[id] / static_cast<double>(size));
       require(seconds >= 0.0, "the cost model takes ", seconds, " seconds for sample ", id, " of ",
               lengths_[id], " tokens on each of ", size,
               " merged pipelines; expected zero or a positive number");

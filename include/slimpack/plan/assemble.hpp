@@ -28,20 +28,20 @@ struct PlacedSchedule {
 namespace detail {
 
 /// Appends how ranks share a pack: by position if the prices did not decide, as they know of no context-parallel ranks.
-inline void append_run(const PackRuns& runs, std::size_t k, bool shared, PassPlan& out) {
-  const bool known = k < runs.sharding.size() && runs.sharding[k] != Sharding::none;
-  const Sharding kind = !shared ? Sharding::none : known ? runs.sharding[k] : Sharding::by_position;
+inline void append_sharing(const PackSharing& sharing, std::size_t k, bool shared, PassPlan& out) {
+  const bool known = k < sharing.sharding.size() && sharing.sharding[k] != Sharding::none;
+  const Sharding kind = !shared ? Sharding::none : known ? sharing.sharding[k] : Sharding::by_position;
   out.sharding.push_back(kind);
-  out.exchange.push_back(shared && known ? runs.exchange[k] : KeyExchange::none);
-  if (kind == Sharding::by_position) out.block = runs.block > 0 ? runs.block : default_ownership_block;
+  out.exchange.push_back(shared && known ? sharing.exchange[k] : KeyExchange::none);
+  if (kind == Sharding::by_position) out.block = sharing.block > 0 ? sharing.block : default_ownership_block;
   if (kind == Sharding::mixed)
-    out.per_document.repeat_row(1, runs.per_document[k]);
+    out.per_document.repeat_row(1, sharing.per_document[k]);
   else
     out.per_document.close();
 }
 
 /// Clears the lists that say nothing of any pack.
-inline void drop_empty_runs(PassPlan& out) {
+inline void drop_empty_sharing(PassPlan& out) {
   const auto unknown = [](KeyExchange e) { return e == KeyExchange::none; };
   if (std::all_of(out.exchange.begin(), out.exchange.end(), unknown)) out.exchange.clear();
   if (out.per_document.values().empty()) out.per_document.clear();
@@ -63,7 +63,7 @@ inline void append_pass(const PlacedSchedule& placed, Pass pass, const Strategy&
     for (const std::uint32_t place : rows.members[k]) out.pipelines.add(placed.pipelines[place]);
     out.pipelines.close();
     const bool shared = context_parallel || rows.members[k].size() > 1;
-    append_run(times.runs, k, shared, out);
+    append_sharing(times.sharing, k, shared, out);
     if (!forward) out.recompute_layers.repeat_row(1, schedule.recompute.row(k));
   }
 }
@@ -149,7 +149,7 @@ inline void reserve_pass(std::span<const PlacedSchedule> schedules, Pass pass, P
     busy += detail::busy_seconds(placed.schedule);
     plan.step.pipeline_seconds = std::max(plan.step.pipeline_seconds, placed.schedule.seconds);
   }
-  for (PassPlan* const pass : {&plan.forward, &plan.backward}) detail::drop_empty_runs(*pass);
+  for (PassPlan* const pass : {&plan.forward, &plan.backward}) detail::drop_empty_sharing(*pass);
   plan.step.sync_seconds = sync_seconds;
   plan.step.seconds = plan.step.pipeline_seconds + sync_seconds;
   const double capacity = plan.step.pipeline_seconds * stages;

@@ -52,7 +52,7 @@ class GroupSearch {
   void load(const SampleGroup& group) {
     members_ = group.size();
     last_.reset();
-    cutter_.load(group, prices_.alone(), prices_.of(group.merged.empty() ? 1 : members_));
+    cutter_.load(group, prices_.alone(), prices_.shared_by(group.merged.empty() ? 1 : members_));
     work_.load(group);
   }
 

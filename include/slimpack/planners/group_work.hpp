@@ -46,13 +46,13 @@ class GroupWork {
       tokens_ = std::max(tokens_, std::accumulate(own_.begin(), own_.end(), Tokens{0}));
     }
     if (!group.merged.empty()) {
-      add_sample_seconds(prices_.of(group.size()), lengths_of(group.merged), seconds_);
+      add_sample_seconds(prices_.shared_by(group.size()), lengths_of(group.merged), seconds_);
       samples_ += own_.size();
       tokens_ += std::accumulate(own_.begin(), own_.end(), Tokens{0});
     }
     cut_seconds_ = cut_seconds(group.local.front(), alone);
     if (!group.merged.empty())
-      cut_seconds_ = std::max(cut_seconds_, cut_seconds(group.merged, prices_.of(group.size())));
+      cut_seconds_ = std::max(cut_seconds_, cut_seconds(group.merged, prices_.shared_by(group.size())));
   }
 
   /// Samples that a member takes part in, at most.

@@ -35,14 +35,15 @@ inline Schedule as_one_pipeline(Schedule schedule) {
   Scheduler scheduler(lengths, prices, memory);
   const auto pipelines = static_cast<std::size_t>(job.layout.dp);
   WholeSamplePlan best =
-      plan_whole_samples(lengths, context, pipelines, context_parallel_shares(pipelines, prices), scheduler,
-                         {.fit = FitPolicy::uniform});
-  require(best.share > 0, "packs of ", context, " tokens do not fit into ", memory.capacity_bytes() / 1e9,
+      plan_whole_samples(lengths, context, pipelines, context_parallel_group_sizes(pipelines, prices),
+                         scheduler, {.fit = FitPolicy::uniform});
+  require(best.pipelines_per_pack > 0, "packs of ", context, " tokens do not fit into ",
+          memory.capacity_bytes() / 1e9,
           " GB per device with any context parallelism up to dp = ", job.layout.dp,
           " and all layers recomputed; expected a shorter context, more stages or more memory");
   Job used = job;
-  used.layout.dp /= static_cast<std::int32_t>(best.share);
-  used.layout.cp *= static_cast<std::int32_t>(best.share);
+  used.layout.dp /= static_cast<std::int32_t>(best.pipelines_per_pack);
+  used.layout.cp *= static_cast<std::int32_t>(best.pipelines_per_pack);
   std::vector<PlacedSchedule> placed;
   for (Schedule& schedule : best.schedules) {
     auto peaks = scheduler.peak_bytes(schedule);
@@ -53,7 +54,7 @@ inline Schedule as_one_pipeline(Schedule schedule) {
   }
   Plan plan = assemble_plan("megatron", lengths, job.model, job.device, layout_strategy(used),
                             std::move(placed), prices.alone().sync_seconds());
-  GroupPrices own(prices.of(best.share));
+  GroupPrices own(prices.shared_by(best.pipelines_per_pack));
   const StepLowerBound bound = step_lower_bound(lengths, static_cast<std::size_t>(used.layout.dp), own);
   state_lower_bound(bound.seconds(), bound.exists, plan);
   return plan;

@@ -26,22 +26,22 @@ namespace detail {
 
 /// The packs of one pipeline in another order, each shared by ranks as in the given one; not priced yet.
 [[nodiscard]] inline Schedule in_order(const Schedule& given, std::span<const std::uint32_t> order) {
-  const PackRuns& runs = given.forward_times.runs;
+  const PackSharing& sharing = given.forward_times.sharing;
   Packs packs;
-  PackRuns other;
-  other.block = runs.block;
+  PackSharing other;
+  other.block = sharing.block;
   for (const std::uint32_t k : order) {
     for (const Slice& slice : given.forward.packs[k]) packs.add(slice);
     packs.close();
-    other.sharding.push_back(runs.sharding[k]);
-    other.exchange.push_back(runs.exchange[k]);
-    other.attention.push_back(runs.attention[k]);
-    other.per_document.repeat_row(1, runs.per_document[k]);
+    other.sharding.push_back(sharing.sharding[k]);
+    other.exchange.push_back(sharing.exchange[k]);
+    other.attention.push_back(sharing.attention[k]);
+    other.per_document.repeat_row(1, sharing.per_document[k]);
   }
   Schedule out;
   out.pipelines = 1;
   out.forward = out.backward = in_rows(std::move(packs));
-  out.forward_times.runs = out.backward_times.runs = std::move(other);
+  out.forward_times.sharing = out.backward_times.sharing = std::move(other);
   return out;
 }
 
@@ -178,7 +178,7 @@ class MicroBatchPlanner {
     }
     for (const auto& order : detail::pack_orders(durations)) {
       Schedule candidate = detail::in_order(given, order);
-      scheduler.price_as_run(candidate);
+      scheduler.price_as_shared(candidate);
       scheduler.schedule_priced(candidate, {.fit = FitPolicy::recompute});
       if (candidate.seconds < best.seconds) best = std::move(candidate);
     }

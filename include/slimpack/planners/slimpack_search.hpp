@@ -34,16 +34,16 @@ namespace slimpack::detail {
   };
   if (options.search.whole_samples && options.packs == 0 && !options.equal_packs) {
     const Tokens longest = *std::max_element(lengths.begin(), lengths.end());
-    std::vector<std::size_t> shares = context_parallel_shares(pipelines, prices);
-    std::erase_if(shares, [&](std::size_t share) {
-      const bool power = (share & (share - 1)) == 0;
-      return (!options.merge && share > 1) || (options.group_sizes == GroupSizes::powers_of_two && !power);
+    std::vector<std::size_t> group_sizes = context_parallel_group_sizes(pipelines, prices);
+    std::erase_if(group_sizes, [&](std::size_t size) {
+      const bool power = (size & (size - 1)) == 0;
+      return (!options.merge && size > 1) || (options.group_sizes == GroupSizes::powers_of_two && !power);
     });
     WholeSamplePlan whole =
-        plan_whole_samples(lengths, longest, pipelines, shares, planner.scheduler(), {}, best.seconds);
+        plan_whole_samples(lengths, longest, pipelines, group_sizes, planner.scheduler(), {}, best.seconds);
     for (std::size_t g = 0; g < whole.schedules.size(); ++g)
-      place(g * whole.share, std::move(whole.schedules[g]));
-    if (whole.share > 0) return placed;
+      place(g * whole.pipelines_per_pack, std::move(whole.schedules[g]));
+    if (whole.pipelines_per_pack > 0) return placed;
   }
   for (std::size_t g = 0; g < best.groups.size() && best.seconds < std::numeric_limits<double>::infinity();
        ++g)

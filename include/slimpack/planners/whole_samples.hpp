@@ -16,43 +16,43 @@ namespace slimpack {
 
 /// Schedules of packs of whole samples on equal groups of pipelines.
 struct WholeSamplePlan {
-  std::size_t share = 0;            ///< pipelines that run each pack together; 0: nothing fits
-  std::vector<Schedule> schedules;  ///< of groups of `share` neighbouring pipelines
+  std::size_t pipelines_per_pack = 0;  ///< these run each pack together; 0: nothing fits
+  std::vector<Schedule> schedules;     ///< of groups of `pipelines_per_pack` neighbouring pipelines
   double seconds = std::numeric_limits<double>::infinity();
 };
 
 /// Numbers of pipelines that can run each pack together: divisors of `pipelines` for which there are prices.
-[[nodiscard]] inline std::vector<std::size_t> context_parallel_shares(std::size_t pipelines,
-                                                                      const GroupPrices& prices) {
-  std::vector<std::size_t> shares;
-  for (std::size_t share = 1; share <= pipelines; ++share) {
-    if (pipelines % share == 0 && prices.allows(share)) shares.push_back(share);
+[[nodiscard]] inline std::vector<std::size_t> context_parallel_group_sizes(std::size_t pipelines,
+                                                                           const GroupPrices& prices) {
+  std::vector<std::size_t> group_sizes;
+  for (std::size_t size = 1; size <= pipelines; ++size) {
+    if (pipelines % size == 0 && prices.allows(size)) group_sizes.push_back(size);
   }
-  return shares;
+  return group_sizes;
 }
 
-/// The packs of group `group` where packs are dealt to `groups` groups in turn, each run by `share` pipelines.
+/// The packs of group `group` where packs are dealt in turn to `groups` groups of `pipelines_per_pack` pipelines each.
 [[nodiscard]] inline PackRows dealt_packs(const Packs& all, std::size_t group, std::size_t groups,
-                                          std::size_t share) {
+                                          std::size_t pipelines_per_pack) {
   Packs own;
   Ragged<std::uint32_t> members;
   for (std::size_t k = group; k < all.size(); k += groups) {
     for (const Slice& slice : all[k]) own.add(slice);
     own.close();
-    for (std::uint32_t i = 0; i < share; ++i) members.add(i);
+    for (std::uint32_t i = 0; i < pipelines_per_pack; ++i) members.add(i);
     members.close();
   }
-  return in_rows(std::move(own), std::move(members), share);
+  return in_rows(std::move(own), std::move(members), pipelines_per_pack);
 }
 
 /// Best-fit-decreasing packs of whole samples, at most `context` tokens each, dealt in turn to groups of pipelines, with
 /// the size of groups that gives the shortest step. Both passes have the same packs.
-/// @pre no sample is longer than `context`. @param shares sizes of groups to try, as `context_parallel_shares` gives them.
+/// @pre no sample is longer than `context`. @param group_sizes to try, as `context_parallel_group_sizes` gives them.
 /// @param most gives up plans that take this long or longer.
 /// O(n log n + divisors(pipelines) * packs * stages).
 [[nodiscard]] inline WholeSamplePlan plan_whole_samples(
     std::span<const Tokens> lengths, Tokens context, std::size_t pipelines,
-    std::span<const std::size_t> shares, Scheduler& scheduler, const ScheduleOptions& options,
+    std::span<const std::size_t> group_sizes, Scheduler& scheduler, const ScheduleOptions& options,
     double most = std::numeric_limits<double>::infinity()) {
   const Tokens all = std::accumulate(lengths.begin(), lengths.end(), Tokens{0});
   const Packing packing = best_fit_decreasing(lengths, std::min(context, all));
@@ -65,19 +65,19 @@ struct WholeSamplePlan {
   }
   WholeSamplePlan best;
   best.seconds = most;
-  for (const std::size_t share : shares) {
-    const std::size_t groups = pipelines / share;
+  for (const std::size_t pipelines_per_pack : group_sizes) {
+    const std::size_t groups = pipelines / pipelines_per_pack;
     std::vector<Schedule> schedules(groups);
     double seconds = 0.0;
     for (std::size_t g = 0; g < groups && seconds < best.seconds; ++g) {
-      schedules[g].pipelines = share;
-      schedules[g].forward = schedules[g].backward = dealt_packs(packs, g, groups, share);
+      schedules[g].pipelines = pipelines_per_pack;
+      schedules[g].forward = schedules[g].backward = dealt_packs(packs, g, groups, pipelines_per_pack);
       scheduler(schedules[g], options, best.seconds);
       seconds = std::max(seconds, schedules[g].seconds);
     }
-    if (seconds < best.seconds) best = {share, std::move(schedules), seconds};
+    if (seconds < best.seconds) best = {pipelines_per_pack, std::move(schedules), seconds};
   }
-  if (best.share == 0) best.seconds = std::numeric_limits<double>::infinity();
+  if (best.pipelines_per_pack == 0) best.seconds = std::numeric_limits<double>::infinity();
   return best;
 }
 

@@ -30,7 +30,7 @@ class StepBounds {
       : lengths_(lengths.begin(), lengths.end()), pipelines_(pipelines), stages_(prices.alone().stages()) {
     std::sort(lengths_.begin(), lengths_.end());
     for (std::size_t g = 1; g <= pipelines; ++g) {
-      if (prices.allows(g)) groups_.push_back({static_cast<double>(g), &prices.of(g)});
+      if (prices.allows(g)) groups_.push_back({static_cast<double>(g), &prices.shared_by(g)});
     }
   }
 
@@ -197,7 +197,7 @@ class StepBounds {
 }  // namespace detail
 
 /// Bound of all plans that train these samples on `pipelines` equal pipelines under these prices: samples may be
-/// cut, merged over any group of the pipelines, packed and ordered in any way, and their layers be computed again.
+/// cut, merged over any group of the pipelines, packed and ordered in any way, and their layers be recomputed.
 ///
 /// Work. Some pipeline works on stage s for at least the mean over the pipelines; without merging, at least for
 /// what the assignment of whole samples allows. A sample's work there is no less than that of the sample in one

@@ -15,7 +15,7 @@ namespace slimpack {
 
 /// Knows whether, and how far, schedules of given packs fit into memory (SlimPack, section 4.3.3). Of each pipeline and
 /// stage:
-/// - a forward task brings its tokens' activations, each by the layers that its backward pack computes again;
+/// - a forward task brings its tokens' activations, each by the layers that its backward pack recomputes;
 /// - a backward task brings the KV gradients of the samples that it begins; when it ends, all that its tokens held goes;
 /// - workspace, and what members exchange, is there while a task runs;
 /// - each of g pipelines that share a pack counts the g-th part of its tokens.
@@ -50,7 +50,7 @@ class MemoryFit {
     return memory_.static_bytes(s) + peak_tokens_bytes(p, s, leads, recompute);
   }
 
-  /// Fewest layers, the same for all packs, that a stage has to compute again so that it fits; -1 if all are too few.
+  /// Fewest layers, the same for all packs, that a stage has to recompute so that it fits; -1 if all are too few.
   /// O(pipelines * rows) for each number of layers between what surely does and surely does not fit.
   [[nodiscard]] std::int32_t least_recompute(const LeadTable& leads, std::size_t s) {
     find_peaks(leads, s);
@@ -72,7 +72,7 @@ class MemoryFit {
     return true;
   }
 
-  /// Lowers the leads to what memory allows, stages computing as few layers again as that takes, but no fewer than
+  /// Lowers the leads to what memory allows, stages recomputing as few layers as that takes, but no fewer than
   /// `layers`, which are raised. @returns whether all stages fit. O(layers * pipelines * rows * stages).
   bool limit(std::span<const std::uint32_t> required, std::vector<std::int32_t>& layers, LeadTable& leads) {
     for (std::size_t s = 0; s < memory_.stages(); ++s) {
@@ -262,12 +262,12 @@ class MemoryFit {
                                    recompute(pack, s));
   }
 
-  /// No task of a pass needs more. @param again layers that backward tasks compute again, at most.
+  /// No task of a pass needs more. @param recompute_layers of a backward task, at most.
   [[nodiscard]] double most_workspace(const Pipeline& own, std::size_t s, Pass pass,
-                                      std::int32_t again) const {
+                                      std::int32_t recompute_layers) const {
     double bytes = 0.0;
     for (const Largest& most : pass == Pass::forward ? own.most_forward : own.most_backward)
-      bytes = std::max(bytes, memory_.workspace_bytes(s, pass, most.tokens, most.sharers, again));
+      bytes = std::max(bytes, memory_.workspace_bytes(s, pass, most.tokens, most.sharers, recompute_layers));
     return bytes;
   }
 
@@ -284,9 +284,9 @@ class MemoryFit {
     const Pipeline& own = pipelines_[p];
     const Activations held = activations(p, s, recompute);
     const double gradient = memory_.kv_gradient_bytes(s);
-    const std::int32_t again = most_recompute(s, recompute);
+    const std::int32_t recompute_layers = most_recompute(s, recompute);
     const double most_forward = most_workspace(own, s, Pass::forward, 0),
-                 most_backward = most_workspace(own, s, Pass::backward, again);
+                 most_backward = most_workspace(own, s, Pass::backward, recompute_layers);
     double peak = 0.0;
     std::size_t done = 0;
     for (std::size_t k = 0; k < own.backward_pack.size(); ++k) {

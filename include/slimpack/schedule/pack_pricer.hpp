@@ -19,7 +19,7 @@ namespace slimpack {
 struct PassTimes {
   std::vector<double> seconds = {};   ///< [pack * stages + stage]
   std::vector<double> transfer = {};  ///< [pack * (stages - 1) + stage] between this stage and the next
-  PackRuns runs = {};
+  PackSharing sharing = {};
 };
 
 /// Decides how ranks share the packs of both passes, and prices the packs accordingly. Keeps its memory between calls.
@@ -45,16 +45,16 @@ class PackPricer {
                   PassTimes& forward_times, PassTimes& backward_times,
                   ShardingPolicy policy = ShardingPolicy::adaptive) {
     const bool same = same_whole_samples(lengths, forward, backward);
-    shard(forward, same, policy, forward_times.runs);
-    find_attention(forward, forward_times.runs, Pass::forward);
+    shard(forward, same, policy, forward_times.sharing);
+    find_attention(forward, forward_times.sharing, Pass::forward);
     if (same) {
-      find_attention(backward, forward_times.runs, Pass::backward);
-      choose_exchange_of_each(forward, forward_times.runs);
-      backward_times.runs = forward_times.runs;
+      find_attention(backward, forward_times.sharing, Pass::backward);
+      choose_exchange_of_each(forward, forward_times.sharing);
+      backward_times.sharing = forward_times.sharing;
     } else {
-      shard(backward, false, policy, backward_times.runs);
-      find_attention(backward, backward_times.runs, Pass::backward);
-      choose_exchange(forward, backward, forward_times.runs, backward_times.runs);
+      shard(backward, false, policy, backward_times.sharing);
+      find_attention(backward, backward_times.sharing, Pass::backward);
+      choose_exchange(forward, backward, forward_times.sharing, backward_times.sharing);
     }
     price_as_attended(forward, Pass::forward, forward_times);
     price_as_attended(backward, Pass::backward, backward_times);
@@ -64,30 +64,30 @@ class PackPricer {
   /// the prices are polynomial, else O((slices + packs) * stages).
   void price_slices(const PackRows& rows, Pass pass, PassTimes& out) {
     price_each(rows, pass, out, [&](std::size_t k, std::span<double> seconds) {
-      const Prices& own = prices_.of(rows.sharers[k]);
+      const Prices& own = prices_.shared_by(rows.sharers[k]);
       if (attention_ && rows.packs[k].empty()) return own.price_pack(rows.packs[k], pass, 0.0, seconds);
       own.price_pack(rows.packs[k], pass, seconds);
     });
   }
 
-  /// Prices packs that are run as `out.runs` says. O(slices * ranks + packs * stages) if the prices are polynomial, else
-  /// O((slices + packs) * stages + slices * ranks).
-  void price(const PackRows& rows, Pass pass, PassTimes& out) {
-    find_attention(rows, out.runs, pass);
+  /// Prices packs that ranks share as `out.sharing` says. O(slices * ranks + packs * stages) if the prices are polynomial,
+  /// else O((slices + packs) * stages + slices * ranks).
+  void price_as_shared(const PackRows& rows, Pass pass, PassTimes& out) {
+    find_attention(rows, out.sharing, pass);
     price_as_attended(rows, pass, out);
   }
 
-  /// Prices computing one layer of each stage again, for each backward pack. @param[out] again [pack * stages + stage].
+  /// Prices recomputing one layer of each stage, for each backward pack. @param[out] seconds [pack * stages + stage].
   /// @pre the cost model prices recomputation.
-  void price_recompute(const PackRows& rows, const PackRuns& runs, std::vector<double>& again) {
+  void price_recompute(const PackRows& rows, const PackSharing& sharing, std::vector<double>& seconds) {
     const std::size_t stages = prices_.alone().stages();
-    again.resize(rows.packs.size() * stages);
-    find_attention(rows, runs, Pass::forward);
+    seconds.resize(rows.packs.size() * stages);
+    find_attention(rows, sharing, Pass::forward);
     for (std::size_t k = 0; k < rows.packs.size(); ++k) {
-      const std::span<double> out(again.data() + k * stages, stages);
-      const Prices& own = prices_of(rows, k, runs);
+      const std::span<double> out(seconds.data() + k * stages, stages);
+      const Prices& own = prices_of(rows, k, sharing);
       if (attention_) {
-        own.price_recompute(rows.packs[k], attention(Pass::forward, k, runs.exchange[k]), out);
+        own.price_recompute(rows.packs[k], attention(Pass::forward, k, sharing.exchange[k]), out);
       } else {
         own.price_recompute(rows.packs[k], out);
       }
@@ -105,14 +105,15 @@ class PackPricer {
     double* transfer = out.transfer.data();
     for (std::size_t k = 0; k < rows.packs.size(); ++k) {
       price_pack(k, {seconds, stages});
-      prices_.of(rows.sharers[k]).transfer_seconds(count_tokens(rows.packs[k]), pass, {transfer, stages - 1});
+      prices_.shared_by(rows.sharers[k])
+          .transfer_seconds(count_tokens(rows.packs[k]), pass, {transfer, stages - 1});
       seconds += stages;
       transfer += stages - 1;
     }
   }
 
-  [[nodiscard]] const Prices& prices_of(const PackRows& rows, std::size_t k, const PackRuns& runs) {
-    return prices_.of(rows.sharers[k]).by(runs.exchange[k]);
+  [[nodiscard]] const Prices& prices_of(const PackRows& rows, std::size_t k, const PackSharing& sharing) {
+    return prices_.shared_by(rows.sharers[k]).with_exchange(sharing.exchange[k]);
   }
 
   /// What attention of one layer of a pack takes on the slowest rank, if ranks share it by tokens and by heads.
@@ -121,24 +122,24 @@ class PackPricer {
   };
 
   /// Finds the attention of all packs of a pass, which `attention` tells.
-  void find_attention(const PackRows& rows, const PackRuns& runs, Pass pass) {
+  void find_attention(const PackRows& rows, const PackSharing& sharing, Pass pass) {
     if (!attention_) return;
     std::vector<LayerAttention>& out = layer_[pass == Pass::forward ? 0 : 1];
     out.clear();
     for (std::size_t k = 0; k < rows.packs.size(); ++k) {
-      const Prices& prices = prices_.of(rows.sharers[k]);
-      if (runs.sharding[k] == Sharding::none) {
+      const Prices& prices = prices_.shared_by(rows.sharers[k]);
+      if (sharing.sharding[k] == Sharding::none) {
         const double seconds = attention_->alone(rows.packs[k], pass);
         out.push_back({seconds, seconds});
         continue;
       }
       LayerAttention& own = out.emplace_back();
-      const AttentionSeconds& chosen = runs.attention[k];
-      own.by_tokens = runs.sharding[k] == Sharding::by_position
+      const AttentionSeconds& chosen = sharing.attention[k];
+      own.by_tokens = sharing.sharding[k] == Sharding::by_position
                           ? attention_->by_position(rows.packs[k], prices.ranks(), pass)
                       : pass == Pass::forward ? chosen.forward
                                               : chosen.backward;
-      if (prices.exchanges_by(KeyExchange::all_to_all))
+      if (prices.can_exchange(KeyExchange::all_to_all))
         own.by_heads = attention_->by_heads(rows.packs[k], prices.ranks(), pass);
     }
   }
@@ -152,9 +153,9 @@ class PackPricer {
   /// Prices packs. @pre as for `attention`.
   void price_as_attended(const PackRows& rows, Pass pass, PassTimes& out) {
     price_each(rows, pass, out, [&](std::size_t k, std::span<double> seconds) {
-      const Prices& own = prices_of(rows, k, out.runs);
+      const Prices& own = prices_of(rows, k, out.sharing);
       if (attention_) {
-        own.price_pack(rows.packs[k], pass, attention(pass, k, out.runs.exchange[k]), seconds);
+        own.price_pack(rows.packs[k], pass, attention(pass, k, out.sharing.exchange[k]), seconds);
       } else {
         own.price_pack(rows.packs[k], pass, seconds);
       }
@@ -173,13 +174,13 @@ class PackPricer {
   }
 
   /// @param choose whether packs may be sharded in another way than by position.
-  void shard(const PackRows& rows, bool choose, ShardingPolicy policy, PackRuns& out) {
+  void shard(const PackRows& rows, bool choose, ShardingPolicy policy, PackSharing& out) {
     out.sharding.clear();
     out.per_document.clear();
     out.attention.clear();
     out.block = attention_ ? attention_->block() : default_ownership_block;
     for (std::size_t k = 0; k < rows.packs.size(); ++k) {
-      const std::int32_t ranks = prices_.of(rows.sharers[k]).ranks();
+      const std::int32_t ranks = prices_.shared_by(rows.sharers[k]).ranks();
       const Tokens tokens = count_tokens(rows.packs[k]);
       if (choose && attention_ && ranks > 1 && (tokens == 0 || tokens >= ranks)) {
         attention_->shard(rows.packs[k], ranks, policy, out);
@@ -195,35 +196,35 @@ class PackPricer {
   using WaySums = std::array<double, key_exchanges.size()>;
 
   /// Chooses a way for each pack by itself; both passes run the same packs.
-  void choose_exchange_of_each(const PackRows& rows, PackRuns& runs) {
+  void choose_exchange_of_each(const PackRows& rows, PackSharing& sharing) {
     for (std::size_t k = 0; k < rows.packs.size(); ++k) {
       WaySums sums{};
       add_ways(rows, k, Pass::forward, sums);
       add_ways(rows, k, Pass::backward, sums);
-      runs.exchange[k] = best_way(rows.sharers[k], sums);
+      sharing.exchange[k] = best_way(rows.sharers[k], sums);
     }
   }
 
   /// Chooses one way for all packs that the same number of pipelines share.
-  void choose_exchange(const PackRows& forward, const PackRows& backward, PackRuns& forward_runs,
-                       PackRuns& backward_runs) {
+  void choose_exchange(const PackRows& forward, const PackRows& backward, PackSharing& forward_sharing,
+                       PackSharing& backward_sharing) {
     sums_.assign(prices_.largest() + 1, {});
     for (std::size_t k = 0; k < forward.packs.size(); ++k)
       add_ways(forward, k, Pass::forward, sums_[forward.sharers[k]]);
     for (std::size_t k = 0; k < backward.packs.size(); ++k)
       add_ways(backward, k, Pass::backward, sums_[backward.sharers[k]]);
     for (std::size_t k = 0; k < forward.packs.size(); ++k)
-      forward_runs.exchange[k] = best_way(forward.sharers[k], sums_[forward.sharers[k]]);
+      forward_sharing.exchange[k] = best_way(forward.sharers[k], sums_[forward.sharers[k]]);
     for (std::size_t k = 0; k < backward.packs.size(); ++k)
-      backward_runs.exchange[k] = best_way(backward.sharers[k], sums_[backward.sharers[k]]);
+      backward_sharing.exchange[k] = best_way(backward.sharers[k], sums_[backward.sharers[k]]);
   }
 
   /// Adds, for each way to exchange, what a pack's slices and its attention take on all stages.
   void add_ways(const PackRows& rows, std::size_t k, Pass pass, WaySums& sums) {
-    const Prices& prices = prices_.of(rows.sharers[k]);
+    const Prices& prices = prices_.shared_by(rows.sharers[k]);
     if (prices.ways().size() < 2) return;
     for (std::size_t w = 0; w < prices.ways().size(); ++w) {
-      const Prices& own = prices.by(prices.ways()[w]);
+      const Prices& own = prices.with_exchange(prices.ways()[w]);
       sums[w] += own.pipeline_seconds(rows.packs[k], pass);
       if (attention_)
         sums[w] += prices.pipeline_attention_seconds(attention(pass, k, prices.ways()[w]), pass);
@@ -231,7 +232,7 @@ class PackPricer {
   }
 
   [[nodiscard]] KeyExchange best_way(std::size_t sharers, const WaySums& sums) {
-    const std::span<const KeyExchange> ways = prices_.of(sharers).ways();
+    const std::span<const KeyExchange> ways = prices_.shared_by(sharers).ways();
     if (ways.empty()) return KeyExchange::none;
     const auto end = sums.begin() + static_cast<std::ptrdiff_t>(ways.size());
     return ways[static_cast<std::size_t>(std::min_element(sums.begin(), end) - sums.begin())];

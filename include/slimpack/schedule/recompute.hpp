@@ -9,7 +9,7 @@
 
 namespace slimpack {
 
-/// Layers that are computed again in the backward pass, on each stage: the same for all packs, or for each backward pack.
+/// Layers that are recomputed in the backward pass, on each stage: the same for all packs, or for each backward pack.
 class Recompute {
  public:
   Recompute() = default;

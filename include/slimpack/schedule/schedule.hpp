@@ -117,10 +117,10 @@ class Scheduler {
     pricer_(lengths_, out.forward, out.backward, out.forward_times, out.backward_times, policy);
   }
 
-  /// Prices the packs that `out` holds; `runs` of its times already say how ranks share them.
-  void price_as_run(Schedule& out) {
-    pricer_.price(out.forward, Pass::forward, out.forward_times);
-    pricer_.price(out.backward, Pass::backward, out.backward_times);
+  /// Prices the packs that `out` holds; `sharing` of its times already says how ranks share them.
+  void price_as_shared(Schedule& out) {
+    pricer_.price_as_shared(out.forward, Pass::forward, out.forward_times);
+    pricer_.price_as_shared(out.backward, Pass::backward, out.backward_times);
   }
 
   /// Orders and times packs with a given recomputation. The seconds are infinite if that does not fit, even with a smaller
@@ -129,7 +129,7 @@ class Scheduler {
     price(out);
     base_ = out.backward_times.seconds;
     prepare(out, options);
-    again_.clear();
+    recompute_seconds_.clear();
     out.seconds = infinite;
     LeadTable leads = full_;
     const bool full = fits(leads, recompute);
@@ -170,7 +170,7 @@ class Scheduler {
   }
 
   void best_of_fits(Schedule& out, const ScheduleOptions& options, double most) {
-    again_.clear();
+    recompute_seconds_.clear();
     give_up(out);
     if (least_seconds(out) >= most) return;
     prepare(out, options);
@@ -245,10 +245,11 @@ class Scheduler {
     out.backward_times.seconds = base_;
     if (!recompute.any()) return;
     const std::size_t stages = recompute.stages();
-    if (again_.empty()) pricer_.price_recompute(out.backward, out.backward_times.runs, again_);
+    if (recompute_seconds_.empty())
+      pricer_.price_recompute(out.backward, out.backward_times.sharing, recompute_seconds_);
     for (std::size_t k = 0; k < out.backward.packs.size(); ++k) {
       for (std::size_t s = 0; s < stages; ++s)
-        out.backward_times.seconds[k * stages + s] += recompute(k, s) * again_[k * stages + s];
+        out.backward_times.seconds[k * stages + s] += recompute(k, s) * recompute_seconds_[k * stages + s];
     }
   }
 
@@ -309,10 +310,10 @@ class Scheduler {
   Makespan makespan_;
   std::vector<std::uint32_t> ended_, required_;
   LeadTable full_, trial_;
-  std::vector<double> base_;          // seconds of the backward packs without recomputation
-  std::vector<double> again_;         // of one layer of each stage computed again; empty until it is needed
-  std::vector<double> work_;          // [pipeline * stages + stage]
-  std::vector<PackId> first_, last_;  // [pipeline] forward pack, backward pack
+  std::vector<double> base_;               // seconds of the backward packs without recomputation
+  std::vector<double> recompute_seconds_;  // of recomputing one layer of each stage; empty until it is needed
+  std::vector<double> work_;               // [pipeline * stages + stage]
+  std::vector<PackId> first_, last_;       // [pipeline] forward pack, backward pack
 };
 
 }  // namespace slimpack
