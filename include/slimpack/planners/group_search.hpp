@@ -94,22 +94,30 @@ class GroupSearch {
     return verdict;
   }
 
+  /// What came of a number of packs.
+  enum class Trial : std::uint8_t {
+    better,    ///< it replaces the best
+    too_long,  ///< it takes as long as the best or longer, even with enough memory
+    limited,   ///< memory keeps it from being better, or it was not tried
+  };
+
   /// Tries about `count` packs; where memory binds, with both ways to cut the backward pass. If that is better than `best`,
-  /// it replaces `best`. @returns whether it is.
-  bool try_count(std::size_t count, GroupPlan& best) {
-    if (least_seconds(count) >= best.schedule.seconds) return false;
+  /// it replaces `best`.
+  Trial try_count(std::size_t count, GroupPlan& best) {
+    if (least_seconds(count) >= best.schedule.seconds) return Trial::too_long;
     const double before = best.schedule.seconds;
+    bool memory_bound = true;
     for (const bool asymmetric : {true, false}) {
-      const GroupCut cut{count, options_.tile, asymmetric, options_.exact, !options_.exact && members_ > 1};
-      if (!improve_with(cut, best.schedule.seconds, best).memory_bound)
+      if (!memory_bound)
         break;  // with the boundaries of forward packs, less memory is held, but packs are less equal
+      const GroupCut cut{count, options_.tile, asymmetric, options_.exact, !options_.exact && members_ > 1};
+      memory_bound = improve_with(cut, best.schedule.seconds, best).memory_bound;
     }
-    return best.schedule.seconds < before;
+    if (best.schedule.seconds < before) return Trial::better;
+    return memory_bound ? Trial::limited : Trial::too_long;
   }
 
-  /// Looks for a better number of packs than `best` has. If `best` does not fit, the search begins with `promising` and with
-  /// one pack for each sample; where memory limits both, it tries halves, then doubles, until one takes too long even with enough memory. From the best of these it climbs: by a
-  /// factor of the square root of two as long as that helps, then by that factor's root.
+  /// Looks for a better number of packs than `best` has; if `best` does not fit, for any that does first.
   /// @param enough the search ends with a schedule that takes no more seconds than this. @param hopeless it gives up if the
   /// first schedule that fits would take this long even with enough memory.
   void search(double enough, GroupPlan& best, double hopeless = std::numeric_limits<double>::infinity()) {
@@ -117,49 +125,64 @@ class GroupSearch {
       try_count(options_.packs, best);
       return;
     }
-    const std::size_t most = work_.pieces(options_.tile);
-    std::vector<std::size_t> tried{best.cut.packs};
-    const auto try_near = [&](double wanted) {
-      if (wanted < 1.0 || wanted > static_cast<double>(most) || best.schedule.seconds <= enough) return false;
-      const auto count = static_cast<std::size_t>(std::round(wanted));
-      if (std::find(tried.begin(), tried.end(), count) != tried.end()) return false;
-      tried.push_back(count);
-      return try_count(count, best);
-    };
+    tried_.assign(1, best.cut.packs);
     if (!best.schedule.fits()) {
-      const auto start = static_cast<double>(work_.promising(options_.tile));
-      try_near(start);
-      if (best.schedule.fits() && best.schedule.unlimited >= hopeless) return;
-      try_near(static_cast<double>(work_.samples()));
-      const bool limited = !best.schedule.fits() || best.schedule.memory_bound;
-      for (const double factor : {0.5, 2.0}) {
-        double packs = start;
-        for (int i = 0; limited && i < most_doublings; ++i) {
-          packs *= factor;
-          if (!try_near(packs) && best.schedule.fits() && !trial_.schedule.memory_bound) break;
-        }
+      begin(enough, hopeless, best);
+      if (best.schedule.unlimited >= hopeless) return;
+    }
+    climb(enough, best);
+  }
+
+  /// Seconds that every schedule of about `count` packs takes at least.
+  [[nodiscard]] double least_seconds(std::size_t count) const {
+    return work_.least_seconds(enough_packs * static_cast<double>(count));
+  }
+
+ private:
+  /// A candidate counts only if it has at least this share of the packs that were asked for, in both passes.
+  static constexpr double enough_packs = 0.6;
+  static constexpr int most_doublings = 6;
+
+  /// Tries a number of packs unless `best` takes no more than `enough` seconds, or the search has tried the number before.
+  Trial try_near(double wanted, double enough, GroupPlan& best) {
+    if (wanted < 1.0 || wanted > static_cast<double>(work_.pieces(options_.tile))) return Trial::too_long;
+    const auto count = static_cast<std::size_t>(std::round(wanted));
+    const bool known = std::find(tried_.begin(), tried_.end(), count) != tried_.end();
+    if (known || best.schedule.seconds <= enough) return Trial::limited;
+    tried_.push_back(count);
+    return try_count(count, best);
+  }
+
+  /// Tries a promising number of packs and one pack for each sample. Where memory limits both, it tries halves, then doubles,
+  /// until one takes too long even with enough memory.
+  void begin(double enough, double hopeless, GroupPlan& best) {
+    const auto start = static_cast<double>(work_.promising(options_.tile));
+    try_near(start, enough, best);
+    if (best.schedule.fits() && best.schedule.unlimited >= hopeless) return;
+    try_near(static_cast<double>(work_.samples()), enough, best);
+    if (best.schedule.fits() && !best.schedule.memory_bound) return;
+    for (const double factor : {0.5, 2.0}) {
+      double packs = start;
+      for (int i = 0; i < most_doublings; ++i) {
+        packs *= factor;
+        if (try_near(packs, enough, best) == Trial::too_long && best.schedule.fits()) break;
       }
     }
+  }
+
+  /// Climbs from the number of packs that `best` has: by a factor of the square root of two as long as that helps, then by
+  /// that factor's root.
+  void climb(double enough, GroupPlan& best) {
     for (const double step : {0.5, 0.25}) {
       for (const double direction : {1.0, -1.0}) {
         const std::size_t middle = best.cut.packs;
-        while (try_near(static_cast<double>(best.cut.packs) * std::exp2(direction * step))) {
+        while (try_near(static_cast<double>(best.cut.packs) * std::exp2(direction * step), enough, best) ==
+               Trial::better) {
         }
         if (best.cut.packs != middle) break;
       }
     }
   }
-
-  /// Seconds that every schedule of about `count` packs takes at least.
-  [[nodiscard]] double least_seconds(std::size_t count) const {
-    return work_.least_seconds(count, enough_packs);
-  }
-
- private:
-  /// A candidate counts only if it has at least this share of the packs that were asked for. No pack is assumed to be
-  /// smaller than this share of the mean pack.
-  static constexpr double enough_packs = 0.6;
-  static constexpr int most_doublings = 6;
 
   /// Cuts the packs, but keeps the forward packs if they were last cut in the same way.
   void cut_packs(const GroupCut& cut) {
@@ -176,8 +199,9 @@ class GroupSearch {
   /// Whether all members have enough packs: exactly as many as asked for, if the cut is exact.
   [[nodiscard]] bool has_packs(const GroupCut& cut) const {
     if (!cut.exact) {
-      const std::size_t most = std::max(packs_.forward.rows.size(), packs_.backward.rows.size());
-      return options_.packs > 0 || static_cast<double>(most) >= enough_packs * static_cast<double>(cut.packs);
+      const std::size_t least = std::min(packs_.forward.rows.size(), packs_.backward.rows.size());
+      return options_.packs > 0 ||
+             static_cast<double>(least) >= enough_packs * static_cast<double>(cut.packs);
     }
     for (const PackRows* rows : {&packs_.forward, &packs_.backward}) {
       std::vector<std::size_t> own(members_, 0);
@@ -195,7 +219,8 @@ class GroupSearch {
   GroupCutter cutter_;
   Scheduler scheduler_;
   GroupPacks packs_;
-  std::optional<GroupCut> last_;  // how the forward packs were cut
+  std::optional<GroupCut> last_;    // how the forward packs were cut
+  std::vector<std::size_t> tried_;  // numbers of packs, by the search that runs
   GroupPlan trial_;
   std::size_t members_ = 0;
 };

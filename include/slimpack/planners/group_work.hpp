@@ -73,16 +73,11 @@ class GroupWork {
     return std::min(pieces(tile), promising_packs(seconds_.size(), seconds(), each));
   }
 
-  /// Seconds that every schedule of `packs` packs takes at least: a stage's work, the constants of its packs, and the first
-  /// and the last pack's way through the stages before it. @param share of the packs that there are at least, and of the
-  /// mean pack that every pack is at least.
-  [[nodiscard]] double least_seconds(std::size_t packs, double share) const {
-    const auto count = static_cast<double>(packs);
-    double most = 0.0, before = 0.0;
-    for (std::size_t s = 0; s < seconds_.size(); ++s) {
-      most = std::max(most, seconds_[s] + share * (count * constants_[s] + before / count));
-      before += seconds_[s];
-    }
+  /// Seconds that every schedule of at least so many packs in both passes takes at least.
+  [[nodiscard]] double least_seconds(double packs) const {
+    double most = 0.0;
+    for (std::size_t s = 0; s < seconds_.size(); ++s)
+      most = std::max(most, seconds_[s] + packs * constants_[s]);
     return most;
   }
 

@@ -131,7 +131,8 @@ class TileSearch {
 
   /// Tiles of a pack.
   [[nodiscard]] double tiles_of(const GroupCut& cut) const {
-    return static_cast<double>(groups_.work().tokens() / cut.tile) / static_cast<double>(cut.packs);
+    return static_cast<double>(groups_.work().tokens()) /
+           (static_cast<double>(cut.tile) * static_cast<double>(cut.packs));
   }
 
   /// Tries both kinds of backward boundaries with one tile, and other numbers of packs where they suit the tile. @returns

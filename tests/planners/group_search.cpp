@@ -1,0 +1,111 @@
+#include "slimpack/planners/group_search.hpp"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <cstddef>
+#include <random>
+#include <vector>
+
+#include "oracle.hpp"
+#include "slimpack/cost/attention_tables.hpp"
+#include "slimpack/cost/calibrated.hpp"
+#include "slimpack/cost/memory.hpp"
+#include "slimpack/model/presets.hpp"
+#include "slimpack/planners/slimpack.hpp"
+
+using namespace slimpack;
+
+namespace {
+
+/// A job of 1 to 4 pipelines with room for anything, its prices with an attention model, and a group of all pipelines.
+struct Setting {
+  Job job;
+  std::vector<Tokens> lengths;
+  GroupPrices prices;
+  Memory memory;
+  SampleGroup group;
+
+  explicit Setting(std::mt19937& random)
+      : job(oracle::random_job(random, std::uniform_int_distribution<std::int32_t>(1, 4)(random), 1e11)),
+        lengths(random_lengths(random)),
+        prices(Prices(CalibratedCost(job), assumed_attention(job), job.layout.cp)),
+        memory(TransformerMemory(job), split_layers(job.model.layers, job.layout.pp), true) {
+    std::sort(lengths.rbegin(), lengths.rend());
+    const auto members = static_cast<std::size_t>(job.layout.dp);
+    const std::size_t merged = members > 1 ? random() % (lengths.size() / 2) : 0;
+    group.local.resize(members);
+    for (SampleId id = 0; id < lengths.size(); ++id)
+      (id < merged ? group.merged : group.local[id % members]).push_back(id);
+  }
+
+  static std::vector<Tokens> random_lengths(std::mt19937& random) {
+    std::vector<Tokens> lengths(8 + random() % 40);
+    const bool equal = random() % 4 == 0;
+    const auto length = static_cast<Tokens>(1 + random() % 4000);
+    for (Tokens& l : lengths) l = equal ? length : static_cast<Tokens>(1 + random() % 8000);
+    if (random() % 4 == 0) lengths.front() = 200000;  // longer than all others together
+    return lengths;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("no schedule of a group takes less than its work, or than the bound of its packs",
+          "[group_search]") {
+  for (unsigned seed = 1; seed <= 150; ++seed) {
+    INFO("seed " << seed);
+    std::mt19937 random(seed);
+    Setting s(random);
+    GroupSearch search(s.lengths, s.prices, s.memory, {});
+    search.load(s.group);
+    CHECK(search.work().promising(128) >= 1);
+    CHECK(search.work().promising(128) <= search.work().pieces(128));
+    for (const std::size_t packs : {1u, 3u, 8u, 30u}) {
+      for (const bool asymmetric : {true, false}) {
+        GroupPlan plan;
+        search.try_cut({.packs = packs, .tile = 128, .asymmetric = asymmetric}, 1e300, plan);
+        if (!plan.schedule.fits()) continue;  // there are too few tiles for so many packs
+        INFO("packs " << packs << (asymmetric ? ", own boundaries" : ", the same boundaries"));
+        CHECK(plan.schedule.seconds >= search.work().seconds());
+        CHECK(plan.schedule.seconds >= search.least_seconds(packs));
+        CHECK(plan.schedule.seconds >= plan.schedule.unlimited);
+      }
+    }
+  }
+}
+
+TEST_CASE("the search ends with a schedule no longer than those of the numbers of packs it begins with",
+          "[group_search]") {
+  for (unsigned seed = 1; seed <= 60; ++seed) {
+    INFO("seed " << seed);
+    std::mt19937 random(seed);
+    Setting s(random);
+    GroupSearch search(s.lengths, s.prices, s.memory, {});
+    search.load(s.group);
+    GroupPlan best;
+    search.search(0.0, best);
+    REQUIRE(best.schedule.fits());
+    for (const std::size_t packs : {search.work().promising(128), search.work().samples()}) {
+      GroupPlan plan;
+      search.try_count(packs, plan);
+      CHECK(best.schedule.seconds <= plan.schedule.seconds);
+    }
+  }
+}
+
+TEST_CASE("equal numbers of packs distribute samples for the number that is tried", "[slimpack]") {
+  // One sample holds most tokens. Split into few packs, more pipelines share it.
+  for (unsigned seed = 1; seed <= 6; ++seed) {
+    INFO("seed " << seed);
+    std::mt19937 random(seed);
+    std::vector<Tokens> lengths(400);
+    for (Tokens& l : lengths) l = static_cast<Tokens>(200 + random() % 4000);
+    lengths[random() % lengths.size()] = 400000;
+    const Job job{.model = transformer_preset("llama-7b"),
+                  .device = device_preset("h200"),
+                  .layout = {.dp = 32, .tp = 8, .pp = 2}};
+    const double seconds = plan_slimpack(lengths, job).step.seconds;
+    for (const std::size_t packs : {1u, 2u, 4u})
+      CHECK(seconds <= 1.1 * plan_slimpack(lengths, job, SlimPackOptions{.packs = packs}).step.seconds);
+  }
+}
