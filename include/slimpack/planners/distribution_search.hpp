@@ -32,7 +32,8 @@ class DistributionSearch {
 
   /// Schedules the groups that stand for others, with about the same number of packs each, and estimates the others.
   /// @param loads of the pipelines. @param packs for each member and pass; 0: the best number for the last group, which has no
-  /// merged samples unless all groups have. @param most gives up if a group takes that long; the seconds are then infinite.
+  /// merged samples unless all groups have. @param most gives up if a group, or the load of a pipeline alone, takes that long;
+  /// the seconds are then infinite.
   [[nodiscard]] DistributionPlan look(std::vector<SampleGroup> groups, std::span<const double> loads,
                                       std::size_t packs, double most) {
     DistributionPlan out;
