@@ -71,25 +71,25 @@ class GroupSearch {
     return true;
   }
 
-  /// How a candidate did.
+  /// How a candidate did, or one member of it.
   struct Verdict {
-    double seconds;     ///< at least; infinite if it was given up
+    double unlimited;   ///< seconds with enough memory; infinite if it was given up before these were known
     bool memory_bound;  ///< memory forces recomputation or a smaller lead, or refuses the packs
     bool refused;       ///< memory holds no order of the packs
     bool lacking;       ///< it has too few packs
   };
 
   /// Cuts the group in one way and schedules it; if that is faster than `best`, it replaces `best`. One member alone comes
-  /// first, because all members take at least as long. @param most a candidate is given up if it takes that long; no less
+  /// first, because with enough memory all members take at least as long. @param most a candidate is given up if it takes that long; no less
   /// than the seconds of `best`.
   Verdict improve_with(const GroupCut& cut, double most, GroupPlan& best) {
     GroupCut first = cut;
     first.one_member = members_ > 1 && !cut.exact;
-    bool lacking = !try_cut(first, most, trial_);
-    if (first != cut && trial_.schedule.seconds < best.schedule.seconds)
-      lacking = !try_cut(cut, best.schedule.seconds, trial_);
-    const Verdict verdict{trial_.schedule.seconds, trial_.schedule.memory_bound, trial_.schedule.refused,
-                          lacking};
+    const bool lacking = !try_cut(first, most, trial_);
+    const Schedule& tried = trial_.schedule;
+    const Verdict verdict{tried.unlimited, tried.memory_bound, tried.refused, lacking};
+    if (first != cut && std::min(tried.seconds, tried.unlimited) < best.schedule.seconds)
+      try_cut(cut, best.schedule.seconds, trial_);
     if (trial_.schedule.seconds < best.schedule.seconds) std::swap(trial_, best);
     return verdict;
   }
@@ -118,8 +118,8 @@ class GroupSearch {
   }
 
   /// Looks for a better number of packs than `best` has; if `best` does not fit, for any that does first.
-  /// @param enough the search ends with a schedule that takes no more seconds than this. @param hopeless it gives up if the
-  /// first schedule that fits would take this long even with enough memory.
+  /// @param enough the search ends with a schedule that takes no more seconds than this. @param hopeless it gives up if
+  /// the numbers of packs that it begins with would take this long even with enough memory.
   void search(double enough, GroupPlan& best, double hopeless = std::numeric_limits<double>::infinity()) {
     if (options_.packs > 0) {
       try_count(options_.packs, best);
@@ -158,9 +158,9 @@ class GroupSearch {
   void begin(double enough, double hopeless, GroupPlan& best) {
     const auto start = static_cast<double>(work_.promising(options_.tile));
     try_near(start, enough, best);
-    if (best.schedule.fits() && best.schedule.unlimited >= hopeless) return;
     try_near(static_cast<double>(work_.samples()), enough, best);
-    if (best.schedule.fits() && !best.schedule.memory_bound) return;
+    const bool limited = !best.schedule.fits() || best.schedule.memory_bound;
+    if (!limited || (best.schedule.fits() && best.schedule.unlimited >= hopeless)) return;
     for (const double factor : {0.5, 2.0}) {
       double packs = start;
       for (int i = 0; i < most_doublings; ++i) {

@@ -28,8 +28,8 @@ struct SlimPackSearch {
   double unbalanced = 1.01;
   /// A distribution is given up if one of its groups takes this many times as long as the best distribution.
   double hopeless = 1.15;
-  /// The distribution without merging is given up if its first group, in `promising_packs` packs and with enough memory,
-  /// takes this many times as long as the best plan.
+  /// The distribution without merging is given up if its first group, with the numbers of packs that the search begins with
+  /// and enough memory, takes this many times as long as the best plan.
   double outdone = 1.05;
   /// If no schedule of a group fits into memory, samples are distributed again; a pipeline then holds at most this share of
   /// the most tokens of one sample that a member of the group held.

@@ -137,11 +137,10 @@ class TileSearch {
 
   /// Tries both kinds of backward boundaries with one tile, and other numbers of packs where they suit the tile. @returns
   /// whether the decided number of packs takes `limit` seconds or longer even with enough memory. That does not depend on
-  /// what the options allow.
+  /// what the options allow, nor on the best so far.
   bool improve_with(GroupCut cut, double limit, GroupPlan& best) {
-    const GroupSearch::Verdict decided = try_boundaries(cut, limit, best);
-    const bool worse = decided.seconds >= limit && !decided.memory_bound && !decided.lacking;
-    if (cut.exact || options_.packs_given) return worse;
+    const Outcome decided = try_boundaries(cut, limit, best);
+    if (cut.exact || options_.packs_given) return decided.worse;
     const std::size_t packs = cut.packs;
     while (cut.packs > 1 && tiles_of(cut) < options_.tiles_per_pack) {
       cut.packs /= 2;
@@ -151,13 +150,19 @@ class TileSearch {
     // With more packs, less memory is held.
     bool refused = decided.refused;
     for (cut.packs = 4 * packs; refused && cut.packs <= 64 * packs; cut.packs *= 4)
-      refused = try_boundaries(cut, 0.0, best).refused;
-    return worse;
+      refused = try_boundaries(cut, infinite, best).refused;
+    return decided.worse;
   }
 
-  /// Tries both ways to cut the backward pass. @returns the least seconds below `limit`, and what holds for both.
-  GroupSearch::Verdict try_boundaries(GroupCut cut, double limit, GroupPlan& best) {
-    GroupSearch::Verdict verdict{infinite, true, true, true};
+  /// What holds for both ways to cut the backward pass.
+  struct Outcome {
+    bool worse = true;    ///< it takes the limit or longer, even with enough memory
+    bool refused = true;  ///< with enough memory it takes less than the limit, but memory refuses it
+  };
+
+  /// Tries both ways to cut the backward pass. The outcome depends on `limit`, but not on the best so far.
+  Outcome try_boundaries(GroupCut cut, double limit, GroupPlan& best) {
+    Outcome outcome;
     for (const bool asymmetric : {true, false}) {
       cut.asymmetric = asymmetric;
       const bool allowed = options_.asymmetric || !asymmetric;
@@ -165,12 +170,10 @@ class TileSearch {
       none.schedule.seconds = 0.0;
       const GroupSearch::Verdict own =
           groups_.improve_with(cut, std::max(limit, best.schedule.seconds), allowed ? best : none);
-      verdict.seconds = std::min(verdict.seconds, own.seconds);
-      verdict.memory_bound = verdict.memory_bound && own.memory_bound;
-      verdict.refused = verdict.refused && own.refused;
-      verdict.lacking = verdict.lacking && own.lacking;
+      outcome.worse = outcome.worse && own.unlimited >= limit && !own.lacking;
+      outcome.refused = outcome.refused && own.refused && own.unlimited < limit;
     }
-    return verdict;
+    return outcome;
   }
 
   Options options_;
