@@ -48,16 +48,24 @@ struct Setting {
   }
 };
 
-}  // namespace
-
-TEST_CASE("no schedule of a group takes less than its work, or than the bound of its packs",
-          "[group_search]") {
-  for (unsigned seed = 1; seed <= 150; ++seed) {
+/// Calls `check` with a search over each of some random settings, its group loaded.
+template <class Check>
+void for_each_setting(unsigned seeds, const Check& check) {
+  for (unsigned seed = 1; seed <= seeds; ++seed) {
     INFO("seed " << seed);
     std::mt19937 random(seed);
     Setting s(random);
     GroupSearch search(s.lengths, s.prices, s.memory, {});
     search.load(s.group);
+    check(search);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("no schedule of a group takes less than its work, or than the bound of its packs",
+          "[group_search]") {
+  for_each_setting(150, [](GroupSearch& search) {
     CHECK(search.work().promising(128) >= 1);
     CHECK(search.work().promising(128) <= search.work().pieces(128));
     for (const std::size_t packs : {1u, 3u, 8u, 30u}) {
@@ -71,17 +79,12 @@ TEST_CASE("no schedule of a group takes less than its work, or than the bound of
         CHECK(plan.schedule.seconds >= plan.schedule.unlimited);
       }
     }
-  }
+  });
 }
 
 TEST_CASE("the search ends with a schedule no longer than those of the numbers of packs it begins with",
           "[group_search]") {
-  for (unsigned seed = 1; seed <= 60; ++seed) {
-    INFO("seed " << seed);
-    std::mt19937 random(seed);
-    Setting s(random);
-    GroupSearch search(s.lengths, s.prices, s.memory, {});
-    search.load(s.group);
+  for_each_setting(60, [](GroupSearch& search) {
     GroupPlan best;
     search.search(0.0, best);
     REQUIRE(best.schedule.fits());
@@ -90,7 +93,7 @@ TEST_CASE("the search ends with a schedule no longer than those of the numbers o
       search.try_count(packs, plan);
       CHECK(best.schedule.seconds <= plan.schedule.seconds);
     }
-  }
+  });
 }
 
 TEST_CASE("equal numbers of packs distribute samples for the number that is tried", "[slimpack]") {

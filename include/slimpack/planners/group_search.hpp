@@ -139,7 +139,7 @@ class GroupSearch {
   }
 
  private:
-  /// A candidate counts only if it has at least this share of the packs that were asked for, in both passes.
+  /// A candidate counts only if one of its passes has at least this share of the packs that were asked for.
   static constexpr double enough_packs = 0.6;
   static constexpr int most_doublings = 6;
 
@@ -199,9 +199,8 @@ class GroupSearch {
   /// Whether all members have enough packs: exactly as many as asked for, if the cut is exact.
   [[nodiscard]] bool has_packs(const GroupCut& cut) const {
     if (!cut.exact) {
-      const std::size_t least = std::min(packs_.forward.rows.size(), packs_.backward.rows.size());
-      return options_.packs > 0 ||
-             static_cast<double>(least) >= enough_packs * static_cast<double>(cut.packs);
+      const std::size_t most = std::max(packs_.forward.rows.size(), packs_.backward.rows.size());
+      return options_.packs > 0 || static_cast<double>(most) >= enough_packs * static_cast<double>(cut.packs);
     }
     for (const PackRows* rows : {&packs_.forward, &packs_.backward}) {
       std::vector<std::size_t> own(members_, 0);

@@ -28,8 +28,12 @@ class GroupWork {
   /// @param lengths of all samples. @param prices of the pipelines' kind. Both have to outlive this.
   GroupWork(std::span<const Tokens> lengths, GroupPrices& prices) : lengths_(lengths), prices_(prices) {
     const Prices& alone = prices.alone();
-    for (std::size_t s = 0; s < alone.stages(); ++s)
-      constants_.push_back(alone.pack_seconds(s, Pass::forward) + alone.pack_seconds(s, Pass::backward));
+    for (std::size_t s = 0; s < alone.stages(); ++s) {
+      const double forward = alone.pack_seconds(s, Pass::forward),
+                   backward = alone.pack_seconds(s, Pass::backward);
+      constants_.push_back(forward + backward);
+      least_constants_.push_back(std::min(forward, backward));
+    }
   }
 
   /// Chooses the group that later calls are about. O(samples + members * stages).
@@ -73,11 +77,11 @@ class GroupWork {
     return std::min(pieces(tile), promising_packs(seconds_.size(), seconds(), each));
   }
 
-  /// Seconds that every schedule of at least so many packs in both passes takes at least.
+  /// Seconds that every schedule of at least so many packs in one of the passes takes at least.
   [[nodiscard]] double least_seconds(double packs) const {
     double most = 0.0;
     for (std::size_t s = 0; s < seconds_.size(); ++s)
-      most = std::max(most, seconds_[s] + packs * constants_[s]);
+      most = std::max(most, seconds_[s] + packs * least_constants_[s]);
     return most;
   }
 
@@ -101,6 +105,7 @@ class GroupWork {
   std::span<const Tokens> lengths_;
   GroupPrices& prices_;
   std::vector<double> constants_;              // [stage] of a forward and a backward pack
+  std::vector<double> least_constants_;        // [stage] of the pass that has less
   std::vector<double> seconds_, own_seconds_;  // [stage] of the busiest member; of the member looked at
   double cut_seconds_ = 0.0;
   std::size_t samples_ = 0;
