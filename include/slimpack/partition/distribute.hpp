@@ -63,21 +63,10 @@ class Distributor {
     suffix_.clear();
   }
 
-  /// Most tokens of one sample that a member of a group holds.
-  [[nodiscard]] double most_tokens(const SampleGroup& group) const {
-    Tokens merged = 0, local = 0;
-    for (const SampleId id : group.merged) merged = std::max(merged, lengths_[id]);
-    for (const std::vector<SampleId>& own : group.local) {
-      for (const SampleId id : own) local = std::max(local, lengths_[id]);
-    }
-    return std::max(static_cast<double>(merged) / static_cast<double>(group.size()),
-                    static_cast<double>(local));
-  }
-
-  /// The same of all groups.
+  /// Most tokens of one sample that a member of any group holds.
   [[nodiscard]] double most_tokens(std::span<const SampleGroup> groups) const {
     double most = 0.0;
-    for (const SampleGroup& group : groups) most = std::max(most, most_tokens(group));
+    for (const SampleGroup& group : groups) most = std::max(most, most_held_tokens(group, lengths_));
     return most;
   }
 

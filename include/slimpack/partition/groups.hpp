@@ -26,4 +26,15 @@ struct SampleGroup {
   friend bool operator==(const SampleGroup&, const SampleGroup&) = default;
 };
 
+/// Most tokens of one sample that a member of a group holds. @param lengths of all samples. O(samples of the group).
+[[nodiscard]] inline double most_held_tokens(const SampleGroup& group, std::span<const Tokens> lengths) {
+  Tokens merged = 0, local = 0;
+  for (const SampleId id : group.merged) merged = std::max(merged, lengths[id]);
+  for (const std::vector<SampleId>& own : group.local) {
+    for (const SampleId id : own) local = std::max(local, lengths[id]);
+  }
+  return std::max(static_cast<double>(merged) / static_cast<double>(group.size()),
+                  static_cast<double>(local));
+}
+
 }  // namespace slimpack

@@ -120,12 +120,21 @@ class DistributionCandidates {
   /// Whether a group takes `most` seconds or longer, searched on its own. One that memory refuses as it is does not count.
   bool takes(const SampleGroup& group, double most) {
     groups_.load(group);
+    if (groups_.work().limited_seconds() >= most) return fits();
     const double hopeless = groups_.work().seconds() < most ? options_.search.outdone * most : most;
     GroupPlan plan;
     groups_.search(most, plan, hopeless);
     const double seconds = plan.schedule.seconds;
-    return plan.schedule.fits() && seconds >= most &&
-           (plan.schedule.unlimited >= hopeless || finished_.takes(group, plan, most));
+    if (!plan.schedule.fits() || seconds < most) return false;
+    return plan.schedule.unlimited >= hopeless || seconds >= options_.search.hopeless * most ||
+           finished_.takes(group, plan, most);
+  }
+
+  /// Whether memory holds the loaded group.
+  bool fits() {
+    GroupPlan any;
+    groups_.search(infinite, any);
+    return any.schedule.fits();
   }
 
   SlimPackOptions options_;

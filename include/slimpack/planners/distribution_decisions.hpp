@@ -60,7 +60,7 @@ class DistributionDecisions {
   /// The distribution that merges no sample to save time. @param most gives up what looks far longer.
   [[nodiscard]] DistributionPlan unmerged(double most) {
     DistributionOptions wanted{.merge = false};
-    DistributionPlan plan = looked_at(wanted, 0, most * options_.hopeless);
+    DistributionPlan plan = looked_at(wanted, 0.0, most * options_.hopeless);
     if (plan.groups.empty() || plan.given_up) return {};
     search_.improve(plan);
     return plan;
@@ -74,17 +74,18 @@ class DistributionDecisions {
     double least = infinite;       ///< seconds of the best
     double reference = infinite;   ///< most tokens of one sample on a pipeline, of which `spreads` are shares
     double least_mean = infinite;  ///< mean seconds of the groups of the best that memory does not limit
-    std::size_t packs = 0;         ///< of the latest
+    double packs = 0.0;            ///< of the latest, `GroupPlan::relative_packs`
     std::vector<DistributionOptions> wanted = {};
     std::vector<DistributionPlan> plans = {};
   };
 
   /// Looks at a distribution unless it is the latest one. @returns whether spreading samples further may help.
   bool look(DistributionOptions wanted, Looks& looks) {
-    DistributionPlan plan = looked_at(wanted, looks.packs, looks.least * options_.hopeless);
-    if (plan.groups.empty() || (!looks.plans.empty() && plan.groups == looks.plans.back().groups))
-      return true;
-    if (plan.plans.back().cut.packs > 0) looks.packs = plan.plans.back().cut.packs;
+    const std::span<const SampleGroup> latest =
+        looks.plans.empty() ? std::span<const SampleGroup>() : looks.plans.back().groups;
+    DistributionPlan plan = looked_at(wanted, looks.packs, looks.least * options_.hopeless, latest);
+    if (plan.groups.empty()) return true;
+    if (const double packs = plan.plans.back().relative_packs(); packs > 0.0) looks.packs = packs;
     looks.least = std::min(looks.least, plan.seconds);
     const bool limited = plan.refused() || memory_bound(plan);
     bool far_from_work = false;
@@ -99,20 +100,25 @@ class DistributionDecisions {
     return limited || far_from_work;
   }
 
-  /// Makes the wanted distribution, and looks at it (`DistributionSearch::look`). @returns no groups if a sample has no place.
-  DistributionPlan looked_at_once(const DistributionOptions& wanted, std::size_t packs, double most) {
+  /// Makes the wanted distribution, and looks at it (`DistributionSearch::look`) unless it is `known`. @returns no groups if it
+  /// is, or if a sample has no place.
+  DistributionPlan looked_at_once(const DistributionOptions& wanted, double packs, double most,
+                                  std::span<const SampleGroup> known = {}) {
     std::vector<SampleGroup> groups = distribute_(wanted);
-    if (groups.empty()) return {};
+    if (groups.empty() || std::ranges::equal(groups, known)) return {};
     const std::vector<double> loads = distribute_.loads(groups);
     return search_.look(std::move(groups), loads, packs, most);
   }
 
   /// The same; while some group has no schedule that fits into memory, lowers `wanted.memory_tokens` and distributes again.
-  DistributionPlan looked_at(DistributionOptions& wanted, std::size_t packs, double most) {
+  DistributionPlan looked_at(DistributionOptions& wanted, double packs, double most,
+                             std::span<const SampleGroup> known = {}) {
     for (;;) {
-      DistributionPlan plan = looked_at_once(wanted, packs, most);
+      DistributionPlan plan = looked_at_once(wanted, packs, most, known);
+      if (plan.groups.empty()) return plan;
       if (!plan.refused() || packs_given_) return plan;
-      wanted.memory_tokens = options_.less_memory * distribute_.most_tokens(plan.groups[*plan.given_up]);
+      wanted.memory_tokens =
+          options_.less_memory * distribute_.most_tokens({&plan.groups[*plan.given_up], 1});
     }
   }
 
@@ -153,7 +159,8 @@ class DistributionDecisions {
         if (!group.merged.empty())
           wanted.merged_overhead = std::max(wanted.merged_overhead, wanted.overhead[group.first]);
       }
-      DistributionPlan plan = looked_at_once(wanted, best.plans.back().cut.packs, infinite);
+      DistributionPlan plan =
+          looked_at_once(wanted, best.plans[DistributionSearch::slowest(best)].relative_packs(), infinite);
       if (plan.groups.empty()) break;
       search_.improve(plan, best.seconds);
       if (plan.seconds >= best.seconds) break;

@@ -30,12 +30,12 @@ class DistributionSearch {
  public:
   explicit DistributionSearch(GroupSearch& search) : search_(search) {}
 
-  /// Schedules the groups that stand for others, with about the same number of packs each, and estimates the others.
-  /// @param loads of the pipelines. @param packs for each member and pass; 0: the best number for the last group, which has no
-  /// merged samples unless all groups have. @param most gives up if a group, or the load of a pipeline alone, takes that long;
-  /// the seconds are then infinite.
+  /// Schedules the groups that stand for others, and estimates the others.
+  /// @param loads of the pipelines. @param packs of each group, `GroupPlan::relative_packs`; 0: as is best for the last group,
+  /// which has no merged samples unless all groups have. @param most gives up if a group, or the load of a pipeline alone, takes
+  /// that long; the seconds are then infinite.
   [[nodiscard]] DistributionPlan look(std::vector<SampleGroup> groups, std::span<const double> loads,
-                                      std::size_t packs, double most) {
+                                      double packs, double most) {
     DistributionPlan out;
     out.groups = std::move(groups);
     out.plans.resize(out.groups.size());
@@ -48,13 +48,17 @@ class DistributionSearch {
     }
     const std::vector<std::size_t> shown = representatives(out.groups, loads);
     const auto schedule = [&](std::size_t g) {
-      schedule_about(packs, out.groups[g], out.plans[g]);
-      if (out.plans[g].schedule.fits() && out.plans[g].schedule.seconds < most) return true;
+      Schedule& own = out.plans[g].schedule;
+      search_.load(out.groups[g]);
+      own.seconds = search_.work().limited_seconds();
+      own.memory_bound = own.seconds >= most;
+      if (!own.memory_bound) schedule_loaded(packs, out.plans[g]);
+      if (own.fits() && own.seconds < most) return true;
       out.given_up = g;
       return false;
     };
     if (!schedule(shown.back())) return out;
-    if (packs == 0) packs = out.plans[shown.back()].cut.packs;
+    if (packs == 0.0) packs = out.plans[shown.back()].relative_packs();
     for (std::size_t i = 0; i + 1 < shown.size(); ++i) {
       if (!schedule(shown[i])) return out;
     }
@@ -70,9 +74,10 @@ class DistributionSearch {
     for (std::size_t g = slowest(plan); !searched[g]; g = slowest(plan)) {
       GroupPlan& own = plan.plans[g];
       if (own.estimated) {
-        const std::size_t packs = own.cut.packs;
+        const double packs = own.relative_packs();
         own = {};
-        schedule_about(packs, plan.groups[g], own);
+        search_.load(plan.groups[g]);
+        schedule_loaded(packs, own);
         continue;
       }
       const double before = own.schedule.seconds;
@@ -150,16 +155,17 @@ class DistributionSearch {
       const double share = static_cast<double>(g - first) / static_cast<double>(last - first);
       const GroupPlan& near = plans[share < 0.5 ? first : last];
       plans[g].cut = near.cut;
+      plans[g].promising = near.promising;
       plans[g].schedule.memory_bound = near.schedule.memory_bound;
       plans[g].schedule.seconds = from.seconds + share * (to.seconds - from.seconds);
       plans[g].estimated = true;
     }
   }
 
-  /// Schedules a group with about so many packs; if that does not fit, or for 0, with the best number.
-  void schedule_about(std::size_t packs, const SampleGroup& group, GroupPlan& plan) {
-    search_.load(group);
-    if (packs > 0) search_.try_count(packs, plan);
+  /// Schedules the loaded group with so many packs; if that does not fit, or for 0, with the best number.
+  void schedule_loaded(double relative_packs, GroupPlan& plan) {
+    plan.schedule.seconds = infinite;
+    if (relative_packs > 0.0) search_.try_relative(relative_packs, plan);
     if (!plan.schedule.fits()) search_.search(0.0, plan);
   }
 

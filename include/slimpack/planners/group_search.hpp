@@ -20,7 +20,13 @@ namespace slimpack {
 struct GroupPlan {
   GroupCut cut;
   Schedule schedule;
-  bool estimated = false;  ///< nothing was cut; only an estimate of the schedule's seconds is known
+  std::size_t promising = 0;  ///< packs that promise a short schedule (`GroupWork::promising`)
+  bool estimated = false;     ///< nothing was cut; only an estimate of the schedule's seconds is known
+
+  /// Packs as a multiple of the promising number, which suits other groups, too; 0 if nothing was cut.
+  [[nodiscard]] double relative_packs() const {
+    return promising > 0 ? static_cast<double>(cut.packs) / static_cast<double>(promising) : 0.0;
+  }
 };
 
 /// Finds the number of packs with which a group has the shortest schedule (SlimPack, section 5.1). Keeps its memory
@@ -39,7 +45,7 @@ class GroupSearch {
               const Options& options)
       : prices_(prices),
         options_(options),
-        work_(lengths, prices),
+        work_(lengths, prices, memory),
         cutter_(lengths),
         scheduler_(lengths, prices, memory) {}
 
@@ -51,6 +57,7 @@ class GroupSearch {
   /// Chooses the group that later calls are about. O(samples).
   void load(const SampleGroup& group) {
     members_ = group.size();
+    alike_ = std::all_of(group.local.begin(), group.local.end(), [](const auto& own) { return own.empty(); });
     last_.reset();
     cutter_.load(group, prices_.alone(), prices_.shared_by(group.merged.empty() ? 1 : members_));
     work_.load(group);
@@ -60,6 +67,7 @@ class GroupSearch {
   /// `most` seconds or longer, or has too few packs of those that were asked for. @returns whether it has enough.
   bool try_cut(const GroupCut& cut, double most, GroupPlan& out) {
     out.cut = cut;
+    out.promising = work_.promising(options_.tile);
     out.schedule.seconds = out.schedule.unlimited = std::numeric_limits<double>::infinity();
     out.schedule.memory_bound = out.schedule.refused = false;
     cut_packs(cut);
@@ -76,7 +84,6 @@ class GroupSearch {
     double unlimited;   ///< seconds with enough memory; infinite if it was given up before these were known
     bool memory_bound;  ///< memory forces recomputation or a smaller lead, or refuses the packs
     bool refused;       ///< memory holds no order of the packs
-    bool lacking;       ///< it has too few packs
   };
 
   /// Cuts the group in one way and schedules it; if that is faster than `best`, it replaces `best`. One member alone comes
@@ -85,10 +92,11 @@ class GroupSearch {
   Verdict improve_with(const GroupCut& cut, double most, GroupPlan& best) {
     GroupCut first = cut;
     first.one_member = members_ > 1 && !cut.exact;
-    const bool lacking = !try_cut(first, most, trial_);
+    try_cut(first, most, trial_);
     const Schedule& tried = trial_.schedule;
-    const Verdict verdict{tried.unlimited, tried.memory_bound, tried.refused, lacking};
-    if (first != cut && std::min(tried.seconds, tried.unlimited) < best.schedule.seconds)
+    const Verdict verdict{tried.unlimited, tried.memory_bound, tried.refused};
+    if (first != cut &&
+        (alike_ ? tried.seconds : std::min(tried.seconds, tried.unlimited)) < best.schedule.seconds)
       try_cut(cut, best.schedule.seconds, trial_);
     if (trial_.schedule.seconds < best.schedule.seconds) std::swap(trial_, best);
     return verdict;
@@ -105,6 +113,7 @@ class GroupSearch {
   /// it replaces `best`.
   Trial try_count(std::size_t count, GroupPlan& best) {
     if (least_seconds(count) >= best.schedule.seconds) return Trial::too_long;
+    if (work_.limited_seconds() >= best.schedule.seconds) return Trial::limited;
     const double before = best.schedule.seconds;
     bool memory_bound = true;
     for (const bool asymmetric : {true, false}) {
@@ -115,6 +124,14 @@ class GroupSearch {
     }
     if (best.schedule.seconds < before) return Trial::better;
     return memory_bound ? Trial::limited : Trial::too_long;
+  }
+
+  /// Tries a multiple of the promising number of packs, or the number that was given.
+  Trial try_relative(double packs, GroupPlan& best) {
+    const double count = packs * static_cast<double>(work_.promising(options_.tile));
+    return try_count(
+        options_.packs > 0 ? options_.packs : static_cast<std::size_t>(std::max(1.0, std::round(count))),
+        best);
   }
 
   /// Looks for a better number of packs than `best` has; if `best` does not fit, for any that does first.
@@ -222,6 +239,7 @@ class GroupSearch {
   std::vector<std::size_t> tried_;  // numbers of packs, by the search that runs
   GroupPlan trial_;
   std::size_t members_ = 0;
+  bool alike_ = false;  // members run the same packs: none has samples of its own
 };
 
 }  // namespace slimpack

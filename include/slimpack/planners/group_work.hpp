@@ -3,10 +3,13 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
+#include <limits>
 #include <numeric>
 #include <span>
 #include <vector>
 
+#include "slimpack/cost/memory_prices.hpp"
 #include "slimpack/cost/prices.hpp"
 #include "slimpack/partition/groups.hpp"
 #include "slimpack/slicing/cut_seconds.hpp"
@@ -25,8 +28,9 @@ namespace slimpack {
 /// short schedule. Keeps its memory between calls.
 class GroupWork {
  public:
-  /// @param lengths of all samples. @param prices of the pipelines' kind. Both have to outlive this.
-  GroupWork(std::span<const Tokens> lengths, GroupPrices& prices) : lengths_(lengths), prices_(prices) {
+  /// @param lengths of all samples. @param prices, memory of the pipelines' kind. All have to outlive this.
+  GroupWork(std::span<const Tokens> lengths, GroupPrices& prices, const Memory& memory)
+      : lengths_(lengths), prices_(prices), memory_(memory) {
     const Prices& alone = prices.alone();
     for (std::size_t s = 0; s < alone.stages(); ++s) {
       const double forward = alone.pack_seconds(s, Pass::forward),
@@ -39,20 +43,28 @@ class GroupWork {
   /// Chooses the group that later calls are about. O(samples + members * stages).
   void load(const SampleGroup& group) {
     const Prices& alone = prices_.alone();
+    find_recompute(group);
     seconds_.assign(alone.stages(), 0.0);
+    limited_.assign(alone.stages(), 0.0);
     samples_ = 0;
     tokens_ = 0;
     for (const std::vector<SampleId>& local : group.local) {
-      own_seconds_.assign(alone.stages(), 0.0);
-      add_sample_seconds(alone, lengths_of(local), own_seconds_);
-      for (std::size_t s = 0; s < seconds_.size(); ++s) seconds_[s] = std::max(seconds_[s], own_seconds_[s]);
+      find_work(alone, local);
+      for (std::size_t s = 0; s < seconds_.size(); ++s) {
+        seconds_[s] = std::max(seconds_[s], own_seconds_[s]);
+        limited_[s] = std::max(limited_[s], own_seconds_[s] + own_recompute_[s]);
+      }
       samples_ = std::max(samples_, own_.size());
-      tokens_ = std::max(tokens_, std::accumulate(own_.begin(), own_.end(), Tokens{0}));
+      tokens_ = std::max(tokens_, own_tokens());
     }
     if (!group.merged.empty()) {
-      add_sample_seconds(prices_.shared_by(group.size()), lengths_of(group.merged), seconds_);
+      find_work(prices_.shared_by(group.size()), group.merged);
+      for (std::size_t s = 0; s < seconds_.size(); ++s) {
+        seconds_[s] += own_seconds_[s];
+        limited_[s] += own_seconds_[s] + own_recompute_[s];
+      }
       samples_ += own_.size();
-      tokens_ += std::accumulate(own_.begin(), own_.end(), Tokens{0});
+      tokens_ += own_tokens();
     }
     cut_seconds_ = cut_seconds(group.local.front(), alone);
     if (!group.merged.empty())
@@ -71,6 +83,10 @@ class GroupWork {
   /// Work of the busiest stage, samples uncut: every schedule takes at least this.
   [[nodiscard]] double seconds() const { return *std::max_element(seconds_.begin(), seconds_.end()); }
 
+  /// The same with the layers recomputed without which memory can't hold the longest sample, on all packs alike.
+  /// Infinite if it can't hold that at all.
+  [[nodiscard]] double limited_seconds() const { return *std::max_element(limited_.begin(), limited_.end()); }
+
   /// `promising_packs`, or as many as there are pieces to fill them.
   [[nodiscard]] std::size_t promising(Tokens tile) const {
     const double each = *std::max_element(constants_.begin(), constants_.end()) + cut_seconds_;
@@ -86,6 +102,37 @@ class GroupWork {
   }
 
  private:
+  /// Finds how many layers of each stage are recomputed at least: between its passes a sample is held as a whole.
+  void find_recompute(const SampleGroup& group) {
+    const double tokens = most_held_tokens(group, lengths_);
+    recompute_.clear();
+    for (std::size_t s = 0; s < memory_.stages(); ++s) {
+      const double room = memory_.room_bytes(s) / tokens - memory_.kv_gradient_bytes(s);
+      std::int32_t layers = 0;
+      while (layers <= memory_.recompute_limit(s) && memory_.activation_bytes(s, layers) > room) ++layers;
+      recompute_.push_back(layers);
+    }
+  }
+
+  /// Finds the work of samples in both passes, and what the recomputation that memory asks for adds to it.
+  void find_work(const Prices& prices, const std::vector<SampleId>& ids) {
+    const std::span<const Tokens> own = lengths_of(ids);
+    own_seconds_.assign(seconds_.size(), 0.0);
+    own_recompute_.assign(seconds_.size(), 0.0);
+    add_sample_seconds(prices, own, own_seconds_);
+    if (own.empty() || std::all_of(recompute_.begin(), recompute_.end(), [](auto r) { return r == 0; }))
+      return;
+    whole_.clear();
+    for (std::size_t i = 0; i < own.size(); ++i) whole_.push_back({ids[i], 0, own[i]});
+    if (prices.recomputes()) prices.price_recompute(whole_, own_recompute_);
+    for (std::size_t s = 0; s < seconds_.size(); ++s) {
+      own_recompute_[s] = recompute_[s] > memory_.recompute_limit(s) ? std::numeric_limits<double>::infinity()
+                                                                     : recompute_[s] * own_recompute_[s];
+    }
+  }
+
+  [[nodiscard]] Tokens own_tokens() const { return std::accumulate(own_.begin(), own_.end(), Tokens{0}); }
+
   [[nodiscard]] std::span<const Tokens> lengths_of(const std::vector<SampleId>& ids) {
     own_.clear();
     for (const SampleId id : ids) own_.push_back(lengths_[id]);
@@ -104,13 +151,17 @@ class GroupWork {
 
   std::span<const Tokens> lengths_;
   GroupPrices& prices_;
-  std::vector<double> constants_;              // [stage] of a forward and a backward pack
-  std::vector<double> least_constants_;        // [stage] of the pass that has less
-  std::vector<double> seconds_, own_seconds_;  // [stage] of the busiest member; of the member looked at
+  const Memory& memory_;
+  std::vector<double> constants_;          // [stage] of a forward and a backward pack
+  std::vector<double> least_constants_;    // [stage] of the pass that has less
+  std::vector<double> seconds_, limited_;  // [stage] of the busiest member, without and with recomputation
+  std::vector<double> own_seconds_, own_recompute_;  // [stage] of the samples looked at
+  std::vector<std::int32_t> recompute_;  // [stage] layers, at least; one more than it has if all are too few
   double cut_seconds_ = 0.0;
   std::size_t samples_ = 0;
   Tokens tokens_ = 0;
-  std::vector<Tokens> own_;  // lengths of the samples looked at
+  std::vector<Tokens> own_;   // lengths of the samples looked at
+  std::vector<Slice> whole_;  // these, uncut
 };
 
 }  // namespace slimpack

@@ -123,7 +123,7 @@ class TileSearch {
       cut.one_member = false;
       const bool worse = improve_with(cut, limit, best);
       if (found() && best.schedule.seconds <= enough) return best;
-      if (worse && tile >= options_.finest_last && tiles_of(cut) >= options_.tiles_per_pack) break;
+      if (worse && tile >= options_.finest_last) break;
     }
     if (!found()) best.schedule.seconds = infinite;
     return best;
@@ -136,22 +136,23 @@ class TileSearch {
   }
 
   /// Tries both kinds of backward boundaries with one tile, and other numbers of packs where they suit the tile. @returns
-  /// whether the decided number of packs takes `limit` seconds or longer even with enough memory. That does not depend on
-  /// what the options allow, nor on the best so far.
+  /// whether the decided number of packs, and each smaller one that suits the tile, takes `limit` seconds or longer even with
+  /// enough memory. That does not depend on what the options allow, nor on the best so far.
   bool improve_with(GroupCut cut, double limit, GroupPlan& best) {
     const Outcome decided = try_boundaries(cut, limit, best);
     if (cut.exact || options_.packs_given) return decided.worse;
     const std::size_t packs = cut.packs;
+    bool worse = decided.worse;
     while (cut.packs > 1 && tiles_of(cut) < options_.tiles_per_pack) {
       cut.packs /= 2;
-      if (groups_.least_seconds(cut.packs) >= best.schedule.seconds) continue;
-      try_boundaries(cut, 0.0, best);
+      if (groups_.least_seconds(cut.packs) < std::max(limit, best.schedule.seconds))
+        worse = try_boundaries(cut, limit, best).worse && worse;
     }
     // With more packs, less memory is held.
     bool refused = decided.refused;
     for (cut.packs = 4 * packs; refused && cut.packs <= 64 * packs; cut.packs *= 4)
       refused = try_boundaries(cut, infinite, best).refused;
-    return decided.worse;
+    return worse;
   }
 
   /// What holds for both ways to cut the backward pass.
@@ -170,7 +171,7 @@ class TileSearch {
       none.schedule.seconds = 0.0;
       const GroupSearch::Verdict own =
           groups_.improve_with(cut, std::max(limit, best.schedule.seconds), allowed ? best : none);
-      outcome.worse = outcome.worse && own.unlimited >= limit && !own.lacking;
+      outcome.worse = outcome.worse && own.unlimited >= limit;
       outcome.refused = outcome.refused && own.refused && own.unlimited < limit;
     }
     return outcome;

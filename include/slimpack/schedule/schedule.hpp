@@ -183,9 +183,7 @@ class Scheduler {
     out.seconds = infinite;
     out.memory_bound = true;
     if (*least >= 0) time(full_, Recompute(needed), true, out);
-    if (options.fit == FitPolicy::fastest) {
-      for (const double share : {0.0, 0.5}) try_smaller_lead(needed, share, out);
-    }
+    if (options.fit == FitPolicy::fastest) try_smaller_leads(needed, out);
     out.refused = out.seconds == infinite;
     reject(out, most);
   }
@@ -213,16 +211,21 @@ class Scheduler {
     return std::vector<std::int32_t>(layers.size(), -1);
   }
 
-  /// Recomputes a share of the layers that the full lead would need, or of all layers if none suffice for it, and lowers the
-  /// lead until that fits.
-  void try_smaller_lead(std::span<const std::int32_t> needed, double share, Schedule& out) {
-    std::vector<std::int32_t> layers;
-    for (std::size_t s = 0; s < needed.size(); ++s) {
-      const std::int32_t all = needed[s] < 0 ? memory_.recompute_limit(s) : needed[s];
-      layers.push_back(static_cast<std::int32_t>(share * all));
+  /// Recomputes none, then half of the layers that the full lead would need, or of all layers if none suffice for it, and
+  /// lowers the lead until that fits.
+  void try_smaller_leads(std::span<const std::int32_t> needed, Schedule& out) {
+    std::vector<std::int32_t> before;
+    for (const double share : {0.0, 0.5}) {
+      std::vector<std::int32_t> layers;
+      for (std::size_t s = 0; s < needed.size(); ++s) {
+        const std::int32_t all = needed[s] < 0 ? memory_.recompute_limit(s) : needed[s];
+        layers.push_back(static_cast<std::int32_t>(share * all));
+      }
+      if (layers == before) return;
+      before = layers;
+      trial_ = full_;
+      if (fit_.limit(required_, layers, trial_)) time(trial_, Recompute(std::move(layers)), true, out);
     }
-    trial_ = full_;
-    if (fit_.limit(required_, layers, trial_)) time(trial_, Recompute(std::move(layers)), true, out);
   }
 
   /// Times an order with its recomputation, and keeps both if they are faster than what `out` has.
