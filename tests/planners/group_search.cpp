@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cstddef>
+#include <limits>
 #include <random>
 #include <vector>
 
@@ -17,7 +18,7 @@ using namespace slimpack;
 
 namespace {
 
-/// A job of 1 to 4 pipelines with room for anything, its prices with an attention model, and a group of all pipelines.
+/// A job of 1 to 4 pipelines, its prices with an attention model, and a group of all pipelines.
 struct Setting {
   Job job;
   std::vector<Tokens> lengths;
@@ -25,17 +26,31 @@ struct Setting {
   Memory memory;
   SampleGroup group;
 
-  explicit Setting(std::mt19937& random)
-      : job(oracle::random_job(random, std::uniform_int_distribution<std::int32_t>(1, 4)(random), 1e11)),
+  /// @param room for the longest sample on one pipeline, as a multiple of what it takes without recomputation.
+  explicit Setting(std::mt19937& random, double room)
+      : job(oracle::random_job(random, std::uniform_int_distribution<std::int32_t>(1, 4)(random), 1e15)),
         lengths(random_lengths(random)),
         prices(Prices(CalibratedCost(job), assumed_attention(job), job.layout.cp)),
-        memory(TransformerMemory(job), split_layers(job.model.layers, job.layout.pp), true) {
+        memory(memory_with_room(room)) {
     std::sort(lengths.rbegin(), lengths.rend());
     const auto members = static_cast<std::size_t>(job.layout.dp);
     const std::size_t merged = members > 1 ? random() % (lengths.size() / 2) : 0;
     group.local.resize(members);
     for (SampleId id = 0; id < lengths.size(); ++id)
       (id < merged ? group.merged : group.local[id % members]).push_back(id);
+  }
+
+  [[nodiscard]] Memory memory_with_room(double room) const {
+    const TransformerMemory wide(job);
+    const auto longest = static_cast<double>(*std::max_element(lengths.begin(), lengths.end()));
+    double most = 0.0;
+    for (std::size_t s = 0; s < static_cast<std::size_t>(job.layout.pp); ++s) {
+      const double tokens = longest * (wide.activation_bytes(s, 0) + wide.kv_gradient_bytes(s));
+      most = std::max(most, wide.static_bytes(s) + room * tokens);
+    }
+    Job own = job;
+    own.device.memory_bytes = most / (wide.capacity_bytes() / job.device.memory_bytes);
+    return Memory(TransformerMemory(own), split_layers(own.model.layers, own.layout.pp), true);
   }
 
   static std::vector<Tokens> random_lengths(std::mt19937& random) {
@@ -50,11 +65,11 @@ struct Setting {
 
 /// Calls `check` with a search over each of some random settings, its group loaded.
 template <class Check>
-void for_each_setting(unsigned seeds, const Check& check) {
+void for_each_setting(unsigned seeds, double room, const Check& check) {
   for (unsigned seed = 1; seed <= seeds; ++seed) {
     INFO("seed " << seed);
     std::mt19937 random(seed);
-    Setting s(random);
+    Setting s(random, room);
     GroupSearch search(s.lengths, s.prices, s.memory, {});
     search.load(s.group);
     check(search);
@@ -65,7 +80,7 @@ void for_each_setting(unsigned seeds, const Check& check) {
 
 TEST_CASE("no schedule of a group takes less than its work, or than the bound of its packs",
           "[group_search]") {
-  for_each_setting(150, [](GroupSearch& search) {
+  for_each_setting(150, 1e3, [](GroupSearch& search) {
     CHECK(search.work().promising(128) >= 1);
     CHECK(search.work().promising(128) <= search.work().pieces(128));
     for (const std::size_t packs : {1u, 3u, 8u, 30u}) {
@@ -82,9 +97,32 @@ TEST_CASE("no schedule of a group takes less than its work, or than the bound of
   });
 }
 
+TEST_CASE("no schedule that fits takes less than its work and what memory makes it recompute", "[group_search]") {
+  std::size_t recomputed = 0, refused = 0;
+  for (const double room : {0.2, 0.6, 0.95, 1.2}) {
+    for_each_setting(40, room, [&](GroupSearch& search) {
+      const double least = search.work().limited_seconds();
+      CHECK(least >= search.work().seconds());
+      recomputed += least > search.work().seconds() ? 1 : 0;
+      refused += least == std::numeric_limits<double>::infinity() ? 1 : 0;
+      for (const std::size_t packs : {1u, 4u, 12u, 40u, 160u}) {
+        for (const bool asymmetric : {true, false}) {
+          GroupPlan plan;
+          search.try_cut({.packs = packs, .tile = 16, .asymmetric = asymmetric}, 1e300, plan);
+          INFO("room " << room << ", packs " << packs);
+          if (plan.schedule.fits()) CHECK(plan.schedule.seconds >= least * (1.0 - 1e-9));
+        }
+      }
+    });
+  }
+  INFO(recomputed << " settings recompute, " << refused << " are refused");
+  CHECK(recomputed > 20);
+  CHECK(refused < recomputed);
+}
+
 TEST_CASE("the search ends with a schedule no longer than those of the numbers of packs it begins with",
           "[group_search]") {
-  for_each_setting(60, [](GroupSearch& search) {
+  for_each_setting(60, 1e3, [](GroupSearch& search) {
     GroupPlan best;
     search.search(0.0, best);
     REQUIRE(best.schedule.fits());
