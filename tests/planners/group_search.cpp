@@ -63,16 +63,16 @@ struct Setting {
   }
 };
 
-/// Calls `check` with a search over each of some random settings, its group loaded.
+/// Calls `check` with the scheduler of each of some random settings, its group loaded.
 template <class Check>
 void for_each_setting(unsigned seeds, double room, const Check& check) {
   for (unsigned seed = 1; seed <= seeds; ++seed) {
     INFO("seed " << seed);
     std::mt19937 random(seed);
     Setting s(random, room);
-    GroupSearch search(s.lengths, s.prices, s.memory, {});
-    search.load(s.group);
-    check(search);
+    GroupScheduler groups(s.lengths, s.prices, s.memory, {});
+    groups.load(s.group);
+    check(groups);
   }
 }
 
@@ -80,35 +80,36 @@ void for_each_setting(unsigned seeds, double room, const Check& check) {
 
 TEST_CASE("no schedule of a group takes less than its work, or than the bound of its packs",
           "[group_search]") {
-  for_each_setting(150, 1e3, [](GroupSearch& search) {
-    CHECK(search.work().promising(128) >= 1);
-    CHECK(search.work().promising(128) <= search.work().pieces(128));
+  for_each_setting(150, 1e3, [](GroupScheduler& groups) {
+    CHECK(groups.work().promising(128) >= 1);
+    CHECK(groups.work().promising(128) <= groups.work().pieces(128));
     for (const std::size_t packs : {1u, 3u, 8u, 30u}) {
       for (const bool asymmetric : {true, false}) {
         GroupPlan plan;
-        search.try_cut({.packs = packs, .tile = 128, .asymmetric = asymmetric}, 1e300, plan);
+        groups.schedule({.packs = packs, .tile = 128, .asymmetric = asymmetric}, 1e300, plan);
         if (!plan.schedule.fits()) continue;  // there are too few tiles for so many packs
         INFO("packs " << packs << (asymmetric ? ", own boundaries" : ", the same boundaries"));
-        CHECK(plan.schedule.seconds >= search.work().seconds());
-        CHECK(plan.schedule.seconds >= search.least_seconds(packs));
+        CHECK(plan.schedule.seconds >= groups.work().seconds());
+        CHECK(plan.schedule.seconds >= groups.least_seconds(packs));
         CHECK(plan.schedule.seconds >= plan.schedule.unlimited);
       }
     }
   });
 }
 
-TEST_CASE("no schedule that fits takes less than its work and what memory makes it recompute", "[group_search]") {
+TEST_CASE("no schedule that fits takes less than its work and what memory makes it recompute",
+          "[group_search]") {
   std::size_t recomputed = 0, refused = 0;
   for (const double room : {0.2, 0.6, 0.95, 1.2}) {
-    for_each_setting(40, room, [&](GroupSearch& search) {
-      const double least = search.work().limited_seconds();
-      CHECK(least >= search.work().seconds());
-      recomputed += least > search.work().seconds() ? 1 : 0;
+    for_each_setting(40, room, [&](GroupScheduler& groups) {
+      const double least = groups.work().limited_seconds();
+      CHECK(least >= groups.work().seconds());
+      recomputed += least > groups.work().seconds() ? 1 : 0;
       refused += least == std::numeric_limits<double>::infinity() ? 1 : 0;
       for (const std::size_t packs : {1u, 4u, 12u, 40u, 160u}) {
         for (const bool asymmetric : {true, false}) {
           GroupPlan plan;
-          search.try_cut({.packs = packs, .tile = 16, .asymmetric = asymmetric}, 1e300, plan);
+          groups.schedule({.packs = packs, .tile = 16, .asymmetric = asymmetric}, 1e300, plan);
           INFO("room " << room << ", packs " << packs);
           if (plan.schedule.fits()) CHECK(plan.schedule.seconds >= least * (1.0 - 1e-9));
         }
@@ -122,11 +123,12 @@ TEST_CASE("no schedule that fits takes less than its work and what memory makes 
 
 TEST_CASE("the search ends with a schedule no longer than those of the numbers of packs it begins with",
           "[group_search]") {
-  for_each_setting(60, 1e3, [](GroupSearch& search) {
+  for_each_setting(60, 1e3, [](GroupScheduler& groups) {
+    GroupSearch search(groups);
     GroupPlan best;
     search.search(0.0, best);
     REQUIRE(best.schedule.fits());
-    for (const std::size_t packs : {search.work().promising(128), search.work().samples()}) {
+    for (const std::size_t packs : {groups.work().promising(128), groups.work().samples()}) {
       GroupPlan plan;
       search.try_count(packs, plan);
       CHECK(best.schedule.seconds <= plan.schedule.seconds);

@@ -29,15 +29,14 @@ class DistributionCandidates {
                     {.group_sizes = options.group_sizes, .memory_tokens = most_sample_tokens(memory, true)}),
         groups_(lengths, prices, memory,
                 {.packs = options.packs, .tile = deciding_tile_, .exact = options.equal_packs}),
-        decided_(options, most_sample_tokens(memory, false), distribute_, groups_),
+        search_(groups_),
+        decided_(options, most_sample_tokens(memory, false), distribute_, search_),
         finished_(groups_, {.tile = options.tile,
                             .longest = distribute_.longest(),
                             .tiles_per_pack = options.search.tiles_per_pack,
-                            .finest_last = round_tokens(options.search.deciding_tile, prices.alone().ranks()),
-                            .worse = options.search.worse,
                             .asymmetric = options.asymmetric,
                             .packs_given = options.packs > 0}),
-        equal_packs_(distribute_, groups_, decided_, finished_) {
+        equal_packs_(distribute_, search_, decided_, finished_) {
     distribute_.require_memory();
     const Prices& alone = prices.alone();
     const double constants = alone.pack_seconds(0, Pass::forward) + alone.pack_seconds(0, Pass::backward);
@@ -85,11 +84,6 @@ class DistributionCandidates {
     return equal.seconds < best.seconds ? equal : best;
   }
 
-  /// Tokens of which context-parallel ranks hold equal shares; slices that are multiples of them are balanced best.
-  [[nodiscard]] static Tokens round_tokens(Tokens chunk, std::int32_t ranks) {
-    return ranks > 1 ? 2 * ranks * chunk : chunk;
-  }
-
   /// Whether a plan takes so long that equal numbers of packs may be better. Without the right to merge, only where nothing
   /// fits, so that a plan with that right is no longer.
   [[nodiscard]] bool starved(double seconds) const {
@@ -123,7 +117,7 @@ class DistributionCandidates {
     if (groups_.work().limited_seconds() >= most) return fits();
     const double hopeless = groups_.work().seconds() < most ? options_.search.outdone * most : most;
     GroupPlan plan;
-    groups_.search(most, plan, hopeless);
+    search_.search(most, plan, hopeless);
     const double seconds = plan.schedule.seconds;
     if (!plan.schedule.fits() || seconds < most) return false;
     return plan.schedule.unlimited >= hopeless || seconds >= options_.search.hopeless * most ||
@@ -133,7 +127,7 @@ class DistributionCandidates {
   /// Whether memory holds the loaded group.
   bool fits() {
     GroupPlan any;
-    groups_.search(infinite, any);
+    search_.search(infinite, any);
     return any.schedule.fits();
   }
 
@@ -141,7 +135,8 @@ class DistributionCandidates {
   std::size_t stages_;
   Tokens deciding_tile_;
   Distributor distribute_;
-  GroupSearch groups_;
+  GroupScheduler groups_;
+  GroupSearch search_;
   DistributionDecisions decided_;
   TileSearch finished_;
   EqualPacks equal_packs_;

@@ -87,10 +87,10 @@ class DistributionDecisions {
     if (plan.groups.empty()) return true;
     if (const double packs = plan.plans.back().relative_packs(); packs > 0.0) looks.packs = packs;
     looks.least = std::min(looks.least, plan.seconds);
-    const bool limited = plan.refused() || memory_bound(plan);
+    const bool limited = plan.refused() || plan.memory_bound();
     bool far_from_work = false;
     if (plan.seconds < infinite && !limited) {
-      const double mean = DistributionSearch::mean_seconds(plan);
+      const double mean = plan.mean_seconds();
       far_from_work = mean < looks.least_mean && mean > options_.poor * distribute_.mean_seconds();
       looks.least_mean = std::min(looks.least_mean, mean);
       looks.reference = std::min(looks.reference, distribute_.most_tokens(plan.groups));
@@ -131,7 +131,7 @@ class DistributionDecisions {
     for (std::size_t i = 0; i < plans.size(); ++i) {
       if (plans[i].seconds == infinite) continue;
       order.push_back(i);
-      mean[i] = DistributionSearch::mean_seconds(plans[i]);
+      mean[i] = plans[i].mean_seconds();
     }
     std::stable_sort(order.begin(), order.end(),
                      [&](std::size_t a, std::size_t b) { return mean[a] < mean[b]; });
@@ -145,22 +145,16 @@ class DistributionDecisions {
     return best;
   }
 
-  [[nodiscard]] static bool memory_bound(const DistributionPlan& plan) {
-    return std::any_of(plan.plans.begin(), plan.plans.end(),
-                       [](const GroupPlan& group) { return group.schedule.memory_bound; });
-  }
-
   /// Feeds the simulated overhead of pipelines back to Phase 1, as long as that makes the step shorter.
   DistributionPlan rebalanced(DistributionOptions wanted, DistributionPlan best) {
     for (int round = 0; round < options_.rebalance_rounds && unbalanced(best); ++round) {
-      wanted.overhead = overheads(best);
+      wanted.overhead = best.overheads(distribute_.loads(best.groups));
       wanted.merged_overhead = 0.0;
       for (const SampleGroup& group : best.groups) {
         if (!group.merged.empty())
           wanted.merged_overhead = std::max(wanted.merged_overhead, wanted.overhead[group.first]);
       }
-      DistributionPlan plan =
-          looked_at_once(wanted, best.plans[DistributionSearch::slowest(best)].relative_packs(), infinite);
+      DistributionPlan plan = looked_at_once(wanted, best.plans[best.slowest()].relative_packs(), infinite);
       if (plan.groups.empty()) break;
       search_.improve(plan, best.seconds);
       if (plan.seconds >= best.seconds) break;
@@ -171,24 +165,7 @@ class DistributionDecisions {
 
   /// Whether the slowest group takes so much longer than the mean that its pipelines should get less work.
   [[nodiscard]] bool unbalanced(const DistributionPlan& plan) const {
-    return plan.seconds < infinite &&
-           plan.seconds > options_.unbalanced * DistributionSearch::mean_seconds(plan);
-  }
-
-  /// Seconds that each pipeline's schedule takes beyond the work that it was priced with (to fill and drain, to wait, to
-  /// recompute), minus the least of them.
-  [[nodiscard]] std::vector<double> overheads(const DistributionPlan& plan) {
-    const std::vector<double> loads = distribute_.loads(plan.groups);
-    std::vector<double> overhead(loads.size());
-    for (std::size_t g = 0; g < plan.groups.size(); ++g) {
-      for (std::size_t i = 0; i < plan.groups[g].size(); ++i) {
-        const std::size_t p = plan.groups[g].first + i;
-        overhead[p] = plan.plans[g].schedule.seconds - loads[p];
-      }
-    }
-    const double least = *std::min_element(overhead.begin(), overhead.end());
-    for (double& o : overhead) o -= least;
-    return overhead;
+    return plan.seconds < infinite && plan.seconds > options_.unbalanced * plan.mean_seconds();
   }
 
   SlimPackSearch options_;

@@ -3,26 +3,14 @@
 #include <algorithm>
 #include <cstddef>
 #include <limits>
-#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
 
+#include "slimpack/planners/distribution_plan.hpp"
 #include "slimpack/planners/group_search.hpp"
 
 namespace slimpack {
-
-/// Groups of pipelines with their samples, and the best schedule of each.
-struct DistributionPlan {
-  std::vector<SampleGroup> groups;
-  std::vector<GroupPlan> plans;  ///< [group]
-  double seconds =
-      std::numeric_limits<double>::infinity();  ///< of the slowest group; infinite: refused, or given up
-  std::optional<std::size_t> given_up = {};     ///< the group that memory refuses, or that takes too long
-
-  /// Whether memory holds no schedule of the group that was given up.
-  [[nodiscard]] bool refused() const { return given_up && !plans[*given_up].schedule.fits(); }
-};
 
 /// Schedules groups of pipelines that run side by side. Groups of equal size have about the same work, so a few of them
 /// stand for all, and the cut of one suits most others; only groups that are slower than the rest are searched on their own.
@@ -63,7 +51,7 @@ class DistributionSearch {
       if (!schedule(shown[i])) return out;
     }
     for (std::size_t i = 0; i + 1 < shown.size(); ++i) estimate_between(shown[i], shown[i + 1], out.plans);
-    out.seconds = slowest_seconds(out);
+    out.seconds = out.slowest_seconds();
     return out;
   }
 
@@ -71,7 +59,7 @@ class DistributionSearch {
   /// slowest group has its best. @param most gives up if that takes this long or longer.
   void improve(DistributionPlan& plan, double most = infinite) {
     std::vector<bool> searched(plan.groups.size(), false);
-    for (std::size_t g = slowest(plan); !searched[g]; g = slowest(plan)) {
+    for (std::size_t g = plan.slowest(); !searched[g]; g = plan.slowest()) {
       GroupPlan& own = plan.plans[g];
       if (own.estimated) {
         const double packs = own.relative_packs();
@@ -99,31 +87,7 @@ class DistributionSearch {
         searched[h] = searched[g] && plan.plans[h].schedule.seconds <= similar * own.schedule.seconds;
       }
     }
-    plan.seconds = slowest_seconds(plan);
-  }
-
-  /// Seconds that all groups would take if their work could be balanced.
-  [[nodiscard]] static double mean_seconds(const DistributionPlan& plan) {
-    double sum = 0.0, pipelines = 0.0;
-    for (std::size_t g = 0; g < plan.groups.size(); ++g) {
-      const auto members = static_cast<double>(plan.groups[g].size());
-      sum += plan.plans[g].schedule.seconds * members;
-      pipelines += members;
-    }
-    return sum / pipelines;
-  }
-
-  /// The group that takes longest.
-  [[nodiscard]] static std::size_t slowest(const DistributionPlan& plan) {
-    const auto longest = std::max_element(
-        plan.plans.begin(), plan.plans.end(),
-        [](const GroupPlan& a, const GroupPlan& b) { return a.schedule.seconds < b.schedule.seconds; });
-    return static_cast<std::size_t>(longest - plan.plans.begin());
-  }
-
-  /// The seconds of that group.
-  [[nodiscard]] static double slowest_seconds(const DistributionPlan& plan) {
-    return plan.plans[slowest(plan)].schedule.seconds;
+    plan.seconds = plan.slowest_seconds();
   }
 
  private:

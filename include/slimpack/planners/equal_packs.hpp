@@ -33,7 +33,7 @@ class EqualPacks {
   /// Tries powers of two, then numbers between them. Which are tried does not depend on what a plan's tile and boundaries make
   /// of them. @param merge whether samples may be merged to save time.
   [[nodiscard]] DistributionPlan operator()(bool merge) {
-    const GroupSearch::Options before = groups_.options();
+    const GroupScheduler::Options before = groups_.options();
     groups_.options().exact = true;
     Decisions all;
     for (std::size_t packs = 1; packs <= most_packs_; packs *= 2) decide(packs, merge, all);

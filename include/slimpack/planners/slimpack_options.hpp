@@ -36,9 +36,6 @@ struct SlimPackSearch {
   double less_memory = 0.9;
   /// If the best plan takes more than this many times the mean work, plans with equal numbers of packs are tried as well.
   double starved = 1.5;
-  /// A plan is cut with its own tile, then with tiles twice, four times, … as coarse, until the slowest group takes this many
-  /// times as long as with the deciding tile, although packs have `tiles_per_pack`.
-  double worse = 1.02;
   /// Where a pack would have fewer tiles than this, fewer packs are tried as well.
   double tiles_per_pack = 4.0;
   bool whole_samples = true;  ///< also tries best-fit packs of whole samples, as `plan_megatron` makes them

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "slimpack/planners/distribution_search.hpp"
+#include "slimpack/planners/distribution_plan.hpp"
 
 namespace slimpack {
 
@@ -19,14 +19,12 @@ class TileSearch {
     Tokens tile = 128;            ///< the plan's own
     Tokens longest = 0;           ///< of the samples
     double tiles_per_pack = 4.0;  ///< `SlimPackSearch::tiles_per_pack`
-    Tokens finest_last = 128;     ///< no tile finer than this is the last
-    double worse = 1.02;          ///< `SlimPackSearch::worse`
     bool asymmetric = true;       ///< own boundaries for the backward pass where they help
     bool packs_given = false;     ///< the user gave the number of packs, so it is kept
   };
 
   /// @param groups has to outlive this.
-  TileSearch(GroupSearch& groups, const Options& options) : options_(options), groups_(groups) {}
+  TileSearch(GroupScheduler& groups, const Options& options) : options_(options), groups_(groups) {}
 
   /// The plan's own tile, then tiles twice, four times, … as coarse, until no sample is cut. If the number of packs is given,
   /// only the plan's own: coarser tiles can yield fewer packs.
@@ -41,8 +39,8 @@ class TileSearch {
   /// depend on the plan's own tile or kind of boundaries. @param most gives up if the plan takes this long or longer.
   DistributionPlan operator()(DistributionPlan plan, double most = infinite) {
     if (plan.seconds == infinite) return {};
-    std::vector<Decision> decided;
-    for (const GroupPlan& group : plan.plans) decided.push_back({group.cut, group.schedule.seconds});
+    std::vector<GroupCut> decided;
+    for (const GroupPlan& group : plan.plans) decided.push_back(group.cut);
     for (const std::size_t g : slowest_first(plan)) {
       GroupPlan& own = plan.plans[g];
       groups_.load(plan.groups[g]);
@@ -51,8 +49,7 @@ class TileSearch {
       if (!own.schedule.fits()) return {};
     }
     std::vector<bool> searched(plan.groups.size(), false);
-    for (std::size_t g = DistributionSearch::slowest(plan); !searched[g];
-         g = DistributionSearch::slowest(plan)) {
+    for (std::size_t g = plan.slowest(); !searched[g]; g = plan.slowest()) {
       GroupPlan& own = plan.plans[g];
       groups_.load(plan.groups[g]);
       const double enough = others_seconds(plan, g);
@@ -60,24 +57,18 @@ class TileSearch {
       searched[g] = other.schedule.seconds > enough;
       if (other.schedule.fits()) own = std::move(other);
     }
-    plan.seconds = DistributionSearch::slowest_seconds(plan);
+    plan.seconds = plan.slowest_seconds();
     return plan;
   }
 
   /// Whether a group takes `most` seconds or longer in every way. @param decided its plan with the deciding tile.
   bool takes(const SampleGroup& group, const GroupPlan& decided, double most) {
     groups_.load(group);
-    return !best_of({decided.cut, decided.schedule.seconds}, most, most).schedule.fits();
+    return !best_of(decided.cut, most, most).schedule.fits();
   }
 
  private:
   static constexpr double infinite = std::numeric_limits<double>::infinity();
-
-  /// How a group was cut with the deciding tile, and how long it then takes.
-  struct Decision {
-    GroupCut cut;
-    double seconds;
-  };
 
   [[nodiscard]] static std::vector<std::size_t> slowest_first(const DistributionPlan& plan) {
     std::vector<std::size_t> order(plan.groups.size());
@@ -98,7 +89,7 @@ class TileSearch {
     GroupCut cut = plan.cut;
     cut.one_member = false;
     plan = {};
-    if (allowed) groups_.try_cut(cut, most, plan);
+    if (allowed) groups_.schedule(cut, most, plan);
   }
 
   /// Seconds of the slowest of the other groups.
@@ -112,18 +103,15 @@ class TileSearch {
 
   /// The best way to cut the loaded group, of those that take less than `most` seconds; seconds are infinite if there is
   /// none. @param enough stops at the finest tile with which the group takes no longer than this.
-  GroupPlan best_of(const Decision& decided, double most, double enough) {
+  GroupPlan best_of(GroupCut cut, double most, double enough) {
     GroupPlan best;
     best.schedule.seconds = most;
-    const double limit = options_.worse * decided.seconds;
     const auto found = [&] { return !best.schedule.forward.packs.empty(); };
+    cut.one_member = false;
     for (const Tokens tile : tiles()) {
-      GroupCut cut = decided.cut;
       cut.tile = tile;
-      cut.one_member = false;
-      const bool worse = improve_with(cut, limit, best);
+      improve_with(cut, best);
       if (found() && best.schedule.seconds <= enough) return best;
-      if (worse && tile >= options_.finest_last) break;
     }
     if (!found()) best.schedule.seconds = infinite;
     return best;
@@ -135,50 +123,33 @@ class TileSearch {
            (static_cast<double>(cut.tile) * static_cast<double>(cut.packs));
   }
 
-  /// Tries both kinds of backward boundaries with one tile, and other numbers of packs where they suit the tile. @returns
-  /// whether the decided number of packs, and each smaller one that suits the tile, takes `limit` seconds or longer even with
-  /// enough memory. That does not depend on what the options allow, nor on the best so far.
-  bool improve_with(GroupCut cut, double limit, GroupPlan& best) {
-    const Outcome decided = try_boundaries(cut, limit, best);
-    if (cut.exact || options_.packs_given) return decided.worse;
+  /// Tries both kinds of backward boundaries with one tile, and other numbers of packs where they suit the tile.
+  void improve_with(GroupCut cut, GroupPlan& best) {
+    bool refused = try_boundaries(cut, best);
+    if (cut.exact || options_.packs_given) return;
     const std::size_t packs = cut.packs;
-    bool worse = decided.worse;
     while (cut.packs > 1 && tiles_of(cut) < options_.tiles_per_pack) {
       cut.packs /= 2;
-      if (groups_.least_seconds(cut.packs) < std::max(limit, best.schedule.seconds))
-        worse = try_boundaries(cut, limit, best).worse && worse;
+      if (groups_.least_seconds(cut.packs) < best.schedule.seconds) try_boundaries(cut, best);
     }
     // With more packs, less memory is held.
-    bool refused = decided.refused;
     for (cut.packs = 4 * packs; refused && cut.packs <= 64 * packs; cut.packs *= 4)
-      refused = try_boundaries(cut, infinite, best).refused;
-    return worse;
+      refused = try_boundaries(cut, best);
   }
 
-  /// What holds for both ways to cut the backward pass.
-  struct Outcome {
-    bool worse = true;    ///< it takes the limit or longer, even with enough memory
-    bool refused = true;  ///< with enough memory it takes less than the limit, but memory refuses it
-  };
-
-  /// Tries both ways to cut the backward pass. The outcome depends on `limit`, but not on the best so far.
-  Outcome try_boundaries(GroupCut cut, double limit, GroupPlan& best) {
-    Outcome outcome;
+  /// Tries both ways to cut the backward pass. @returns whether memory alone keeps one from being better than `best`.
+  bool try_boundaries(GroupCut cut, GroupPlan& best) {
+    bool refused = false;
     for (const bool asymmetric : {true, false}) {
       cut.asymmetric = asymmetric;
-      const bool allowed = options_.asymmetric || !asymmetric;
-      GroupPlan none;
-      none.schedule.seconds = 0.0;
-      const GroupSearch::Verdict own =
-          groups_.improve_with(cut, std::max(limit, best.schedule.seconds), allowed ? best : none);
-      outcome.worse = outcome.worse && own.unlimited >= limit;
-      outcome.refused = outcome.refused && own.refused && own.unlimited < limit;
+      if (options_.asymmetric || !asymmetric)
+        refused = groups_.improve_with(cut, best.schedule.seconds, best).refused || refused;
     }
-    return outcome;
+    return refused;
   }
 
   Options options_;
-  GroupSearch& groups_;
+  GroupScheduler& groups_;
 };
 
 }  // namespace slimpack

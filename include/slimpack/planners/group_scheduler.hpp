@@ -1,0 +1,154 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "slimpack/planners/group_work.hpp"
+#include "slimpack/schedule/schedule.hpp"
+#include "slimpack/slicing/group_cutter.hpp"
+
+namespace slimpack {
+
+/// A candidate for a group of pipelines: how its samples are cut, and the schedule of the packs.
+struct GroupPlan {
+  GroupCut cut;
+  Schedule schedule;
+  std::size_t promising = 0;  ///< packs that promise a short schedule (`GroupWork::promising`)
+  bool estimated = false;     ///< nothing was cut; only an estimate of the schedule's seconds is known
+
+  /// Packs as a multiple of the promising number, which suits other groups, too; 0 if nothing was cut.
+  [[nodiscard]] double relative_packs() const {
+    return promising > 0 ? static_cast<double>(cut.packs) / static_cast<double>(promising) : 0.0;
+  }
+};
+
+/// Cuts and schedules the samples of a group of pipelines in one way after another. Keeps its memory between calls.
+class GroupScheduler {
+ public:
+  struct Options {
+    std::size_t packs = 0;  ///< per member and pass, as the user gave them; 0: to be found
+    Tokens tile = 128;      ///< that numbers of packs are found with
+    bool exact = false;     ///< the number of packs is exact on all members, in both passes
+  };
+
+  /// @param lengths of all samples. @param prices, memory of the pipelines' kind. All have to outlive this.
+  GroupScheduler(std::span<const Tokens> lengths, GroupPrices& prices, const Memory& memory,
+                 const Options& options)
+      : prices_(prices),
+        options_(options),
+        work_(lengths, prices, memory),
+        cutter_(lengths),
+        scheduler_(lengths, prices, memory) {}
+
+  [[nodiscard]] Options& options() { return options_; }
+  [[nodiscard]] const Options& options() const { return options_; }
+  [[nodiscard]] Scheduler& scheduler() { return scheduler_; }
+  /// Of the group that was loaded last.
+  [[nodiscard]] const GroupWork& work() const { return work_; }
+  /// Its members.
+  [[nodiscard]] std::size_t members() const { return members_; }
+  /// Packs that promise a short schedule of it.
+  [[nodiscard]] std::size_t promising() const { return work_.promising(options_.tile); }
+  /// Seconds that every schedule of about `count` packs takes at least.
+  [[nodiscard]] double least_seconds(std::size_t count) const {
+    return work_.least_seconds(enough_packs * static_cast<double>(count));
+  }
+
+  /// Chooses the group that later calls are about. O(samples).
+  void load(const SampleGroup& group) {
+    members_ = group.size();
+    alike_ = std::all_of(group.local.begin(), group.local.end(), [](const auto& own) { return own.empty(); });
+    last_.reset();
+    cutter_.load(group, prices_.alone(), prices_.shared_by(group.merged.empty() ? 1 : members_));
+    work_.load(group);
+  }
+
+  /// Cuts the group in one way and schedules it. The seconds are infinite if the schedule does not fit into memory, takes
+  /// `most` seconds or longer, or has too few packs of those that were asked for.
+  void schedule(const GroupCut& cut, double most, GroupPlan& out) {
+    out.cut = cut;
+    out.promising = promising();
+    out.schedule.seconds = out.schedule.unlimited = std::numeric_limits<double>::infinity();
+    out.schedule.memory_bound = out.schedule.refused = false;
+    cut_packs(cut);
+    if (!has_packs(cut)) return;
+    out.schedule.forward = packs_.forward;
+    out.schedule.backward = packs_.backward;
+    out.schedule.pipelines = cut.one_member ? 1 : members_;
+    scheduler_(out.schedule, {}, most);
+  }
+
+  /// How a candidate did, or one member of it.
+  struct Verdict {
+    double unlimited;   ///< seconds with enough memory; infinite if it was given up before these were known
+    bool memory_bound;  ///< memory forces recomputation or a smaller lead, or refuses the packs
+    bool refused;       ///< memory holds no order of the packs
+  };
+
+  /// Cuts the group in one way and schedules it; if that is faster than `best`, it replaces `best`. One member alone comes
+  /// first, because with enough memory all members take at least as long. @param most a candidate is given up if it takes that long;
+  /// no less than the seconds of `best`.
+  Verdict improve_with(const GroupCut& cut, double most, GroupPlan& best) {
+    GroupCut first = cut;
+    first.one_member = members_ > 1 && !cut.exact;
+    schedule(first, most, trial_);
+    const Schedule& tried = trial_.schedule;
+    const Verdict verdict{tried.unlimited, tried.memory_bound, tried.refused};
+    if (first != cut &&
+        (alike_ ? tried.seconds : std::min(tried.seconds, tried.unlimited)) < best.schedule.seconds)
+      schedule(cut, best.schedule.seconds, trial_);
+    if (trial_.schedule.seconds < best.schedule.seconds) std::swap(trial_, best);
+    return verdict;
+  }
+
+ private:
+  /// A candidate counts only if one of its passes has at least this share of the packs that were asked for.
+  static constexpr double enough_packs = 0.6;
+
+  /// Cuts the packs, but keeps the forward packs if they were last cut in the same way.
+  void cut_packs(const GroupCut& cut) {
+    GroupCut forward = cut;
+    forward.asymmetric = true;
+    if (!cut.asymmetric && last_ == forward) {
+      cutter_.mirror(packs_);
+    } else {
+      cutter_.cut(cut, packs_);
+    }
+    last_ = forward;
+  }
+
+  /// Whether all members have enough packs: exactly as many as asked for, if the cut is exact.
+  [[nodiscard]] bool has_packs(const GroupCut& cut) const {
+    if (!cut.exact) {
+      const std::size_t most = std::max(packs_.forward.rows.size(), packs_.backward.rows.size());
+      return options_.packs > 0 || static_cast<double>(most) >= enough_packs * static_cast<double>(cut.packs);
+    }
+    for (const PackRows* rows : {&packs_.forward, &packs_.backward}) {
+      std::vector<std::size_t> own(members_, 0);
+      for (std::size_t k = 0; k < rows->packs.size(); ++k) {
+        for (const std::uint32_t p : rows->members[k]) ++own[p];
+      }
+      if (std::any_of(own.begin(), own.end(), [&](std::size_t n) { return n != cut.packs; })) return false;
+    }
+    return true;
+  }
+
+  GroupPrices& prices_;
+  Options options_;
+  GroupWork work_;
+  GroupCutter cutter_;
+  Scheduler scheduler_;
+  GroupPacks packs_;
+  std::optional<GroupCut> last_;  // how the forward packs were cut
+  GroupPlan trial_;
+  std::size_t members_ = 0;
+  bool alike_ = false;  // members run the same packs: none has samples of its own
+};
+
+}  // namespace slimpack
