@@ -51,14 +51,13 @@ class DistributionCandidates {
     equal_packs_.expect(constants, expected, std::max(32 * stages_, 2 * promising));
   }
 
-  /// The best plan of all candidates; its seconds are infinite if none fits. Decided with one tile for all plans; if that
-  /// fits with none of the plan's tiles, with each of these.
+  /// The best plan of all candidates; its seconds are infinite if none fits. Decided with one tile for all plans; where that
+  /// is starved, with each of the plan's tiles as well.
   [[nodiscard]] DistributionPlan operator()() {
-    DistributionPlan best = decided_with(deciding_tile_);
-    if (best.seconds < infinite) return best;
+    DistributionPlan best;
+    bool more = decide_with(deciding_tile_, best) || best.seconds == infinite;
     for (const Tokens tile : finished_.tiles()) {
-      DistributionPlan plan = decided_with(tile);
-      if (plan.seconds < best.seconds) best = std::move(plan);
+      if (more && tile != deciding_tile_) decide_with(tile, best);
     }
     return best;
   }
@@ -68,24 +67,29 @@ class DistributionCandidates {
  private:
   static constexpr double infinite = std::numeric_limits<double>::infinity();
 
-  /// @param tile with which the distribution and its numbers of packs are chosen.
-  DistributionPlan decided_with(Tokens tile) {
+  /// Decides on distributions and numbers of packs with a tile. What is better than `best` replaces it. @returns whether what
+  /// was decided is starved, which depends neither on the plan's own tile nor on its boundaries.
+  bool decide_with(Tokens tile, DistributionPlan& best) {
     groups_.options().tile = tile;
-    if (options_.equal_packs && options_.packs == 0) return equal_packs_(merges());
-    DistributionPlan merged, best;
-    if (merges()) {
-      merged = decided_.merged(infinite);
-      best = finished_(merged);
+    const auto improve = [&](DistributionPlan plan) {
+      if (plan.seconds < best.seconds) best = std::move(plan);
+    };
+    if (options_.equal_packs && options_.packs == 0) {
+      improve(equal_packs_(merges()));
+      return false;
     }
-    DistributionPlan plan = unmerged(best.seconds);
-    if (plan.seconds < best.seconds) best = std::move(plan);
-    if (options_.packs > 0 || !starved(merges() ? merged.seconds : best.seconds)) return best;
-    DistributionPlan equal = equal_packs_(merges());
-    return equal.seconds < best.seconds ? equal : best;
+    DistributionPlan decided = merges() ? decided_.merged(best.seconds) : decided_.unmerged(best.seconds);
+    const bool is_starved = starved(decided.seconds);
+    improve(finished_(std::move(decided), best.seconds));
+    if (merges())
+      improve(is_starved ? finished_(decided_.unmerged(best.seconds), best.seconds) : unmerged(best.seconds));
+    const bool first = tile == deciding_tile_ || best.seconds == infinite;
+    if (options_.packs == 0 && is_starved && first) improve(equal_packs_(merges()));
+    return is_starved;
   }
 
-  /// Whether a plan takes so long that equal numbers of packs may be better. Without the right to merge, only where nothing
-  /// fits, so that a plan with that right is no longer.
+  /// Whether what was decided takes so long that other decisions may be far better. Without the right to merge, only where
+  /// nothing fits, so that a plan with that right is no longer.
   [[nodiscard]] bool starved(double seconds) const {
     const bool may_merge = options_.merge || distribute_.largest_group() == 1;
     return seconds > (may_merge ? options_.search.starved * distribute_.mean_seconds()

@@ -30,18 +30,14 @@ class EqualPacks {
     most_packs_ = most;
   }
 
-  /// Tries powers of two, then numbers between them. Which are tried does not depend on what a plan's tile and boundaries make
-  /// of them. @param merge whether samples may be merged to save time.
+  /// The best plan with equal numbers of packs. @param merge whether samples may be merged to save time; what merges none for
+  /// that is tried in the same way with and without that right.
   [[nodiscard]] DistributionPlan operator()(bool merge) {
     const GroupScheduler::Options before = groups_.options();
     groups_.options().exact = true;
     Decisions all;
-    for (std::size_t packs = 1; packs <= most_packs_; packs *= 2) decide(packs, merge, all);
-    for (const double step : {0.5, 0.25}) {
-      const auto middle = static_cast<double>(all.best_packs);
-      for (const double factor : {std::exp2(-step), std::exp2(step)})
-        decide(static_cast<std::size_t>(std::round(std::max(1.0, middle * factor))), merge, all);
-    }
+    if (merge) decide_all(true, all);
+    decide_all(false, all);
     groups_.options() = before;
     distribute_.expect_packs(promising_packs_);
     std::stable_sort(
@@ -65,24 +61,29 @@ class EqualPacks {
     std::size_t best_packs = 1;
   };
 
+  /// Tries powers of two, then numbers between them. Which are tried does not depend on what a plan's tile and boundaries make
+  /// of them.
+  void decide_all(bool merge, Decisions& all) {
+    all.least = infinite;
+    for (std::size_t packs = 1; packs <= most_packs_; packs *= 2) decide(packs, merge, all);
+    for (const double step : {0.5, 0.25}) {
+      const auto middle = static_cast<double>(all.best_packs);
+      for (const double factor : {std::exp2(-step), std::exp2(step)})
+        decide(static_cast<std::size_t>(std::round(std::max(1.0, middle * factor))), merge, all);
+    }
+  }
+
   /// Decides which pipelines run which samples if each has so many packs, unless that surely takes too long.
   void decide(std::size_t packs, bool merge, Decisions& all) {
     if (distribute_.mean_seconds() + static_cast<double>(packs) * constants_ >= all.least) return;
     groups_.options().packs = packs;
     distribute_.expect_packs(packs);
-    const auto add = [&](DistributionPlan plan) {
-      if (plan.seconds < all.least) all.best_packs = packs;
-      all.least = std::min(all.least, plan.seconds);
-      all.plans.push_back(std::move(plan));
-    };
-    const double most = all.least;
-    if (merge) add(decided_.merged(most));
-    const std::vector<SampleGroup> groups = distribute_({.merge = false});
-    if (groups.empty()) return;
-    GroupPlan first;
-    groups_.load(groups.front());
-    groups_.search(0.0, first);
-    if (!first.schedule.fits() || first.schedule.seconds < all.least) add(decided_.unmerged(most));
+    DistributionPlan plan = merge ? decided_.merged(all.least) : decided_.unmerged(all.least);
+    if (plan.seconds < all.least) {
+      all.best_packs = packs;
+      all.least = plan.seconds;
+    }
+    all.plans.push_back(std::move(plan));
   }
 
   Distributor& distribute_;
