@@ -52,12 +52,16 @@ class DistributionCandidates {
   }
 
   /// The best plan of all candidates; its seconds are infinite if none fits. Decided with one tile for all plans; where that
-  /// is starved, with each of the plan's tiles as well.
+  /// is starved, with each of the plan's coarser tiles as well; and where nothing fits, with its finer ones.
   [[nodiscard]] DistributionPlan operator()() {
     DistributionPlan best;
-    bool more = decide_with(deciding_tile_, best) || best.seconds == infinite;
-    for (const Tokens tile : finished_.tiles()) {
-      if (more && tile != deciding_tile_) decide_with(tile, best);
+    const bool is_starved = decide_with(deciding_tile_, best) || best.seconds == infinite;
+    const std::vector<Tokens> tiles = finished_.tiles();
+    for (const Tokens tile : tiles) {
+      if (is_starved && tile > deciding_tile_) decide_with(tile, best);
+    }
+    for (const Tokens tile : tiles) {
+      if (best.seconds == infinite && tile < deciding_tile_) decide_with(tile, best);
     }
     return best;
   }
@@ -78,13 +82,12 @@ class DistributionCandidates {
       improve(equal_packs_(merges()));
       return false;
     }
-    DistributionPlan decided = merges() ? decided_.merged(best.seconds) : decided_.unmerged(best.seconds);
+    DistributionPlan decided = merges() ? decided_.merged(infinite) : decided_.unmerged(infinite);
     const bool is_starved = starved(decided.seconds);
     improve(finished_(std::move(decided), best.seconds));
     if (merges())
-      improve(is_starved ? finished_(decided_.unmerged(best.seconds), best.seconds) : unmerged(best.seconds));
-    const bool first = tile == deciding_tile_ || best.seconds == infinite;
-    if (options_.packs == 0 && is_starved && first) improve(equal_packs_(merges()));
+      improve(is_starved ? finished_(decided_.unmerged(infinite), best.seconds) : unmerged(best.seconds));
+    if (options_.packs == 0 && is_starved) improve(equal_packs_(merges()));
     return is_starved;
   }
 

@@ -57,15 +57,17 @@ class EqualPacks {
   /// Distributions with numbers of packs that were tried.
   struct Decisions {
     std::vector<DistributionPlan> plans = {};
-    double least = infinite;  ///< seconds of the best
-    std::size_t best_packs = 1;
+    double least = infinite;     ///< seconds of the best
+    std::size_t best_packs = 0;  ///< of that; 0: none
   };
 
   /// Tries powers of two, then numbers between them. Which are tried does not depend on what a plan's tile and boundaries make
   /// of them.
   void decide_all(bool merge, Decisions& all) {
     all.least = infinite;
+    all.best_packs = 0;
     for (std::size_t packs = 1; packs <= most_packs_; packs *= 2) decide(packs, merge, all);
+    if (all.best_packs == 0) return;
     for (const double step : {0.5, 0.25}) {
       const auto middle = static_cast<double>(all.best_packs);
       for (const double factor : {std::exp2(-step), std::exp2(step)})

@@ -47,7 +47,7 @@ class GroupWork {
     seconds_.assign(alone.stages(), 0.0);
     limited_.assign(alone.stages(), 0.0);
     samples_ = 0;
-    tokens_ = 0;
+    tokens_ = longest_ = 0;
     for (const std::vector<SampleId>& local : group.local) {
       find_work(alone, local);
       for (std::size_t s = 0; s < seconds_.size(); ++s) {
@@ -75,6 +75,8 @@ class GroupWork {
   [[nodiscard]] std::size_t samples() const { return samples_; }
   /// Their tokens, at most.
   [[nodiscard]] Tokens tokens() const { return tokens_; }
+  /// Tokens of the longest.
+  [[nodiscard]] Tokens longest() const { return longest_; }
   /// Pieces that they can be cut into.
   [[nodiscard]] std::size_t pieces(Tokens tile) const {
     return samples_ + static_cast<std::size_t>(tokens_ / tile);
@@ -120,6 +122,7 @@ class GroupWork {
     own_seconds_.assign(seconds_.size(), 0.0);
     own_recompute_.assign(seconds_.size(), 0.0);
     add_sample_seconds(prices, own, own_seconds_);
+    for (const Tokens length : own) longest_ = std::max(longest_, length);
     if (own.empty() || std::all_of(recompute_.begin(), recompute_.end(), [](auto r) { return r == 0; }))
       return;
     whole_.clear();
@@ -159,7 +162,7 @@ class GroupWork {
   std::vector<std::int32_t> recompute_;  // [stage] layers, at least; one more than it has if all are too few
   double cut_seconds_ = 0.0;
   std::size_t samples_ = 0;
-  Tokens tokens_ = 0;
+  Tokens tokens_ = 0, longest_ = 0;
   std::vector<Tokens> own_;   // lengths of the samples looked at
   std::vector<Slice> whole_;  // these, uncut
 };

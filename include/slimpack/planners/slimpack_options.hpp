@@ -34,7 +34,8 @@ struct SlimPackSearch {
   /// If no schedule of a group fits into memory, samples are distributed again; a pipeline then holds at most this share of
   /// the most tokens of one sample that a member of the group held.
   double less_memory = 0.9;
-  /// If the best plan takes more than this many times the mean work, plans with equal numbers of packs are tried as well.
+  /// If what was decided takes more than this many times the mean work, equal numbers of packs and decisions with each of the
+  /// plan's own tiles are tried as well.
   double starved = 1.5;
   /// Where a pack would have fewer tiles than this, fewer packs are tried as well.
   double tiles_per_pack = 4.0;

@@ -26,13 +26,9 @@ class TileSearch {
   /// @param groups has to outlive this.
   TileSearch(GroupScheduler& groups, const Options& options) : options_(options), groups_(groups) {}
 
-  /// The plan's own tile, then tiles twice, four times, … as coarse, until no sample is cut. If the number of packs is given,
-  /// only the plan's own: coarser tiles can yield fewer packs.
-  [[nodiscard]] std::vector<Tokens> tiles() const {
-    std::vector<Tokens> tiles{options_.tile};
-    while (!options_.packs_given && tiles.back() < options_.longest) tiles.push_back(2 * tiles.back());
-    return tiles;
-  }
+  /// The plan's own tile, then tiles twice, four times, … as coarse, up to the longest sample, which is not cut then. If the
+  /// number of packs is given, only the plan's own: coarser tiles can yield fewer packs.
+  [[nodiscard]] std::vector<Tokens> tiles() const { return tiles(options_.longest); }
 
   /// Schedules all members of all groups as decided. Then it cuts the slowest group in other ways, until the slowest group
   /// has its best: with each of `tiles()`, and with both kinds of backward boundaries. What is tried with a tile does not
@@ -45,7 +41,7 @@ class TileSearch {
       GroupPlan& own = plan.plans[g];
       groups_.load(plan.groups[g]);
       as_decided(own, most);
-      if (own.schedule.seconds >= most) own = best_of(decided[g], most, most);
+      if (own.schedule.seconds >= most) own = best_of(decided[g], own, most, most);
       if (!own.schedule.fits()) return {};
     }
     std::vector<bool> searched(plan.groups.size(), false);
@@ -53,7 +49,7 @@ class TileSearch {
       GroupPlan& own = plan.plans[g];
       groups_.load(plan.groups[g]);
       const double enough = others_seconds(plan, g);
-      GroupPlan other = best_of(decided[g], own.schedule.seconds, enough);
+      GroupPlan other = best_of(decided[g], own, own.schedule.seconds, enough);
       searched[g] = other.schedule.seconds > enough;
       if (other.schedule.fits()) own = std::move(other);
     }
@@ -64,11 +60,18 @@ class TileSearch {
   /// Whether a group takes `most` seconds or longer in every way. @param decided its plan with the deciding tile.
   bool takes(const SampleGroup& group, const GroupPlan& decided, double most) {
     groups_.load(group);
-    return !best_of(decided.cut, most, most).schedule.fits();
+    return decided.schedule.seconds >= most && !best_of(decided.cut, decided, most, most).schedule.fits();
   }
 
  private:
   static constexpr double infinite = std::numeric_limits<double>::infinity();
+
+  [[nodiscard]] std::vector<Tokens> tiles(Tokens longest) const {
+    std::vector<Tokens> tiles{std::min(options_.tile, longest)};
+    while (!options_.packs_given && tiles.back() < longest)
+      tiles.push_back(std::min(2 * tiles.back(), longest));
+    return tiles;
+  }
 
   [[nodiscard]] static std::vector<std::size_t> slowest_first(const DistributionPlan& plan) {
     std::vector<std::size_t> order(plan.groups.size());
@@ -102,50 +105,59 @@ class TileSearch {
   }
 
   /// The best way to cut the loaded group, of those that take less than `most` seconds; seconds are infinite if there is
-  /// none. @param enough stops at the finest tile with which the group takes no longer than this.
-  GroupPlan best_of(GroupCut cut, double most, double enough) {
+  /// none. @param known is not tried again if it fits. @param enough stops at the finest tile with which the group takes no
+  /// longer than this.
+  GroupPlan best_of(GroupCut cut, const GroupPlan& known, double most, double enough) {
     GroupPlan best;
     best.schedule.seconds = most;
     const auto found = [&] { return !best.schedule.forward.packs.empty(); };
     cut.one_member = false;
-    for (const Tokens tile : tiles()) {
+    for (const Tokens tile : tiles(groups_.work().longest())) {
       cut.tile = tile;
-      improve_with(cut, best);
+      improve_with(cut, known, best);
       if (found() && best.schedule.seconds <= enough) return best;
     }
+    if (!found() && !known.schedule.fits() && !cut.exact && !options_.packs_given)
+      improve_with_more_packs(cut, best);
     if (!found()) best.schedule.seconds = infinite;
     return best;
   }
 
-  /// Tiles of a pack.
-  [[nodiscard]] double tiles_of(const GroupCut& cut) const {
-    return static_cast<double>(groups_.work().tokens()) /
-           (static_cast<double>(cut.tile) * static_cast<double>(cut.packs));
+  /// Tries four times as many packs, then sixteen times, then 64 times, with which less memory is held, until one fits.
+  void improve_with_more_packs(GroupCut cut, GroupPlan& best) {
+    for (int i = 0; i < 3 && best.schedule.forward.packs.empty(); ++i) {
+      cut.packs *= 4;
+      for (const Tokens tile : tiles(groups_.work().longest())) {
+        cut.tile = tile;
+        if (groups_.least_seconds(cut.packs) < best.schedule.seconds) try_boundaries(cut, {}, best);
+      }
+    }
+  }
+
+  /// Whether fewer packs should be tried, because packs have few tiles, or because samples are not cut at all.
+  [[nodiscard]] bool has_few_tiles(const GroupCut& cut) const {
+    const double tiles = static_cast<double>(groups_.work().tokens()) / static_cast<double>(cut.tile);
+    return cut.tile >= groups_.work().longest() ||
+           tiles < options_.tiles_per_pack * static_cast<double>(cut.packs);
   }
 
   /// Tries both kinds of backward boundaries with one tile, and other numbers of packs where they suit the tile.
-  void improve_with(GroupCut cut, GroupPlan& best) {
-    bool refused = try_boundaries(cut, best);
+  void improve_with(GroupCut cut, const GroupPlan& known, GroupPlan& best) {
+    try_boundaries(cut, known, best);
     if (cut.exact || options_.packs_given) return;
-    const std::size_t packs = cut.packs;
-    while (cut.packs > 1 && tiles_of(cut) < options_.tiles_per_pack) {
+    while (cut.packs > 1 && has_few_tiles(cut)) {
       cut.packs /= 2;
-      if (groups_.least_seconds(cut.packs) < best.schedule.seconds) try_boundaries(cut, best);
+      if (groups_.least_seconds(cut.packs) < best.schedule.seconds) try_boundaries(cut, known, best);
     }
-    // With more packs, less memory is held.
-    for (cut.packs = 4 * packs; refused && cut.packs <= 64 * packs; cut.packs *= 4)
-      refused = try_boundaries(cut, best);
   }
 
-  /// Tries both ways to cut the backward pass. @returns whether memory alone keeps one from being better than `best`.
-  bool try_boundaries(GroupCut cut, GroupPlan& best) {
-    bool refused = false;
+  /// Tries both ways to cut the backward pass, but for `known` if that fits.
+  void try_boundaries(GroupCut cut, const GroupPlan& known, GroupPlan& best) {
     for (const bool asymmetric : {true, false}) {
       cut.asymmetric = asymmetric;
-      if (options_.asymmetric || !asymmetric)
-        refused = groups_.improve_with(cut, best.schedule.seconds, best).refused || refused;
+      if (asymmetric && !options_.asymmetric) continue;
+      if (!known.schedule.fits() || known.cut != cut) groups_.improve_with(cut, best.schedule.seconds, best);
     }
-    return refused;
   }
 
   Options options_;
