@@ -19,6 +19,7 @@ constexpr double Row::*means[] = {&Row::step_seconds,
                                   &Row::max_over_mean_forward,
                                   &Row::max_over_mean_backward,
                                   &Row::replica_imbalance,
+                                  &Row::busiest_stage_imbalance,
                                   &Row::peak_bytes,
                                   &Row::packs,
                                   &Row::planning_seconds,
@@ -76,6 +77,7 @@ Row figures(const Plan& plan, double planning_seconds, double gpus) {
   row.max_over_mean_forward = metrics.max_over_mean_forward;
   row.max_over_mean_backward = metrics.max_over_mean_backward;
   row.replica_imbalance = metrics.replica_imbalance;
+  row.busiest_stage_imbalance = metrics.busiest_stage_imbalance;
   row.peak_bytes = metrics.peak_bytes;
   row.packs = static_cast<double>(metrics.packs);
   row.planning_seconds = planning_seconds;
@@ -131,6 +133,7 @@ std::string to_json_text(std::span<const Row> rows) {
                     {"max_over_mean_forward", row.max_over_mean_forward},
                     {"max_over_mean_backward", row.max_over_mean_backward},
                     {"replica_imbalance", row.replica_imbalance},
+                    {"busiest_stage_imbalance", row.busiest_stage_imbalance},
                     {"peak_bytes", row.peak_bytes},
                     {"packs", row.packs},
                     {"planning_seconds", row.planning_seconds},

@@ -20,6 +20,7 @@ struct Row {
   double max_over_mean_forward = 0.0;
   double max_over_mean_backward = 0.0;
   double replica_imbalance = 0.0;
+  double busiest_stage_imbalance = 0.0;
   double peak_bytes = 0.0;
   double packs = 0.0;
   double planning_seconds = 0.0;

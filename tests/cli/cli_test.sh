@@ -26,7 +26,7 @@ works "$slimpack" plan --lengths "$lengths" --first 7 --count 64 --context 65536
 works "$slimpack" check "$folder/m.json"
 works "$slimpack" compare --lengths "$lengths" --count 64 --context 65536 --truncate "${job[@]}" --iterations 3 --json --html "$folder/c.html"
 for key in planner iterations step_seconds tokens_per_second_per_gpu speedup bubble_ratio max_over_mean_forward \
-  max_over_mean_backward replica_imbalance peak_bytes packs planning_seconds gap; do
+  max_over_mean_backward replica_imbalance busiest_stage_imbalance peak_bytes packs planning_seconds gap; do
   [[ $(grep -c "\"$key\"" "$folder/out") == 2 ]] || fail "compare --json lacks $key"
 done
 grep -q '"iterations": 3' "$folder/out" || fail "not 3 iterations"

@@ -40,6 +40,14 @@ struct Setting {
       (id < merged ? group.merged : group.local[id % members]).push_back(id);
   }
 
+  /// The same job with as much memory as the setting has.
+  [[nodiscard]] Job tight() const {
+    Job own = job;
+    const double share = TransformerMemory(job).capacity_bytes() / job.device.memory_bytes;
+    own.device.memory_bytes = memory.capacity_bytes() / share;
+    return own;
+  }
+
   [[nodiscard]] Memory memory_with_room(double room) const {
     const TransformerMemory wide(job);
     const auto longest = static_cast<double>(*std::max_element(lengths.begin(), lengths.end()));
@@ -134,6 +142,42 @@ TEST_CASE("the search ends with a schedule no longer than those of the numbers o
       CHECK(best.schedule.seconds <= plan.schedule.seconds);
     }
   });
+}
+
+TEST_CASE("a search that any schedule satisfies finds one wherever the whole search does", "[group_search]") {
+  for (const double room : {0.3, 0.8, 1e3}) {
+    for_each_setting(30, room, [](GroupScheduler& groups) {
+      GroupSearch search(groups);
+      GroupPlan best, any;
+      search.search(0.0, best);
+      search.search(std::numeric_limits<double>::max(), any);
+      CHECK(any.schedule.fits() == best.schedule.fits());
+      CHECK(any.schedule.seconds >= best.schedule.seconds);
+    });
+  }
+}
+
+TEST_CASE("in little memory, more freedom makes no plan longer", "[slimpack]") {
+  std::size_t starved = 0;
+  for (unsigned seed = 1; seed <= 24; ++seed) {
+    INFO("seed " << seed);
+    std::mt19937 random(seed);
+    const Setting s(random, 0.15 + 0.05 * static_cast<double>(random() % 6));
+    const auto seconds = [&](const SlimPackOptions& options) {
+      try {
+        return plan_slimpack(s.lengths, s.tight(), options).step.seconds;
+      } catch (const InvalidInput&) {
+        return std::numeric_limits<double>::infinity();
+      }
+    };
+    const double free = seconds({.tile = 16});
+    CHECK(free <= seconds({.tile = 32}));
+    CHECK(free <= seconds({.tile = 128}));
+    CHECK(free <= seconds({.tile = 16, .asymmetric = false}));
+    CHECK(free <= seconds({.tile = 16, .merge = false}));
+    starved += free > 1.5 * plan_slimpack(s.lengths, s.job, SlimPackOptions{.tile = 16}).step.seconds ? 1 : 0;
+  }
+  CHECK(starved > 2);
 }
 
 TEST_CASE("equal numbers of packs distribute samples for the number that is tried", "[slimpack]") {

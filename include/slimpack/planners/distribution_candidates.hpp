@@ -51,8 +51,8 @@ class DistributionCandidates {
     equal_packs_.expect(constants, expected, std::max(32 * stages_, 2 * promising));
   }
 
-  /// The best plan of all candidates; its seconds are infinite if none fits. Decided with one tile for all plans; where that
-  /// is starved, with each of the plan's coarser tiles as well; and where nothing fits, with its finer ones.
+  /// The best plan of all candidates; its seconds are infinite if none fits. All plans share the decisions of one tile. Where
+  /// these are starved, each of the plan's coarser tiles decides as well; if nothing fits, the finer ones too.
   [[nodiscard]] DistributionPlan operator()() {
     DistributionPlan best;
     const bool is_starved = decide_with(deciding_tile_, best) || best.seconds == infinite;
@@ -60,8 +60,9 @@ class DistributionCandidates {
     for (const Tokens tile : tiles) {
       if (is_starved && tile > deciding_tile_) decide_with(tile, best);
     }
+    const bool none_fits = best.seconds == infinite;
     for (const Tokens tile : tiles) {
-      if (best.seconds == infinite && tile < deciding_tile_) decide_with(tile, best);
+      if (none_fits && tile < deciding_tile_) decide_with(tile, best);
     }
     return best;
   }
@@ -83,20 +84,22 @@ class DistributionCandidates {
       return false;
     }
     DistributionPlan decided = merges() ? decided_.merged(infinite) : decided_.unmerged(infinite);
-    const bool is_starved = starved(decided.seconds);
+    bool is_starved = starved(decided.seconds);
     improve(finished_(std::move(decided), best.seconds));
-    if (merges())
-      improve(is_starved ? finished_(decided_.unmerged(infinite), best.seconds) : unmerged(best.seconds));
+    if (merges() && !unmerged_takes(best.seconds)) {
+      DistributionPlan unmerged = decided_.unmerged(infinite);
+      is_starved = is_starved || unmerged.seconds == infinite;
+      improve(finished_(std::move(unmerged), best.seconds));
+    }
     if (options_.packs == 0 && is_starved) improve(equal_packs_(merges()));
     return is_starved;
   }
 
-  /// Whether what was decided takes so long that other decisions may be far better. Without the right to merge, only where
-  /// nothing fits, so that a plan with that right is no longer.
+  /// Whether what was decided takes so long that other decisions may be far better. A plan that could merge but may not is
+  /// starved only if nothing fits; then one that may merge is starved, too.
   [[nodiscard]] bool starved(double seconds) const {
-    const bool may_merge = options_.merge || distribute_.largest_group() == 1;
-    return seconds > (may_merge ? options_.search.starved * distribute_.mean_seconds()
-                                : std::numeric_limits<double>::max());
+    const bool restricted = !options_.merge && distribute_.largest_group() > 1;
+    return restricted ? seconds == infinite : seconds > options_.search.starved * distribute_.mean_seconds();
   }
 
   [[nodiscard]] bool merges() const { return options_.merge && distribute_.largest_group() > 1; }
@@ -110,31 +113,15 @@ class DistributionCandidates {
     return tile;
   }
 
-  /// The best plan that merges no sample to save time. @param most gives up if that takes this long or longer; the first
-  /// group, which has the longest sample, is checked first.
-  DistributionPlan unmerged(double most) {
+  /// Whether the distribution that merges no sample to save time surely takes `most` seconds or longer: the first group has
+  /// the longest sample, and if memory holds that, samples are not distributed again.
+  bool unmerged_takes(double most) {
     const std::vector<SampleGroup> groups = distribute_({.merge = false});
-    if (groups.empty() || (most < infinite && takes(groups.front(), most))) return {};
-    return finished_(decided_.unmerged(most), most);
-  }
-
-  /// Whether a group takes `most` seconds or longer, searched on its own. One that memory refuses as it is does not count.
-  bool takes(const SampleGroup& group, double most) {
-    groups_.load(group);
-    if (groups_.work().limited_seconds() >= most) return fits();
-    const double hopeless = groups_.work().seconds() < most ? options_.search.outdone * most : most;
-    GroupPlan plan;
-    search_.search(most, plan, hopeless);
-    const double seconds = plan.schedule.seconds;
-    if (!plan.schedule.fits() || seconds < most) return false;
-    return plan.schedule.unlimited >= hopeless || seconds >= options_.search.hopeless * most ||
-           finished_.takes(group, plan, most);
-  }
-
-  /// Whether memory holds the loaded group.
-  bool fits() {
+    if (groups.empty()) return true;
+    groups_.load(groups.front());
+    if (groups_.work().limited_seconds() < most) return false;
     GroupPlan any;
-    search_.search(infinite, any);
+    search_.search(std::numeric_limits<double>::max(), any);
     return any.schedule.fits();
   }
 

@@ -55,7 +55,7 @@ struct DistributionPlan {
     return overhead;
   }
 
-  /// Whether memory limits a group, or refuses it.
+  /// Whether memory limits a group that was scheduled, or makes it recompute so much that it was given up.
   [[nodiscard]] bool memory_bound() const {
     return std::any_of(plans.begin(), plans.end(),
                        [](const GroupPlan& group) { return group.schedule.memory_bound; });

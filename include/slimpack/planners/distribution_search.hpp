@@ -126,7 +126,8 @@ class DistributionSearch {
     }
   }
 
-  /// Schedules the loaded group with so many packs; if that does not fit, or for 0, with the best number.
+  /// Schedules the loaded group with this multiple of the promising number of packs; if that does not fit, or if it is 0, with
+  /// the best number.
   void schedule_loaded(double relative_packs, GroupPlan& plan) {
     plan.schedule.seconds = infinite;
     if (relative_packs > 0.0) search_.try_relative(relative_packs, plan);
@@ -139,6 +140,7 @@ class DistributionSearch {
     if (other.cut.packs == best.cut.packs) return;
     if (best.estimated) {
       best.cut = other.cut;
+      best.promising = other.promising;
       best.schedule.seconds *= other.schedule.seconds / before;
       return;
     }

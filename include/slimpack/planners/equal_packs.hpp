@@ -30,8 +30,8 @@ class EqualPacks {
     most_packs_ = most;
   }
 
-  /// The best plan with equal numbers of packs. @param merge whether samples may be merged to save time; what merges none for
-  /// that is tried in the same way with and without that right.
+  /// The best plan with equal numbers of packs. @param merge whether samples may be merged to save time; distributions
+  /// without merging are tried in the same way in either case.
   [[nodiscard]] DistributionPlan operator()(bool merge) {
     const GroupScheduler::Options before = groups_.options();
     groups_.options().exact = true;
@@ -57,8 +57,9 @@ class EqualPacks {
   /// Distributions with numbers of packs that were tried.
   struct Decisions {
     std::vector<DistributionPlan> plans = {};
-    double least = infinite;     ///< seconds of the best
-    std::size_t best_packs = 0;  ///< of that; 0: none
+    std::vector<std::size_t> tried = {};  ///< numbers of packs
+    double least = infinite;              ///< seconds of the best
+    std::size_t best_packs = 0;           ///< of that; 0: none
   };
 
   /// Tries powers of two, then numbers between them. Which are tried does not depend on what a plan's tile and boundaries make
@@ -66,6 +67,7 @@ class EqualPacks {
   void decide_all(bool merge, Decisions& all) {
     all.least = infinite;
     all.best_packs = 0;
+    all.tried.clear();
     for (std::size_t packs = 1; packs <= most_packs_; packs *= 2) decide(packs, merge, all);
     if (all.best_packs == 0) return;
     for (const double step : {0.5, 0.25}) {
@@ -78,6 +80,8 @@ class EqualPacks {
   /// Decides which pipelines run which samples if each has so many packs, unless that surely takes too long.
   void decide(std::size_t packs, bool merge, Decisions& all) {
     if (distribute_.mean_seconds() + static_cast<double>(packs) * constants_ >= all.least) return;
+    if (std::find(all.tried.begin(), all.tried.end(), packs) != all.tried.end()) return;
+    all.tried.push_back(packs);
     groups_.options().packs = packs;
     distribute_.expect_packs(packs);
     DistributionPlan plan = merge ? decided_.merged(all.least) : decided_.unmerged(all.least);

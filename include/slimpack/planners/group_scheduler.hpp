@@ -32,7 +32,7 @@ struct GroupPlan {
 class GroupScheduler {
  public:
   struct Options {
-    std::size_t packs = 0;  ///< per member and pass, as the user gave them; 0: to be found
+    std::size_t packs = 0;  ///< per member and pass; 0: to be found
     Tokens tile = 128;      ///< that numbers of packs are found with
     bool exact = false;     ///< the number of packs is exact on all members, in both passes
   };
@@ -55,7 +55,7 @@ class GroupScheduler {
   [[nodiscard]] std::size_t members() const { return members_; }
   /// Packs that promise a short schedule of it.
   [[nodiscard]] std::size_t promising() const { return work_.promising(options_.tile); }
-  /// Seconds that every schedule of about `count` packs takes at least.
+  /// Seconds that schedules of about `count` packs take at least (`GroupWork::least_seconds`).
   [[nodiscard]] double least_seconds(std::size_t count) const {
     return work_.least_seconds(enough_packs * static_cast<double>(count));
   }
@@ -70,12 +70,12 @@ class GroupScheduler {
   }
 
   /// Cuts the group in one way and schedules it. The seconds are infinite if the schedule does not fit into memory, takes
-  /// `most` seconds or longer, or has too few packs of those that were asked for.
+  /// `most` seconds or longer, or has far fewer packs than were asked for.
   void schedule(const GroupCut& cut, double most, GroupPlan& out) {
     out.cut = cut;
     out.promising = promising();
     out.schedule.seconds = out.schedule.unlimited = std::numeric_limits<double>::infinity();
-    out.schedule.memory_bound = out.schedule.refused = false;
+    out.schedule.memory_bound = false;
     cut_packs(cut);
     if (!has_packs(cut)) return;
     out.schedule.forward = packs_.forward;
@@ -84,27 +84,19 @@ class GroupScheduler {
     scheduler_(out.schedule, {}, most);
   }
 
-  /// How a candidate did, or one member of it.
-  struct Verdict {
-    double unlimited;   ///< seconds with enough memory; infinite if it was given up before these were known
-    bool memory_bound;  ///< memory forces recomputation or a smaller lead, or refuses the packs
-    bool refused;       ///< memory holds no order of the packs
-  };
-
   /// Cuts the group in one way and schedules it; if that is faster than `best`, it replaces `best`. One member alone comes
-  /// first, because with enough memory all members take at least as long. @param most a candidate is given up if it takes that long;
-  /// no less than the seconds of `best`.
-  Verdict improve_with(const GroupCut& cut, double most, GroupPlan& best) {
+  /// first, because with enough memory all members take at least as long. @returns whether memory limits that member: it
+  /// forces recomputation or a smaller lead, or refuses the packs.
+  bool improve_with(const GroupCut& cut, GroupPlan& best) {
     GroupCut first = cut;
     first.one_member = members_ > 1 && !cut.exact;
-    schedule(first, most, trial_);
+    schedule(first, best.schedule.seconds, trial_);
     const Schedule& tried = trial_.schedule;
-    const Verdict verdict{tried.unlimited, tried.memory_bound, tried.refused};
-    if (first != cut &&
-        (alike_ ? tried.seconds : std::min(tried.seconds, tried.unlimited)) < best.schedule.seconds)
-      schedule(cut, best.schedule.seconds, trial_);
+    const bool memory_bound = tried.memory_bound;
+    const double least = alike_ ? tried.seconds : std::min(tried.seconds, tried.unlimited);
+    if (first != cut && least < best.schedule.seconds) schedule(cut, best.schedule.seconds, trial_);
     if (trial_.schedule.seconds < best.schedule.seconds) std::swap(trial_, best);
-    return verdict;
+    return memory_bound;
   }
 
  private:
@@ -127,7 +119,8 @@ class GroupScheduler {
   [[nodiscard]] bool has_packs(const GroupCut& cut) const {
     if (!cut.exact) {
       const std::size_t most = std::max(packs_.forward.rows.size(), packs_.backward.rows.size());
-      return options_.packs > 0 || static_cast<double>(most) >= enough_packs * static_cast<double>(cut.packs);
+      return options_.packs > 0 || work_.samples() == 0 ||
+             static_cast<double>(most) >= enough_packs * static_cast<double>(cut.packs);
     }
     for (const PackRows* rows : {&packs_.forward, &packs_.backward}) {
       std::vector<std::size_t> own(members_, 0);

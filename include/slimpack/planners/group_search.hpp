@@ -43,7 +43,7 @@ class GroupSearch {
       if (!memory_bound)
         break;  // with the boundaries of forward packs, less memory is held, but packs are less equal
       const GroupCut cut{count, own.tile, asymmetric, own.exact, !own.exact && groups_.members() > 1};
-      memory_bound = groups_.improve_with(cut, best.schedule.seconds, best).memory_bound;
+      memory_bound = groups_.improve_with(cut, best);
     }
     if (best.schedule.seconds < before) return Trial::better;
     return memory_bound ? Trial::limited : Trial::too_long;
@@ -77,7 +77,8 @@ class GroupSearch {
 
   /// Tries a number of packs unless `best` takes no more than `enough` seconds, or the search has tried the number before.
   Trial try_near(double wanted, double enough, GroupPlan& best) {
-    if (wanted < 1.0 || wanted > static_cast<double>(groups_.work().pieces(groups_.options().tile)))
+    if (wanted < 1.0 ||
+        wanted > static_cast<double>(std::max<std::size_t>(1, groups_.work().pieces(groups_.options().tile))))
       return Trial::too_long;
     const auto count = static_cast<std::size_t>(std::round(wanted));
     const bool known = std::find(tried_.begin(), tried_.end(), count) != tried_.end();

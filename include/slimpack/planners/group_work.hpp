@@ -92,10 +92,12 @@ class GroupWork {
   /// `promising_packs`, or as many as there are pieces to fill them.
   [[nodiscard]] std::size_t promising(Tokens tile) const {
     const double each = *std::max_element(constants_.begin(), constants_.end()) + cut_seconds_;
-    return std::min(pieces(tile), promising_packs(seconds_.size(), seconds(), each));
+    return std::min(std::max<std::size_t>(1, pieces(tile)),
+                    promising_packs(seconds_.size(), seconds(), each));
   }
 
-  /// Seconds that every schedule of at least so many packs in one of the passes takes at least.
+  /// Seconds that every schedule of at least so many packs in one of the passes takes at least, if the busiest member runs
+  /// that many.
   [[nodiscard]] double least_seconds(double packs) const {
     double most = 0.0;
     for (std::size_t s = 0; s < seconds_.size(); ++s)

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstddef>
-#include <limits>
 #include <vector>
 
 #include "slimpack/core/ids.hpp"
@@ -28,16 +27,13 @@ struct SlimPackSearch {
   double unbalanced = 1.01;
   /// A distribution is given up if one of its groups takes this many times as long as the best distribution.
   double hopeless = 1.15;
-  /// The distribution without merging is given up if its first group, with the numbers of packs that the search begins with
-  /// and enough memory, takes this many times as long as the best plan.
-  double outdone = 1.05;
   /// If no schedule of a group fits into memory, samples are distributed again; a pipeline then holds at most this share of
   /// the most tokens of one sample that a member of the group held.
   double less_memory = 0.9;
-  /// If what was decided takes more than this many times the mean work, equal numbers of packs and decisions with each of the
-  /// plan's own tiles are tried as well.
+  /// If what was decided takes more than this many times the mean work, equal numbers of packs are tried as well, and so are
+  /// decisions with each of the plan's tiles that is coarser than `deciding_tile`. With `merge = false`, only if nothing fits.
   double starved = 1.5;
-  /// Where a pack would have fewer tiles than this, fewer packs are tried as well.
+  /// Where a pack would have fewer tiles than this, or no sample is cut, fewer packs are tried as well.
   double tiles_per_pack = 4.0;
   bool whole_samples = true;  ///< also tries best-fit packs of whole samples, as `plan_megatron` makes them
 };

@@ -81,6 +81,8 @@ inline void note_imbalance(const SlimPackOptions& options, Plan& plan) {
                                           const SlimPackOptions& options) {
   validate_batch(lengths, job.layout.dp);
   require(options.tile > 0, "tile is ", options.tile, "; expected at least 1 token");
+  require(options.search.deciding_tile > 0, "deciding_tile is ", options.search.deciding_tile,
+          "; expected at least 1 token");
   const auto pipelines = static_cast<std::size_t>(job.layout.dp);
   auto placed = best_schedules(lengths, pipelines, prices, memory, options);
   require(!placed.empty(), "no number of packs that was tried fits into the memory of ",

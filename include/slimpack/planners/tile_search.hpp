@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <limits>
 #include <numeric>
-#include <span>
 #include <utility>
 #include <vector>
 
@@ -16,7 +15,7 @@ namespace slimpack {
 class TileSearch {
  public:
   struct Options {
-    Tokens tile = 128;            ///< the plan's own
+    Tokens tile = 128;            ///< the plan's own, at least 1
     Tokens longest = 0;           ///< of the samples
     double tiles_per_pack = 4.0;  ///< `SlimPackSearch::tiles_per_pack`
     bool asymmetric = true;       ///< own boundaries for the backward pass where they help
@@ -26,8 +25,8 @@ class TileSearch {
   /// @param groups has to outlive this.
   TileSearch(GroupScheduler& groups, const Options& options) : options_(options), groups_(groups) {}
 
-  /// The plan's own tile, then tiles twice, four times, … as coarse, up to the longest sample, which is not cut then. If the
-  /// number of packs is given, only the plan's own: coarser tiles can yield fewer packs.
+  /// The plan's own tile, then tiles twice, four times, … as coarse. The last one is as long as the longest sample, so that no
+  /// sample is cut. If the number of packs is given, only the plan's own: coarser tiles can yield fewer packs.
   [[nodiscard]] std::vector<Tokens> tiles() const { return tiles(options_.longest); }
 
   /// Schedules all members of all groups as decided. Then it cuts the slowest group in other ways, until the slowest group
@@ -57,17 +56,13 @@ class TileSearch {
     return plan;
   }
 
-  /// Whether a group takes `most` seconds or longer in every way. @param decided its plan with the deciding tile.
-  bool takes(const SampleGroup& group, const GroupPlan& decided, double most) {
-    groups_.load(group);
-    return decided.schedule.seconds >= most && !best_of(decided.cut, decided, most, most).schedule.fits();
-  }
-
  private:
   static constexpr double infinite = std::numeric_limits<double>::infinity();
+  static constexpr std::size_t more_packs = 4;  // times as many in each round
+  static constexpr int more_rounds = 3;
 
   [[nodiscard]] std::vector<Tokens> tiles(Tokens longest) const {
-    std::vector<Tokens> tiles{std::min(options_.tile, longest)};
+    std::vector<Tokens> tiles{std::clamp(longest, Tokens{1}, options_.tile)};
     while (!options_.packs_given && tiles.back() < longest)
       tiles.push_back(std::min(2 * tiles.back(), longest));
     return tiles;
@@ -85,8 +80,9 @@ class TileSearch {
   /// Schedules all members of the loaded group as decided, if the options allow such a cut; otherwise the seconds are
   /// infinite.
   void as_decided(GroupPlan& plan, double most) {
+    const bool uncut = plan.cut.tile >= groups_.work().longest();
     const bool own =
-        options_.packs_given ? plan.cut.tile == options_.tile : plan.cut.tile % options_.tile == 0;
+        options_.packs_given ? plan.cut.tile == options_.tile : uncut || plan.cut.tile % options_.tile == 0;
     const bool allowed = own && (options_.asymmetric || !plan.cut.asymmetric);
     if (allowed && !plan.estimated && !plan.cut.one_member) return;
     GroupCut cut = plan.cut;
@@ -110,7 +106,7 @@ class TileSearch {
   GroupPlan best_of(GroupCut cut, const GroupPlan& known, double most, double enough) {
     GroupPlan best;
     best.schedule.seconds = most;
-    const auto found = [&] { return !best.schedule.forward.packs.empty(); };
+    const auto found = [&] { return best.schedule.seconds < most; };
     cut.one_member = false;
     for (const Tokens tile : tiles(groups_.work().longest())) {
       cut.tile = tile;
@@ -118,15 +114,15 @@ class TileSearch {
       if (found() && best.schedule.seconds <= enough) return best;
     }
     if (!found() && !known.schedule.fits() && !cut.exact && !options_.packs_given)
-      improve_with_more_packs(cut, best);
+      improve_with_more_packs(cut, most, best);
     if (!found()) best.schedule.seconds = infinite;
     return best;
   }
 
-  /// Tries four times as many packs, then sixteen times, then 64 times, with which less memory is held, until one fits.
-  void improve_with_more_packs(GroupCut cut, GroupPlan& best) {
-    for (int i = 0; i < 3 && best.schedule.forward.packs.empty(); ++i) {
-      cut.packs *= 4;
+  /// Tries more and more packs, with which less memory is held, until some take less than `most` seconds.
+  void improve_with_more_packs(GroupCut cut, double most, GroupPlan& best) {
+    for (int i = 0; i < more_rounds && best.schedule.seconds >= most; ++i) {
+      cut.packs *= more_packs;
       for (const Tokens tile : tiles(groups_.work().longest())) {
         cut.tile = tile;
         if (groups_.least_seconds(cut.packs) < best.schedule.seconds) try_boundaries(cut, {}, best);
@@ -156,7 +152,7 @@ class TileSearch {
     for (const bool asymmetric : {true, false}) {
       cut.asymmetric = asymmetric;
       if (asymmetric && !options_.asymmetric) continue;
-      if (!known.schedule.fits() || known.cut != cut) groups_.improve_with(cut, best.schedule.seconds, best);
+      if (!known.schedule.fits() || known.cut != cut) groups_.improve_with(cut, best);
     }
   }
 

@@ -26,7 +26,6 @@ struct Schedule {
   double seconds = std::numeric_limits<double>::infinity();    ///< infinite: refused by memory, or too slow
   double unlimited = std::numeric_limits<double>::infinity();  ///< seconds with enough memory
   bool memory_bound = false;  ///< memory forced recomputation or a smaller lead, or refused the packs
-  bool refused = false;       ///< no order of the packs that was tried fits into memory
 
   [[nodiscard]] std::size_t stages() const { return leads.stages(); }
   [[nodiscard]] bool fits() const { return seconds < std::numeric_limits<double>::infinity(); }
@@ -184,13 +183,12 @@ class Scheduler {
     out.memory_bound = true;
     if (*least >= 0) time(full_, Recompute(needed), true, out);
     if (options.fit == FitPolicy::fastest) try_smaller_leads(needed, out);
-    out.refused = out.seconds == infinite;
     reject(out, most);
   }
 
   static void give_up(Schedule& out) {
     out.seconds = out.unlimited = infinite;
-    out.memory_bound = out.refused = false;
+    out.memory_bound = false;
   }
 
   static void reject(Schedule& out, double most) {
@@ -211,18 +209,16 @@ class Scheduler {
     return std::vector<std::int32_t>(layers.size(), -1);
   }
 
-  /// Recomputes none, then half of the layers that the full lead would need, or of all layers if none suffice for it, and
-  /// lowers the lead until that fits.
+  /// Starts with no recomputed layers, then with half of those that the full lead would need (of all, if none suffice). Lowers
+  /// the lead until it fits; where no lead fits, recomputes more.
   void try_smaller_leads(std::span<const std::int32_t> needed, Schedule& out) {
-    std::vector<std::int32_t> before;
     for (const double share : {0.0, 0.5}) {
       std::vector<std::int32_t> layers;
       for (std::size_t s = 0; s < needed.size(); ++s) {
         const std::int32_t all = needed[s] < 0 ? memory_.recompute_limit(s) : needed[s];
         layers.push_back(static_cast<std::int32_t>(share * all));
       }
-      if (layers == before) return;
-      before = layers;
+      if (share > 0.0 && std::all_of(layers.begin(), layers.end(), [](auto l) { return l == 0; })) return;
       trial_ = full_;
       if (fit_.limit(required_, layers, trial_)) time(trial_, Recompute(std::move(layers)), true, out);
     }
