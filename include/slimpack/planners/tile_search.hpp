@@ -113,7 +113,7 @@ class TileSearch {
       improve_with(cut, known, best);
       if (found() && best.schedule.seconds <= enough) return best;
     }
-    if (!found() && !known.schedule.fits() && !cut.exact && !options_.packs_given)
+    if (!found() && most == infinite && !cut.exact && !options_.packs_given)
       improve_with_more_packs(cut, most, best);
     if (!found()) best.schedule.seconds = infinite;
     return best;
