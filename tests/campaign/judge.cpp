@@ -1,10 +1,8 @@
 #include "judge.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <chrono>
 #include <cmath>
-#include <cstdint>
 #include <exception>
 #include <limits>
 #include <set>
@@ -255,9 +253,7 @@ class Judge {
     }
     for (const auto& [fine, free] : tiles) {
       for (const auto& [coarse, restricted] : tiles) {
-        if (coarse <= fine || coarse % fine != 0) continue;
-        const bool doubled = std::has_single_bit(static_cast<std::uint64_t>(coarse / fine));
-        compare(doubled ? Check::tile : Check::other_tiles, free, restricted);
+        if (coarse > fine && coarse % fine == 0) compare(Check::tile, free, restricted);
       }
     }
   }

@@ -73,7 +73,7 @@ class DistributionCandidates {
   static constexpr double infinite = std::numeric_limits<double>::infinity();
 
   /// Decides on distributions and numbers of packs with a tile. What is better than `best` replaces it. @returns whether what
-  /// was decided is starved, which depends neither on the plan's own tile nor on its boundaries.
+  /// was decided is starved.
   bool decide_with(Tokens tile, DistributionPlan& best) {
     groups_.options().tile = tile;
     const auto improve = [&](DistributionPlan plan) {

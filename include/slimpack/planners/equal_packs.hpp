@@ -35,16 +35,16 @@ class EqualPacks {
   [[nodiscard]] DistributionPlan operator()(bool merge) {
     const GroupScheduler::Options before = groups_.options();
     groups_.options().exact = true;
-    Decisions all;
-    if (merge) decide_all(true, all);
-    decide_all(false, all);
+    std::vector<DistributionPlan> decided;
+    if (merge) decided = decide_all(true);
+    for (DistributionPlan& plan : decide_all(false)) decided.push_back(std::move(plan));
     groups_.options() = before;
     distribute_.expect_packs(promising_packs_);
     std::stable_sort(
-        all.plans.begin(), all.plans.end(),
+        decided.begin(), decided.end(),
         [](const DistributionPlan& a, const DistributionPlan& b) { return a.seconds < b.seconds; });
     DistributionPlan best;
-    for (DistributionPlan& plan : all.plans) {
+    for (DistributionPlan& plan : decided) {
       DistributionPlan out = finished_(std::move(plan), best.seconds);
       if (out.seconds < best.seconds) best = std::move(out);
     }
@@ -59,22 +59,20 @@ class EqualPacks {
     std::vector<DistributionPlan> plans = {};
     std::vector<std::size_t> tried = {};  ///< numbers of packs
     double least = infinite;              ///< seconds of the best
-    std::size_t best_packs = 0;           ///< of that; 0: none
+    std::size_t best_packs = 1;           ///< of that
   };
 
   /// Tries powers of two, then numbers between them. Which are tried does not depend on what a plan's tile and boundaries make
   /// of them.
-  void decide_all(bool merge, Decisions& all) {
-    all.least = infinite;
-    all.best_packs = 0;
-    all.tried.clear();
+  std::vector<DistributionPlan> decide_all(bool merge) {
+    Decisions all;
     for (std::size_t packs = 1; packs <= most_packs_; packs *= 2) decide(packs, merge, all);
-    if (all.best_packs == 0) return;
     for (const double step : {0.5, 0.25}) {
       const auto middle = static_cast<double>(all.best_packs);
       for (const double factor : {std::exp2(-step), std::exp2(step)})
         decide(static_cast<std::size_t>(std::round(std::max(1.0, middle * factor))), merge, all);
     }
+    return std::move(all.plans);
   }
 
   /// Decides which pipelines run which samples if each has so many packs, unless that surely takes too long.

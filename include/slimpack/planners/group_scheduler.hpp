@@ -51,8 +51,6 @@ class GroupScheduler {
   [[nodiscard]] Scheduler& scheduler() { return scheduler_; }
   /// Of the group that was loaded last.
   [[nodiscard]] const GroupWork& work() const { return work_; }
-  /// Its members.
-  [[nodiscard]] std::size_t members() const { return members_; }
   /// Packs that promise a short schedule of it.
   [[nodiscard]] std::size_t promising() const { return work_.promising(options_.tile); }
   /// Seconds that schedules of about `count` packs take at least (`GroupWork::least_seconds`).
@@ -67,6 +65,12 @@ class GroupScheduler {
     last_.reset();
     cutter_.load(group, prices_.alone(), prices_.shared_by(group.merged.empty() ? 1 : members_));
     work_.load(group);
+  }
+
+  /// The same cut of one member, which stands for all; the cut itself if it is exact, or the group has no other members.
+  [[nodiscard]] GroupCut of_one_member(GroupCut cut) const {
+    cut.one_member = members_ > 1 && !cut.exact;
+    return cut;
   }
 
   /// Cuts the group in one way and schedules it. The seconds are infinite if the schedule does not fit into memory, takes
@@ -88,8 +92,7 @@ class GroupScheduler {
   /// first, because with enough memory all members take at least as long. @returns whether memory limits that member: it
   /// forces recomputation or a smaller lead, or refuses the packs.
   bool improve_with(const GroupCut& cut, GroupPlan& best) {
-    GroupCut first = cut;
-    first.one_member = members_ > 1 && !cut.exact;
+    const GroupCut first = of_one_member(cut);
     schedule(first, best.schedule.seconds, trial_);
     const Schedule& tried = trial_.schedule;
     const bool memory_bound = tried.memory_bound;

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <vector>
 
 #include "slimpack/planners/group_scheduler.hpp"
@@ -42,8 +41,8 @@ class GroupSearch {
     for (const bool asymmetric : {true, false}) {
       if (!memory_bound)
         break;  // with the boundaries of forward packs, less memory is held, but packs are less equal
-      const GroupCut cut{count, own.tile, asymmetric, own.exact, !own.exact && groups_.members() > 1};
-      memory_bound = groups_.improve_with(cut, best);
+      const GroupCut cut{count, own.tile, asymmetric, own.exact};
+      memory_bound = groups_.improve_with(groups_.of_one_member(cut), best);
     }
     if (best.schedule.seconds < before) return Trial::better;
     return memory_bound ? Trial::limited : Trial::too_long;
@@ -57,19 +56,15 @@ class GroupSearch {
   }
 
   /// Looks for a better number of packs than `best` has; if `best` does not fit, for any that does first.
-  /// @param enough the search ends with a schedule that takes no more seconds than this. @param hopeless it gives up if
-  /// the numbers of packs that it begins with would take this long even with enough memory.
-  void search(double enough, GroupPlan& best, double hopeless = std::numeric_limits<double>::infinity()) {
+  /// @param enough the search ends with a schedule that takes no more seconds than this.
+  void search(double enough, GroupPlan& best) {
     if (groups_.options().packs > 0) {
       try_count(groups_.options().packs, best);
       return;
     }
     tried_.assign(1, best.cut.packs);
-    if (!best.schedule.fits()) {
-      begin(enough, hopeless, best);
-      if (best.schedule.unlimited >= hopeless) return;
-    }
-    climb(enough, best);
+    if (!best.schedule.fits()) begin(enough, best);
+    if (best.schedule.fits()) climb(enough, best);
   }
 
  private:
@@ -89,12 +84,11 @@ class GroupSearch {
 
   /// Tries a promising number of packs and one pack for each sample. Where memory limits both, it tries halves, then doubles,
   /// until one takes too long even with enough memory.
-  void begin(double enough, double hopeless, GroupPlan& best) {
+  void begin(double enough, GroupPlan& best) {
     const auto start = static_cast<double>(groups_.promising());
     try_near(start, enough, best);
     try_near(static_cast<double>(groups_.work().samples()), enough, best);
-    const bool limited = !best.schedule.fits() || best.schedule.memory_bound;
-    if (!limited || (best.schedule.fits() && best.schedule.unlimited >= hopeless)) return;
+    if (best.schedule.fits() && !best.schedule.memory_bound) return;
     for (const double factor : {0.5, 2.0}) {
       double packs = start;
       for (int i = 0; i < most_doublings; ++i) {

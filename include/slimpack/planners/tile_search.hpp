@@ -114,14 +114,14 @@ class TileSearch {
       if (found() && best.schedule.seconds <= enough) return best;
     }
     if (!found() && most == infinite && !cut.exact && !options_.packs_given)
-      improve_with_more_packs(cut, most, best);
+      improve_with_more_packs(cut, best);
     if (!found()) best.schedule.seconds = infinite;
     return best;
   }
 
-  /// Tries more and more packs, with which less memory is held, until some take less than `most` seconds.
-  void improve_with_more_packs(GroupCut cut, double most, GroupPlan& best) {
-    for (int i = 0; i < more_rounds && best.schedule.seconds >= most; ++i) {
+  /// Tries more and more packs, with which less memory is held, until some fit. @pre none of those that were decided fits.
+  void improve_with_more_packs(GroupCut cut, GroupPlan& best) {
+    for (int i = 0; i < more_rounds && !best.schedule.fits(); ++i) {
       cut.packs *= more_packs;
       for (const Tokens tile : tiles(groups_.work().longest())) {
         cut.tile = tile;
