@@ -99,10 +99,33 @@ TEST_CASE("no schedule of a group takes less than its work, or than the bound of
         INFO("packs " << packs << (asymmetric ? ", own boundaries" : ", the same boundaries"));
         CHECK(plan.schedule.seconds >= groups.work().seconds());
         CHECK(plan.schedule.seconds >= groups.least_seconds(packs));
-        CHECK(plan.schedule.seconds >= plan.schedule.unlimited);
       }
     }
   });
+}
+
+TEST_CASE("a limit on a schedule's seconds loses none that is shorter", "[group_search]") {
+  std::size_t ahead = 0;
+  for (const double room : {0.6, 0.95, 1.2, 1e3}) {
+    for_each_setting(60, room, [&](GroupScheduler& groups) {
+      for (const std::size_t packs : {4u, 12u, 40u, 160u}) {
+        for (const bool asymmetric : {true, false}) {
+          const GroupCut cut{.packs = packs, .tile = 16, .asymmetric = asymmetric};
+          GroupPlan any, limited;
+          groups.schedule(cut, std::numeric_limits<double>::infinity(), any);
+          if (!any.schedule.fits()) continue;
+          ahead += any.schedule.seconds < any.schedule.unlimited ? 1 : 0;
+          INFO("room " << room << ", packs " << packs << (asymmetric ? ", own boundaries" : ""));
+          groups.schedule(cut, any.schedule.seconds * (1.0 + 1e-9), limited);
+          CHECK(limited.schedule.seconds == any.schedule.seconds);
+          groups.schedule(cut, any.schedule.seconds, limited);
+          CHECK(!limited.schedule.fits());
+        }
+      }
+    });
+  }
+  INFO("schedules that are faster with a smaller lead");
+  CHECK(ahead > 0);
 }
 
 TEST_CASE("no schedule that fits takes less than its work and what memory makes it recompute",

@@ -88,7 +88,7 @@ class DistributionCandidates {
     improve(finished_(std::move(decided), best.seconds));
     if (merges() && !unmerged_takes(best.seconds)) {
       DistributionPlan unmerged = decided_.unmerged(infinite);
-      is_starved = is_starved || unmerged.seconds == infinite;
+      is_starved = is_starved || !finished_.fits(unmerged);
       improve(finished_(std::move(unmerged), best.seconds));
     }
     if (options_.packs == 0 && is_starved) improve(equal_packs_(merges()));

@@ -89,7 +89,7 @@ class GroupScheduler {
   }
 
   /// Cuts the group in one way and schedules it; if that is faster than `best`, it replaces `best`. One member alone comes
-  /// first, because with enough memory all members take at least as long. @returns whether memory limits that member: it
+  /// first: if that takes too long even with enough memory, so do all members. @returns whether memory limits that member: it
   /// forces recomputation or a smaller lead, or refuses the packs.
   bool improve_with(const GroupCut& cut, GroupPlan& best) {
     const GroupCut first = of_one_member(cut);

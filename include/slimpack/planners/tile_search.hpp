@@ -29,6 +29,21 @@ class TileSearch {
   /// sample is cut. If the number of packs is given, only the plan's own: coarser tiles can yield fewer packs.
   [[nodiscard]] std::vector<Tokens> tiles() const { return tiles(options_.longest); }
 
+  /// Whether memory holds what was decided for one member of each group on all of its members.
+  [[nodiscard]] bool fits(const DistributionPlan& plan) {
+    if (plan.seconds == infinite) return false;
+    for (std::size_t g = 0; g < plan.groups.size(); ++g) {
+      GroupCut cut = plan.plans[g].cut;
+      if (!cut.one_member) continue;
+      cut.one_member = false;
+      GroupPlan all;
+      groups_.load(plan.groups[g]);
+      groups_.schedule(cut, infinite, all);
+      if (!all.schedule.fits()) return false;
+    }
+    return true;
+  }
+
   /// Schedules all members of all groups as decided. Then it cuts the slowest group in other ways, until the slowest group
   /// has its best: with each of `tiles()`, and with both kinds of backward boundaries. What is tried with a tile does not
   /// depend on the plan's own tile or kind of boundaries. @param most gives up if the plan takes this long or longer.

@@ -175,10 +175,9 @@ class Scheduler {
     prepare(out, options);
     time(full_, Recompute(std::vector<std::int32_t>(memory_.stages(), 0)), false, out);
     out.unlimited = out.seconds;
-    if (out.seconds >= most) return reject(out, most);
     const std::vector<std::int32_t> needed = full_lead_recompute(options.fit == FitPolicy::uniform);
     const auto [least, greatest] = std::minmax_element(needed.begin(), needed.end());
-    if (*least == 0 && *greatest == 0) return;
+    if (*least == 0 && *greatest == 0) return reject(out, most);
     out.seconds = infinite;
     out.memory_bound = true;
     if (*least >= 0) time(full_, Recompute(needed), true, out);
