@@ -264,6 +264,7 @@ JobOptions job_options(const po::variables_map& values) {
   o.slimpack.tile = static_cast<Tokens>(at_least(values, "tile", 1));
   require(o.slimpack.tile <= most_tokens, "--tile is ", o.slimpack.tile, "; expected 1 to 2^40");
   if (values.count("packs") != 0) o.slimpack.packs = at_least(values, "packs", 1);
+  o.slimpack.context = o.context;
   o.slimpack.equal_packs = values.count("equal-packs") != 0;
   o.slimpack.merge = values.count("no-merge") == 0;
   o.slimpack.asymmetric = values.count("symmetric") == 0;

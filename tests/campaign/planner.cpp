@@ -20,7 +20,8 @@ Planner planner_of(const Setting& setting, C model, const A& attention = {}) {
               },
           .megatron =
               [&setting, cost, attention](const TransformerMemory& memory) {
-                return plan_megatron(setting.lengths, setting.job, *cost, memory, attention);
+                return plan_megatron(setting.lengths, setting.job, *cost, memory, attention,
+                                     {.context = setting.options.context});
               },
           .price_anew = [cost, attention](Plan& plan) { campaign::price_anew(plan, *cost, attention); }};
 }

@@ -230,6 +230,7 @@ std::string describe(const Setting& s, const std::string& kind) {
              job.layout.dp, " tp ", job.layout.tp, " cp ", job.layout.cp, " pp ", job.layout.pp, ", ",
              tokens.size(), " ", kind, " samples of up to ", *std::max_element(tokens.begin(), tokens.end()),
              " tokens, ", sum, " in all, tile ", options.tile);
+  if (options.context > 0) text += concat(", context ", options.context);
   if (options.packs > 0) text += concat(", packs ", options.packs);
   if (options.equal_packs) text += ", equal packs";
   if (options.group_sizes == GroupSizes::powers_of_two) text += ", powers of two";
@@ -252,6 +253,8 @@ Setting random_setting(std::uint64_t seed, std::uint64_t index, const std::vecto
   setting.lengths = std::move(batch.lengths);
   random_options(draw, setting);
   scale_memory(draw, setting.job);
+  const Tokens longest = *std::max_element(setting.lengths.begin(), setting.lengths.end());
+  if (index % 3 > 0) setting.options.context = static_cast<Tokens>(index % 3) * 2 * longest;
   setting.name = describe(setting, batch.kind);
   return setting;
 }

@@ -17,6 +17,7 @@
 #include "slimpack/model/presets.hpp"
 #include "slimpack/plan/metrics.hpp"
 #include "slimpack/plan/validate.hpp"
+#include "slimpack/planners/megatron.hpp"
 #include "slimpack/slicing/formation.hpp"
 #include "tests/sanitized.hpp"
 
@@ -214,6 +215,31 @@ TEST_CASE("boundaries of their own for backward packs never make a step longer")
       }
     }
   }
+}
+
+TEST_CASE("no step is longer than megatron's with the same context") {
+  // In packs of several times the longest sample these take less than in any packs of MicroPacks or of single samples.
+  const auto check = [](const std::vector<Tokens>& lengths, const Job& job, Tokens context) {
+    INFO(lengths.size() << " samples, context " << context);
+    const Plan plan = plan_slimpack(lengths, job, SlimPackOptions{.context = context});
+    check_all(plan, job);
+    CHECK(plan.step.seconds <=
+          plan_megatron(lengths, job, {.context = context}).step.seconds * (1.0 + 1e-12));
+  };
+  check(std::vector<Tokens>(4096, 8192), llama_13b(1, 4, 8), 32768);
+  for (unsigned seed = 1; seed <= 12; ++seed) {
+    INFO("seed " << seed);
+    std::mt19937 random(seed);
+    std::vector<Tokens> lengths(16 + random() % 400);
+    const bool equal = random() % 2 == 0;
+    for (Tokens& length : lengths) length = equal ? 4096 : 256 + static_cast<Tokens>(random() % 8000);
+    const Tokens longest = *std::max_element(lengths.begin(), lengths.end());
+    const Job job = llama_13b(1 << (random() % 3), 1 << (random() % 4), 8);
+    for (const Tokens times : {1, 2, 5}) check(lengths, job, times * longest);
+  }
+  CHECK_THROWS_WITH(
+      plan_slimpack(std::vector<Tokens>{10, 300}, small_job(1, 2), SlimPackOptions{.context = 200}),
+      Catch::Contains("context is 200") && Catch::Contains("300 tokens of sample 1"));
 }
 
 TEST_CASE("the search loses little to the best number of packs for all pipelines alike") {

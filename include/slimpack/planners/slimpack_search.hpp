@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <limits>
 #include <numeric>
+#include <set>
 #include <span>
 #include <utility>
 #include <vector>
@@ -17,6 +18,27 @@
 #include "slimpack/schedule/lower_bound.hpp"
 
 namespace slimpack::detail {
+
+/// The best packs of whole samples that the options allow, of up to the longest sample and of up to the context.
+/// @param most gives up plans that take this long or longer.
+[[nodiscard]] inline WholeSamplePlan best_whole_samples(std::span<const Tokens> lengths,
+                                                        std::size_t pipelines, const GroupPrices& prices,
+                                                        Scheduler& scheduler, const SlimPackOptions& options,
+                                                        double most) {
+  std::vector<std::size_t> group_sizes = context_parallel_group_sizes(pipelines, prices);
+  std::erase_if(group_sizes, [&](std::size_t size) {
+    const bool power = (size & (size - 1)) == 0;
+    return (!options.merge && size > 1) || (options.group_sizes == GroupSizes::powers_of_two && !power);
+  });
+  const Tokens longest = *std::max_element(lengths.begin(), lengths.end());
+  WholeSamplePlan best;
+  for (const Tokens context : std::set<Tokens>{longest, std::max(longest, options.context)}) {
+    WholeSamplePlan plan = plan_whole_samples(lengths, context, pipelines, group_sizes, scheduler, {},
+                                              std::min(most, best.seconds));
+    if (plan.seconds < best.seconds) best = std::move(plan);
+  }
+  return best;
+}
 
 /// The schedules of the shortest step, and the pipelines that run them; empty if nothing fits into memory.
 [[nodiscard]] inline std::vector<PlacedSchedule> best_schedules(std::span<const Tokens> lengths,
@@ -33,14 +55,8 @@ namespace slimpack::detail {
     placed.push_back({std::move(ids), std::move(schedule), std::move(peaks)});
   };
   if (options.search.whole_samples && options.packs == 0 && !options.equal_packs) {
-    const Tokens longest = *std::max_element(lengths.begin(), lengths.end());
-    std::vector<std::size_t> group_sizes = context_parallel_group_sizes(pipelines, prices);
-    std::erase_if(group_sizes, [&](std::size_t size) {
-      const bool power = (size & (size - 1)) == 0;
-      return (!options.merge && size > 1) || (options.group_sizes == GroupSizes::powers_of_two && !power);
-    });
     WholeSamplePlan whole =
-        plan_whole_samples(lengths, longest, pipelines, group_sizes, planner.scheduler(), {}, best.seconds);
+        best_whole_samples(lengths, pipelines, prices, planner.scheduler(), options, best.seconds);
     for (std::size_t g = 0; g < whole.schedules.size(); ++g)
       place(g * whole.pipelines_per_pack, std::move(whole.schedules[g]));
     if (whole.pipelines_per_pack > 0) return placed;
@@ -83,6 +99,9 @@ inline void note_imbalance(const SlimPackOptions& options, Plan& plan) {
   require(options.tile > 0, "tile is ", options.tile, "; expected at least 1 token");
   require(options.search.deciding_tile > 0, "deciding_tile is ", options.search.deciding_tile,
           "; expected at least 1 token");
+  const auto longest = std::max_element(lengths.begin(), lengths.end());
+  require(options.context == 0 || options.context >= *longest, "context is ", options.context,
+          "; expected 0, or at least the ", *longest, " tokens of sample ", longest - lengths.begin());
   const auto pipelines = static_cast<std::size_t>(job.layout.dp);
   auto placed = best_schedules(lengths, pipelines, prices, memory, options);
   require(!placed.empty(), "no number of packs that was tried fits into the memory of ",
