@@ -80,7 +80,7 @@ void check_model(const AnyCost& any, const C& cost, Random& random) {
 
 }  // namespace
 
-TEST_CASE("any cost says what its model says, merged and with one way to exchange too") {
+TEST_CASE("any cost says what its model says, alone, merged, and with one way to exchange") {
   int polynomial = 0, other = 0, refused = 0, ways = 0;
   for (unsigned seed = 1; seed <= 150; ++seed) {
     INFO("seed " << seed);
@@ -116,4 +116,19 @@ TEST_CASE("what a model lacks is absent or costs nothing, and its own sums over 
   int calls = 0;
   check_model(AnyCost(Summing(&calls)), Bare{}, random);
   CHECK(calls == 4);  // both sums, in both passes
+}
+
+TEST_CASE("a model may state its numbers as whole ones") {
+  struct Whole {
+    int stages() const { return 2; }
+    int slice_seconds(std::size_t, Tokens begin, Tokens end, Pass) const {
+      return static_cast<int>(end - begin);
+    }
+    int pack_seconds(std::size_t, Pass) const { return 3; }
+    int transfer_seconds(std::size_t, Tokens, Pass) const { return 1; }
+  };
+  const AnyCost any(Whole{});
+  CHECK(any.stages() == 2);
+  CHECK(any.pipeline_seconds(4, 9, Pass::forward) == 10.0);
+  CHECK(any.pack_seconds(1, Pass::backward) + any.transfer_seconds(0, 9, Pass::forward) == 4.0);
 }

@@ -125,12 +125,17 @@ class AnyCost {
   }
 
   template <class C>
+  [[nodiscard]] static std::size_t stages_of(const C& cost) {
+    return static_cast<std::size_t>(cost.stages());
+  }
+
+  template <class C>
   static double pipeline_of(Model model, Tokens begin, Tokens end, Pass pass) {
     const C& cost = as<C>(model);
     if constexpr (requires { cost.pipeline_seconds(begin, end, pass); })
       return cost.pipeline_seconds(begin, end, pass);
     double sum = 0.0;
-    for (std::size_t s = 0; s < cost.stages(); ++s) sum += cost.slice_seconds(s, begin, end, pass);
+    for (std::size_t s = 0; s < stages_of(cost); ++s) sum += cost.slice_seconds(s, begin, end, pass);
     return sum;
   }
 
@@ -138,14 +143,14 @@ class AnyCost {
   static void add_slice_of(Model model, Tokens begin, Tokens end, Pass pass, double* seconds) {
     const C& cost = as<C>(model);
     if constexpr (requires { cost.add_slice_seconds(begin, end, pass, std::span<double>()); })
-      return cost.add_slice_seconds(begin, end, pass, {seconds, cost.stages()});
-    for (std::size_t s = 0; s < cost.stages(); ++s) seconds[s] += cost.slice_seconds(s, begin, end, pass);
+      return cost.add_slice_seconds(begin, end, pass, {seconds, stages_of(cost)});
+    for (std::size_t s = 0; s < stages_of(cost); ++s) seconds[s] += cost.slice_seconds(s, begin, end, pass);
   }
 
   template <class C>
   static void transfers_of(Model model, Tokens tokens, Pass pass, double* seconds) {
     const C& cost = as<C>(model);
-    for (std::size_t s = 0; s + 1 < cost.stages(); ++s) seconds[s] = cost.transfer_seconds(s, tokens, pass);
+    for (std::size_t s = 0; s + 1 < stages_of(cost); ++s) seconds[s] = cost.transfer_seconds(s, tokens, pass);
   }
 
   template <class C>
@@ -157,14 +162,19 @@ class AnyCost {
   /// What every model has.
   template <class C>
   static constexpr Operations required_operations() {
-    return {.stages = [](Model m) { return std::size_t{as<C>(m).stages()}; },
-            .slice = [](Model m, std::size_t stage, Tokens begin, Tokens end,
-                        Pass pass) { return double{as<C>(m).slice_seconds(stage, begin, end, pass)}; },
+    return {.stages = [](Model m) { return stages_of(as<C>(m)); },
+            .slice =
+                [](Model m, std::size_t stage, Tokens begin, Tokens end, Pass pass) {
+                  return static_cast<double>(as<C>(m).slice_seconds(stage, begin, end, pass));
+                },
             .pipeline = &pipeline_of<C>,
             .add_slice = &add_slice_of<C>,
-            .pack = [](Model m, std::size_t s, Pass pass) { return double{as<C>(m).pack_seconds(s, pass)}; },
-            .transfer = [](Model m, std::size_t stage, Tokens tokens,
-                           Pass pass) { return double{as<C>(m).transfer_seconds(stage, tokens, pass)}; },
+            .pack = [](Model m, std::size_t s,
+                       Pass pass) { return static_cast<double>(as<C>(m).pack_seconds(s, pass)); },
+            .transfer =
+                [](Model m, std::size_t stage, Tokens tokens, Pass pass) {
+                  return static_cast<double>(as<C>(m).transfer_seconds(stage, tokens, pass));
+                },
             .transfers = &transfers_of<C>,
             .sync = [](Model m) { return slimpack::sync_seconds(as<C>(m)); },
             .recompute_pack = [](Model m,
@@ -177,12 +187,12 @@ class AnyCost {
     Operations out = required_operations<C>();
     if constexpr (RecomputingCostModel<C>) {
       out.recompute = [](Model m, std::size_t stage, Tokens begin, Tokens end) {
-        return double{as<C>(m).recompute_seconds(stage, begin, end)};
+        return static_cast<double>(as<C>(m).recompute_seconds(stage, begin, end));
       };
     }
     if constexpr (MergeableCostModel<C>) {
       out.merges = [](Model m, std::int32_t group) {
-        return bool{as<C>(m).supports_context_parallel(group)};
+        return static_cast<bool>(as<C>(m).supports_context_parallel(group));
       };
       out.merged = [](Model m, std::int32_t group) {
         return AnyCost(C(as<C>(m).with_context_parallel(group)));
@@ -192,17 +202,17 @@ class AnyCost {
       out.exchange = [](Model m, KeyExchange e) { return AnyCost(C(as<C>(m).with_exchange(e))); };
     if constexpr (SeparableCostModel<C>)
       out.attention = [](Model m, std::size_t s, Pass p) {
-        return double{as<C>(m).attention_seconds(s, p, 1.0)};
+        return static_cast<double>(as<C>(m).attention_seconds(s, p, 1.0));
       };
     if constexpr (PolynomialCostModel<C>) {
-      out.polynomial = [](Model m) { return bool{as<C>(m).is_polynomial()}; };
+      out.polynomial = [](Model m) { return static_cast<bool>(as<C>(m).is_polynomial()); };
       out.coefficients = [](Model m, std::size_t s, Pass p) {
-        return SliceCoefficients{as<C>(m).coefficients(s, p)};
+        return static_cast<SliceCoefficients>(as<C>(m).coefficients(s, p));
       };
     }
     if constexpr (PolynomialCostModel<C> && RecomputingCostModel<C>) {
       out.recompute_coefficients = [](Model m, std::size_t s) {
-        return SliceCoefficients{as<C>(m).recompute_coefficients(s)};
+        return static_cast<SliceCoefficients>(as<C>(m).recompute_coefficients(s));
       };
     }
     return out;

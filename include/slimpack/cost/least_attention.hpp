@@ -12,7 +12,7 @@
 namespace slimpack {
 
 /// A separable cost model whose attention takes a given time, the least of a kernel, for each pair of a query and a
-/// key; slices are priced with it. It has all capabilities of the given model except polynomials.
+/// key; slices are priced with it. It has the capabilities of the given model that plans are priced by, except polynomials.
 template <SeparableCostModel M>
 class LeastAttentionCost {
  public:

@@ -50,8 +50,10 @@ class Distributor {
         by_length_(longest_first(lengths)),
         prices_(lengths, by_length_, prices) {
     for (const SampleId id : by_length_) mean_seconds_ += prices_.whole(id) / static_cast<double>(pipelines);
-    largest_ = pipelines;
-    while (!allowed(largest_)) --largest_;
+    for (std::size_t size = 1; size <= pipelines; ++size) {
+      allowed_.push_back(allows(size));
+      if (allowed_.back()) largest_ = size;
+    }
   }
 
   /// Work of a pipeline, samples unmerged, in both passes on the busiest stage: the mean of all.
@@ -132,7 +134,7 @@ class Distributor {
     return ids;
   }
 
-  [[nodiscard]] bool allowed(std::size_t size) const {
+  [[nodiscard]] bool allows(std::size_t size) const {
     if (size == 1) return true;
     if (options_.group_sizes == GroupSizes::powers_of_two && (size & (size - 1)) != 0) return false;
     return group_prices_.allows(size);
@@ -144,7 +146,7 @@ class Distributor {
   }
 
   [[nodiscard]] bool suits(SampleId id, std::size_t size, double capacity) {
-    if (!allowed(size) || !fits_memory(id, size)) return false;
+    if (!allowed_[size - 1] || !fits_memory(id, size)) return false;
     if (!wanted_.merge) return true;
     const bool few_tokens =
         static_cast<double>(lengths_[id]) <= wanted_.most_tokens * static_cast<double>(size);
@@ -299,7 +301,8 @@ class Distributor {
   DistributionOptions wanted_;
   std::vector<SampleId> by_length_;  // longest first
   SamplePrices prices_;
-  std::size_t largest_ = 1;  // group that is allowed
+  std::vector<bool> allowed_;  // [size - 1] whether groups may be so large
+  std::size_t largest_ = 1;    // group that is allowed
   std::vector<double> suffix_;
   std::vector<Merged> merged_;
   std::vector<OpenGroup> open_;
