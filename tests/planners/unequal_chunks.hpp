@@ -16,7 +16,7 @@
 #include "slimpack/cost/synchronise.hpp"
 #include "slimpack/model/strategy.hpp"
 #include "slimpack/plan/assemble.hpp"
-#include "slimpack/schedule/schedule.hpp"
+#include "slimpack/schedule/scheduler.hpp"
 
 // A planner as a user of the parts would write it: samples in chunks of equal size, the same in both passes; chunks of
 // long samples are recomputed in the backward pass; pipelines of several kinds side by side.

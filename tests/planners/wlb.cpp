@@ -12,6 +12,7 @@
 #include "slimpack/plan/shards.hpp"
 #include "slimpack/plan/validate.hpp"
 #include "slimpack/planners/fixed_length.hpp"
+#include "slimpack/schedule/scheduler.hpp"
 
 using namespace slimpack;
 using oracle::largest_context;

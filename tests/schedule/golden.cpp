@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "slimpack/schedule/schedule.hpp"
+#include "slimpack/schedule/scheduler.hpp"
 #include "slimpack/slicing/group_cutter.hpp"
 #include "tests/schedule/random_rows.hpp"
 

@@ -8,7 +8,7 @@
 
 #include "slimpack/cost/memory_prices.hpp"
 #include "slimpack/cost/prices.hpp"
-#include "slimpack/schedule/schedule.hpp"
+#include "slimpack/schedule/scheduler.hpp"
 
 // Random packs of pipelines that share samples, models to price them with, and memory counted token by token.
 namespace oracle {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "slimpack/planners/group_work.hpp"
-#include "slimpack/schedule/schedule.hpp"
+#include "slimpack/schedule/scheduler.hpp"
 #include "slimpack/slicing/group_cutter.hpp"
 
 namespace slimpack {

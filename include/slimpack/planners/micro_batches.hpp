@@ -10,9 +10,11 @@
 
 #include "slimpack/core/batch.hpp"
 #include "slimpack/cost/check.hpp"
+#include "slimpack/cost/memory_prices.hpp"
 #include "slimpack/plan/assemble.hpp"
 #include "slimpack/planners/deal_micro_batches.hpp"
 #include "slimpack/schedule/lower_bound.hpp"
+#include "slimpack/schedule/scheduler.hpp"
 
 namespace slimpack {
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "slimpack/partition/packing.hpp"
-#include "slimpack/schedule/schedule.hpp"
+#include "slimpack/schedule/scheduler.hpp"
 
 namespace slimpack {
 

@@ -14,6 +14,7 @@
 #include "slimpack/cost/attention_tables.hpp"
 #include "slimpack/cost/calibrated.hpp"
 #include "slimpack/cost/memory.hpp"
+#include "slimpack/cost/memory_prices.hpp"
 #include "slimpack/planners/documents.hpp"
 #include "slimpack/stream/outlier_delay.hpp"
 

@@ -1,0 +1,268 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "slimpack/schedule/makespan.hpp"
+#include "slimpack/schedule/memory_fit.hpp"
+#include "slimpack/schedule/schedule.hpp"
+
+namespace slimpack {
+
+/// In which order stages run forward and backward packs.
+enum class PassOrder : std::uint8_t {
+  packflow,  ///< 1F1B of any forward and backward packs; plain 1F1B where both passes have the same packs
+  gpipe,     ///< all forward packs first
+};
+
+/// What a schedule may do to fit into memory.
+enum class FitPolicy : std::uint8_t {
+  fastest,  ///< smaller leads, or recompute as few layers on each stage as suffice, or both: whichever is fastest
+  recompute,  ///< full leads; as few layers on each stage as suffice
+  uniform,    ///< full leads; the same number of layers on all stages, as far as they have them
+};
+
+struct ScheduleOptions {
+  PassOrder order = PassOrder::packflow;
+  FitPolicy fit = FitPolicy::fastest;
+};
+
+/// Schedules any packs of both passes. Keeps its memory between calls.
+class Scheduler {
+ public:
+  /// @param lengths of all samples. @param prices, memory of the pipelines' kind. All have to outlive this.
+  Scheduler(std::span<const Tokens> lengths, GroupPrices& prices, const Memory& memory)
+      : lengths_(lengths), memory_(memory), pricer_(prices), fit_(lengths, memory) {}
+
+  /// Prices, orders and times the packs that `out` holds, and recomputes as much as memory requires.
+  /// @param out its `pipelines`, `forward` and `backward` are given: each token of each sample is in one pack of each
+  /// pass, in token order forward, in reverse order backward, and all packs of a sample name the same pipelines.
+  /// @param most gives up if the schedule takes this long or longer; its seconds are then infinite.
+  /// O(tasks) plus that of `PackPricer` if memory suffices; otherwise a multiple of that.
+  void operator()(Schedule& out, const ScheduleOptions& options = {},
+                  double most = std::numeric_limits<double>::infinity()) {
+    if (most < infinite) {
+      pricer_.price_slices(out.forward, Pass::forward, out.forward_times);
+      pricer_.price_slices(out.backward, Pass::backward, out.backward_times);
+      if (least_seconds(out) >= most) return give_up(out);
+    }
+    price(out);
+    schedule_priced(out, options, most);
+  }
+
+  /// The same for packs that are priced already: `out.forward_times` and `out.backward_times` hold their prices.
+  void schedule_priced(Schedule& out, const ScheduleOptions& options = {},
+                       double most = std::numeric_limits<double>::infinity()) {
+    base_ = out.backward_times.seconds;
+    best_of_fits(out, options, most);
+  }
+
+  /// Decides how ranks share the packs that `out` holds, and prices them. @param policy as `PackPricer` takes it.
+  void price(Schedule& out, ShardingPolicy policy = ShardingPolicy::adaptive) {
+    pricer_(lengths_, out.forward, out.backward, out.forward_times, out.backward_times, policy);
+  }
+
+  /// Prices the packs that `out` holds; `sharing` of its times already says how ranks share them.
+  void price_as_shared(Schedule& out) {
+    pricer_.price_as_shared(out.forward, Pass::forward, out.forward_times);
+    pricer_.price_as_shared(out.backward, Pass::backward, out.backward_times);
+  }
+
+  /// Orders and times packs with a given recomputation. The seconds are infinite if that does not fit, even with a smaller
+  /// lead.
+  void operator()(Schedule& out, const Recompute& recompute, const ScheduleOptions& options = {}) {
+    price(out);
+    base_ = out.backward_times.seconds;
+    prepare(out, options);
+    recompute_seconds_.clear();
+    out.seconds = infinite;
+    LeadTable leads = full_;
+    const bool full = fits(leads, recompute);
+    if (!full && !(options.fit == FitPolicy::fastest && fit_.limit(required_, recompute, leads))) return;
+    time(leads, recompute, !full, out);
+  }
+
+  /// Peak bytes of a schedule that was made from these lengths and this memory, [pipeline][stage].
+  [[nodiscard]] std::vector<std::vector<double>> peak_bytes(const Schedule& schedule) {
+    fit_.load(schedule.forward, schedule.backward, schedule.pipelines);
+    std::vector<std::vector<double>> peaks(schedule.pipelines);
+    for (std::size_t p = 0; p < peaks.size(); ++p) {
+      for (std::size_t s = 0; s < schedule.stages(); ++s)
+        peaks[p].push_back(fit_.peak_bytes(p, s, schedule.leads, schedule.recompute));
+    }
+    return peaks;
+  }
+
+ private:
+  static constexpr double infinite = std::numeric_limits<double>::infinity();
+
+  /// Finds the full leads, and loads the packs for questions about memory.
+  void prepare(const Schedule& out, const ScheduleOptions& options) {
+    required_rows(lengths_, out.forward, out.backward, ended_, required_);
+    if (options.order == PassOrder::gpipe) {
+      gpipe_leads(out.forward.rows.size(), out.backward.rows.size(), memory_.stages(), full_);
+    } else {
+      packflow_leads(required_, out.forward.rows.size(), memory_.stages(), full_);
+    }
+    fit_.load(out.forward, out.backward, out.pipelines);
+  }
+
+  [[nodiscard]] bool fits(const LeadTable& leads, const Recompute& recompute) {
+    for (std::size_t s = 0; s < memory_.stages(); ++s) {
+      if (!fit_.fits(leads, s, recompute)) return false;
+    }
+    return true;
+  }
+
+  void best_of_fits(Schedule& out, const ScheduleOptions& options, double most) {
+    recompute_seconds_.clear();
+    give_up(out);
+    if (least_seconds(out) >= most) return;
+    prepare(out, options);
+    time(full_, Recompute(std::vector<std::int32_t>(memory_.stages(), 0)), false, out);
+    out.unlimited = out.seconds;
+    const std::vector<std::int32_t> needed = full_lead_recompute(options.fit == FitPolicy::uniform);
+    const auto [least, greatest] = std::minmax_element(needed.begin(), needed.end());
+    if (*least == 0 && *greatest == 0) return reject(out, most);
+    out.seconds = infinite;
+    out.memory_bound = true;
+    if (*least >= 0) time(full_, Recompute(needed), true, out);
+    if (options.fit == FitPolicy::fastest) try_smaller_leads(needed, out);
+    reject(out, most);
+  }
+
+  static void give_up(Schedule& out) {
+    out.seconds = out.unlimited = infinite;
+    out.memory_bound = false;
+  }
+
+  static void reject(Schedule& out, double most) {
+    if (out.seconds >= most) out.seconds = infinite;
+  }
+
+  /// Layers on each stage that the full lead needs; -1 where none suffice.
+  [[nodiscard]] std::vector<std::int32_t> full_lead_recompute(bool uniform) {
+    std::vector<std::int32_t> layers;
+    for (std::size_t s = 0; s < memory_.stages(); ++s) layers.push_back(fit_.least_recompute(full_, s));
+    if (!uniform || std::find(layers.begin(), layers.end(), -1) != layers.end()) return layers;
+    std::int32_t limit = 0;
+    for (std::size_t s = 0; s < layers.size(); ++s) limit = std::max(limit, memory_.recompute_limit(s));
+    for (std::int32_t all = *std::max_element(layers.begin(), layers.end()); all <= limit; ++all) {
+      for (std::size_t s = 0; s < layers.size(); ++s) layers[s] = std::min(all, memory_.recompute_limit(s));
+      if (fits(full_, Recompute(layers))) return layers;
+    }
+    return std::vector<std::int32_t>(layers.size(), -1);
+  }
+
+  /// Starts with no recomputed layers, then with half of those that the full lead would need (of all, if none suffice). Lowers
+  /// the lead until it fits; where no lead fits, recomputes more.
+  void try_smaller_leads(std::span<const std::int32_t> needed, Schedule& out) {
+    for (const double share : {0.0, 0.5}) {
+      std::vector<std::int32_t> layers;
+      for (std::size_t s = 0; s < needed.size(); ++s) {
+        const std::int32_t all = needed[s] < 0 ? memory_.recompute_limit(s) : needed[s];
+        layers.push_back(static_cast<std::int32_t>(share * all));
+      }
+      if (share > 0.0 && std::all_of(layers.begin(), layers.end(), [](auto l) { return l == 0; })) return;
+      trial_ = full_;
+      if (fit_.limit(required_, layers, trial_)) time(trial_, Recompute(std::move(layers)), true, out);
+    }
+  }
+
+  /// Times an order with its recomputation, and keeps both if they are faster than what `out` has.
+  void time(const LeadTable& leads, const Recompute& recompute, bool memory_bound, Schedule& out) {
+    add_recompute(recompute, out);
+    const double seconds =
+        makespan_(out.forward, out.forward_times, out.backward, out.backward_times, leads, out.pipelines);
+    if (seconds < out.seconds) {
+      out.seconds = seconds;
+      out.leads = leads;
+      out.recompute = recompute;
+      out.memory_bound = memory_bound;
+    } else {
+      add_recompute(out.recompute, out);
+    }
+  }
+
+  /// Sets the backward packs' seconds to those with recomputation.
+  void add_recompute(const Recompute& recompute, Schedule& out) {
+    out.backward_times.seconds = base_;
+    if (!recompute.any()) return;
+    const std::size_t stages = recompute.stages();
+    if (recompute_seconds_.empty())
+      pricer_.price_recompute(out.backward, out.backward_times.sharing, recompute_seconds_);
+    for (std::size_t k = 0; k < out.backward.packs.size(); ++k) {
+      for (std::size_t s = 0; s < stages; ++s)
+        out.backward_times.seconds[k * stages + s] += recompute(k, s) * recompute_seconds_[k * stages + s];
+    }
+  }
+
+  /// Seconds that every order of the rows takes at least: each stage of a pipeline runs all its packs, after the first
+  /// forward pack has passed the stages before it, and before the last backward pack passes them.
+  /// O(packs * members * stages).
+  [[nodiscard]] double least_seconds(const Schedule& out) {
+    const std::size_t stages = memory_.stages();
+    work_.assign(out.pipelines * stages, 0.0);
+    first_.assign(out.pipelines, no_pack);
+    last_.assign(out.pipelines, no_pack);
+    const auto add = [&](const PackRows& rows, const PassTimes& times) {
+      for (std::size_t k = 0; k < rows.packs.size(); ++k) {
+        for (const std::uint32_t p : rows.members[k]) {
+          for (std::size_t s = 0; s < stages; ++s) work_[p * stages + s] += times.seconds[k * stages + s];
+        }
+      }
+    };
+    add(out.forward, out.forward_times);
+    add(out.backward, out.backward_times);
+    find_ends(out);
+    double most = 0.0;
+    for (std::size_t p = 0; p < out.pipelines; ++p) {
+      double around = 0.0;
+      for (std::size_t s = 0; s < stages; ++s) {
+        most = std::max(most, work_[p * stages + s] + around);
+        if (s + 1 == stages) break;
+        around += passage(out.forward_times, first_[p], s) + passage(out.backward_times, last_[p], s);
+      }
+    }
+    return most;
+  }
+
+  /// The first forward and the last backward pack of each pipeline.
+  void find_ends(const Schedule& out) {
+    for (std::size_t r = out.forward.rows.size(); r-- > 0;) {
+      for (const PackId pack : out.forward.rows[r]) {
+        for (const std::uint32_t p : out.forward.members[pack]) first_[p] = pack;
+      }
+    }
+    for (std::size_t r = 0; r < out.backward.rows.size(); ++r) {
+      for (const PackId pack : out.backward.rows[r]) {
+        for (const std::uint32_t p : out.backward.members[pack]) last_[p] = pack;
+      }
+    }
+  }
+
+  /// Seconds of a pack on a stage, and between it and the next one.
+  [[nodiscard]] double passage(const PassTimes& times, PackId pack, std::size_t s) const {
+    const std::size_t stages = memory_.stages();
+    return pack == no_pack ? 0.0 : times.seconds[pack * stages + s] + times.transfer[pack * (stages - 1) + s];
+  }
+
+  std::span<const Tokens> lengths_;
+  const Memory& memory_;
+  PackPricer pricer_;
+  MemoryFit fit_;
+  Makespan makespan_;
+  std::vector<std::uint32_t> ended_, required_;
+  LeadTable full_, trial_;
+  std::vector<double> base_;               // seconds of the backward packs without recomputation
+  std::vector<double> recompute_seconds_;  // of recomputing one layer of each stage; empty until it is needed
+  std::vector<double> work_;               // [pipeline * stages + stage]
+  std::vector<PackId> first_, last_;       // [pipeline] forward pack, backward pack
+};
+
+}  // namespace slimpack
