@@ -16,10 +16,12 @@ for samples in 512 2048; do
     for tile in 1 128; do
       row=$("$command" compare --quiet --lengths "$lengths" --count "$samples" --context "$context" --truncate \
         --model llama-13b --device h100 --dp 16 --pp 8 --tile "$tile" --planner slimpack --json)
-      forward=$(figure max_over_mean_forward) backward=$(figure max_over_mean_backward)
+      forward=$(figure max_over_mean_forward)
+      backward=$(figure max_over_mean_backward)
       line+=$(printf ' %.3f, %.3f |' "$forward" "$backward")
     done
-    replicas=$(figure replica_imbalance) busiest=$(figure busiest_stage_imbalance)
+    replicas=$(figure replica_imbalance)
+    busiest=$(figure busiest_stage_imbalance)
     printf '%s %.3f | %.3f |\n' "$line" "$replicas" "$busiest"
   done
 done

@@ -25,7 +25,7 @@ po::options_description job_description(const JobDefaults& defaults) {
       "count", po::value<std::int64_t>()->value_name("N"), "samples of a batch; default all")(
       "sequences", po::value<std::int64_t>()->value_name("N"),
       "instead of --count: a batch fills N sequences of the context with whole samples in their order")(
-      "context", context, "most tokens of a sample, and of a baseline's pack")(
+      "context", context, "most tokens of a sample, and of a pack of whole samples")(
       "truncate", "cut longer samples to the context")("split", "make several samples of longer ones");
   po::options_description job("Job");
   job.add_options()("model", po::value<std::string>()->value_name("NAME")->default_value(defaults.model),

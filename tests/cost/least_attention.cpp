@@ -20,7 +20,7 @@ struct Whole {
   double transfer_seconds(std::size_t s, Tokens tokens, Pass) const { return double(tokens) + double(s); }
 };
 
-/// Tells it, and can do no more.
+/// Can tell attention from the rest, and nothing more.
 struct Separable : Whole {
   double other_seconds(std::size_t s, Tokens begin, Tokens end, Pass pass) const {
     return (pass == Pass::forward ? 1.0 : 2.5) * double(s + 1) * double(end - begin);
@@ -57,7 +57,7 @@ static_assert(SeparableCostModel<Least> && SeparableCostModel<Fewer>);
 static_assert(!PolynomialCostModel<LeastAttentionCost<CalibratedCost>>);
 static_assert(std::is_same_v<decltype(with_attention(Whole{}, AttentionSeconds{}, 1)), Whole>);
 
-/// Compares slices with the model, and with attention at a rate that ranks share, one query after another.
+/// Compares slices with the model's other work plus attention that is summed query by query and shared by the ranks.
 void check_slices(const Least& least, const Capable& cost, const AttentionSeconds& rate, Random& random) {
   const Tokens begin = random.tokens(0, 500), end = begin + random.tokens(1, 500);
   double pairs = 0.0;

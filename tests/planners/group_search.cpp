@@ -104,7 +104,7 @@ TEST_CASE("no schedule of a group takes less than its work, or than the bound of
   });
 }
 
-TEST_CASE("a limit on a schedule's seconds loses none that is shorter", "[group_search]") {
+TEST_CASE("a limit on seconds rejects no schedule that takes less", "[group_search]") {
   std::size_t ahead = 0;
   for (const double room : {0.6, 0.95, 1.2, 1e3}) {
     for_each_setting(60, room, [&](GroupScheduler& groups) {

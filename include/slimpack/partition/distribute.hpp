@@ -301,8 +301,8 @@ class Distributor {
   DistributionOptions wanted_;
   std::vector<SampleId> by_length_;  // longest first
   SamplePrices prices_;
-  std::vector<bool> allowed_;  // [size - 1] whether groups may be so large
-  std::size_t largest_ = 1;    // group that is allowed
+  std::vector<bool> allowed_;  // [size - 1] whether a group may have this size
+  std::size_t largest_ = 1;    // size of a group that is allowed
   std::vector<double> suffix_;
   std::vector<Merged> merged_;
   std::vector<OpenGroup> open_;

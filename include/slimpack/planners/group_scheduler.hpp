@@ -89,8 +89,9 @@ class GroupScheduler {
   }
 
   /// Cuts the group in one way and schedules it; if that is faster than `best`, it replaces `best`. One member alone comes
-  /// first: if that takes too long even with enough memory, so do all members. @returns whether memory limits that member: it
-  /// forces recomputation or a smaller lead, or refuses the packs.
+  /// first. If it takes too long with and without enough memory, all members are not tried; a smaller lead that memory forces
+  /// on all could be faster, but rarely is. @returns whether memory limits that member: it forces recomputation or a smaller
+  /// lead, or refuses the packs.
   bool improve_with(const GroupCut& cut, GroupPlan& best) {
     const GroupCut first = of_one_member(cut);
     schedule(first, best.schedule.seconds, trial_);

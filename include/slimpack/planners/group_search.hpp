@@ -26,7 +26,7 @@ class GroupSearch {
   /// What came of a number of packs.
   enum class Trial : std::uint8_t {
     better,    ///< it replaces the best
-    too_long,  ///< it takes as long as the best or longer, even with enough memory
+    too_long,  ///< it takes as long as the best or longer, and memory is not why
     limited,   ///< memory keeps it from being better, or it was not tried
   };
 
@@ -83,7 +83,7 @@ class GroupSearch {
   }
 
   /// Tries a promising number of packs and one pack for each sample. Where memory limits both, it tries halves, then doubles,
-  /// until one takes too long even with enough memory.
+  /// until one takes too long though memory does not limit it.
   void begin(double enough, GroupPlan& best) {
     const auto start = static_cast<double>(groups_.promising());
     try_near(start, enough, best);

@@ -46,8 +46,9 @@ struct SlimPackOptions {
   GroupSizes group_sizes = GroupSizes::any;
   bool equal_packs = false;  ///< the same number of packs on every pipeline, with empty ones where needed
   std::size_t packs = 0;     ///< packs per pipeline and pass, as closely as possible; 0 = search
-  /// Packs of whole samples of up to this many tokens are tried, besides those of up to the longest sample; 0: only the
-  /// latter. With the same context, `plan_megatron` is never faster.
+  /// Packs of whole samples hold up to as many tokens as the longest sample. If this is not 0, packs of up to this many tokens
+  /// are tried as well: without restrictions above or in `search`, no plan is then longer than `plan_megatron`'s with this
+  /// context.
   Tokens context = 0;
   SlimPackSearch search = {};
 };

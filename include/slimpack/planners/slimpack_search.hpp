@@ -19,7 +19,7 @@
 
 namespace slimpack::detail {
 
-/// The best packs of whole samples that the options allow, of up to the longest sample and of up to the context.
+/// The best packs of whole samples that the options allow: as long as the longest sample, or as long as the context.
 /// @param most gives up plans that take this long or longer.
 [[nodiscard]] inline WholeSamplePlan best_whole_samples(std::span<const Tokens> lengths,
                                                         std::size_t pipelines, const GroupPrices& prices,

@@ -29,7 +29,8 @@ class TileSearch {
   /// sample is cut. If the number of packs is given, only the plan's own: coarser tiles can yield fewer packs.
   [[nodiscard]] std::vector<Tokens> tiles() const { return tiles(options_.longest); }
 
-  /// Whether memory holds what was decided for one member of each group on all of its members.
+  /// Whether the plan fits into memory as it was decided. Groups of which one member stood for all are scheduled with all
+  /// members.
   [[nodiscard]] bool fits(const DistributionPlan& plan) {
     if (plan.seconds == infinite) return false;
     for (std::size_t g = 0; g < plan.groups.size(); ++g) {
@@ -134,7 +135,7 @@ class TileSearch {
     return best;
   }
 
-  /// Tries more and more packs, with which less memory is held, until some fit. @pre none of those that were decided fits.
+  /// Tries more and more packs, with which less memory is held, until some fit. @pre nothing that was decided fits.
   void improve_with_more_packs(GroupCut cut, GroupPlan& best) {
     for (int i = 0; i < more_rounds && !best.schedule.fits(); ++i) {
       cut.packs *= more_packs;

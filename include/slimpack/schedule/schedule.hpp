@@ -1,11 +1,8 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 #include <limits>
-#include <span>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "slimpack/schedule/leads.hpp"
