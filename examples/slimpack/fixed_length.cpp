@@ -1,11 +1,11 @@
-#include "slimpack/planners/fixed_length.hpp"
-
 #include <memory>
 #include <numeric>
 #include <span>
 #include <utility>
 
 #include "document_models.hpp"
+#include "slimpack/planners/fixed_4d.hpp"
+#include "slimpack/planners/plain_4d.hpp"
 
 namespace slimpack::command {
 

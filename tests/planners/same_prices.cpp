@@ -8,8 +8,9 @@
 #include "slimpack/model/presets.hpp"
 #include "slimpack/plan/shards.hpp"
 #include "slimpack/plan/validate.hpp"
-#include "slimpack/planners/fixed_length.hpp"
+#include "slimpack/planners/fixed_4d.hpp"
 #include "slimpack/planners/megatron.hpp"
+#include "slimpack/planners/plain_4d.hpp"
 #include "slimpack/planners/slimpack.hpp"
 #include "slimpack/planners/wlb.hpp"
 

@@ -11,7 +11,7 @@
 #include "slimpack/plan/metrics.hpp"
 #include "slimpack/plan/shards.hpp"
 #include "slimpack/plan/validate.hpp"
-#include "slimpack/planners/fixed_length.hpp"
+#include "slimpack/planners/plain_4d.hpp"
 #include "slimpack/schedule/scheduler.hpp"
 
 using namespace slimpack;

@@ -1,9 +1,7 @@
 #pragma once
 
 #include <algorithm>
-#include <cmath>
 #include <cstddef>
-#include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
@@ -14,8 +12,8 @@
 #include "slimpack/cost/attention_tables.hpp"
 #include "slimpack/cost/calibrated.hpp"
 #include "slimpack/cost/memory.hpp"
-#include "slimpack/cost/memory_prices.hpp"
 #include "slimpack/planners/documents.hpp"
+#include "slimpack/planners/micro_batch_size.hpp"
 #include "slimpack/stream/outlier_delay.hpp"
 
 namespace slimpack {
@@ -30,56 +28,6 @@ struct WlbOptions {
   /// `micro_batches` = 0: pipeline stages times replicas (section 6.1). `max_tokens` = 0: what memory allows.
   OutlierDelayOptions stream = {.micro_batches = 0};
 };
-
-/// Number of micro-batches for global batches of about `tokens` tokens: the contexts that these fill, rounded up to a
-/// multiple of the replicas, and at least the stages times the replicas (WLB-LLM, section 6.1).
-[[nodiscard]] inline std::size_t default_micro_batches(double tokens, Tokens context, const Layout& layout) {
-  require(context > 0, "context is ", context, "; expected a positive number of tokens");
-  const auto replicas = static_cast<std::size_t>(layout.dp);
-  const auto sequences = static_cast<std::size_t>(std::ceil(tokens / static_cast<double>(context)));
-  return std::max((sequences + replicas - 1) / replicas, static_cast<std::size_t>(layout.pp)) * replicas;
-}
-
-/// Most tokens, up to 2^40, of a pack such that a 1F1B pipeline full of such packs fits into memory; 0 if none does. Each
-/// stage holds one pack for itself and for each stage after it, and runs one of them backward. O(stages log tokens).
-/// @param recompute layers that each stage recomputes, as far as it has them.
-[[nodiscard]] inline Tokens largest_full_pack(const Memory& memory, std::int32_t recompute) {
-  const auto fits = [&](Tokens tokens) {
-    for (std::size_t s = 0; s < memory.stages(); ++s) {
-      const std::int32_t r = std::min(recompute, memory.recompute_limit(s));
-      const auto n = static_cast<double>(tokens), packs = static_cast<double>(memory.stages() - s);
-      const double bytes = packs * n * memory.activation_bytes(s, r) + n * memory.kv_gradient_bytes(s) +
-                           memory.workspace_bytes(s, Pass::backward, tokens, 1, r);
-      if (bytes > memory.room_bytes(s)) return false;
-    }
-    return true;
-  };
-  Tokens most = 0, above = (Tokens{1} << 40) + 1;
-  while (above - most > 1) {
-    const Tokens middle = most + (above - most) / 2;
-    (fits(middle) ? most : above) = middle;
-  }
-  return most;
-}
-
-/// L_max of WLB-LLM's Eq. 2: most tokens of a micro-batch such that a pipeline full of them fits into memory,
-/// with the least uniform recomputation with which `headroom` contexts fit; if none does, with all layers.
-/// @throws InvalidInput if memory holds no token at all. O(layers * stages * log tokens).
-template <CostModel C, BoundedAttentionModel A>
-[[nodiscard]] Tokens largest_micro_batch(const MicroBatchPlanner<C, A>& planner, Tokens context,
-                                         double headroom = 2.0) {
-  const Memory& memory = planner.memory();
-  std::int32_t most = 0;
-  for (std::size_t s = 0; s < memory.stages(); ++s) most = std::max(most, memory.recompute_limit(s));
-  Tokens tokens = 0;
-  for (std::int32_t r = 0; r <= most; ++r) {
-    tokens = std::max(tokens, largest_full_pack(memory, r));
-    if (static_cast<double>(tokens) >= headroom * static_cast<double>(context)) break;
-  }
-  require(tokens > 0, "no micro-batch fits into ", planner.memory().capacity_bytes() / 1e9,
-          " GB per device; expected more stages or more memory");
-  return tokens;
-}
 
 /// WLB-LLM: a global batch goes in, the plan of one iteration comes out. Long documents wait until an iteration
 /// can balance them, short ones fill micro-batches of varying length up to equal workload (section 4); replicas

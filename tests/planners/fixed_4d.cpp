@@ -1,4 +1,4 @@
-#include "slimpack/planners/fixed_length.hpp"
+#include "slimpack/planners/fixed_4d.hpp"
 
 #include <algorithm>
 #include <catch2/catch.hpp>
@@ -8,6 +8,7 @@
 #include "rules.hpp"
 #include "slimpack/plan/metrics.hpp"
 #include "slimpack/plan/validate.hpp"
+#include "slimpack/planners/plain_4d.hpp"
 
 using namespace slimpack;
 using oracle::largest_context;
