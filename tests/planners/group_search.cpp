@@ -99,6 +99,7 @@ TEST_CASE("no schedule of a group takes less than its work, or than the bound of
         INFO("packs " << packs << (asymmetric ? ", own boundaries" : ", the same boundaries"));
         CHECK(plan.schedule.seconds >= groups.work().seconds());
         CHECK(plan.schedule.seconds >= groups.least_seconds(packs));
+        CHECK(plan.schedule.seconds >= plan.schedule.unlimited);
       }
     }
   });

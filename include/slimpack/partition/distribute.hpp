@@ -135,9 +135,7 @@ class Distributor {
   }
 
   [[nodiscard]] bool allows(std::size_t size) const {
-    if (size == 1) return true;
-    if (options_.group_sizes == GroupSizes::powers_of_two && (size & (size - 1)) != 0) return false;
-    return group_prices_.allows(size);
+    return contains(options_.group_sizes, size) && group_prices_.allows(size);
   }
 
   [[nodiscard]] bool fits_memory(SampleId id, std::size_t size) const {

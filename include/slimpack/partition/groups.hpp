@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -15,6 +16,11 @@ enum class GroupSizes : std::uint8_t {
   any,            ///< 1, 2, 3, …
   powers_of_two,  ///< for frameworks that can't have others
 };
+
+/// Whether so many pipelines may share merged samples. @pre size > 0.
+[[nodiscard]] constexpr bool contains(GroupSizes sizes, std::size_t size) {
+  return sizes == GroupSizes::any || std::has_single_bit(size);
+}
 
 /// Samples of one or more pipelines that have merged samples in common; a pipeline alone is a group of one.
 struct SampleGroup {

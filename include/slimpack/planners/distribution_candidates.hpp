@@ -122,11 +122,7 @@ class DistributionCandidates {
     if (groups_.work().limited_seconds() < most) return false;
     GroupPlan any;
     search_.search(std::numeric_limits<double>::max(), any);
-    if (!any.schedule.fits()) return false;
-    GroupCut all = any.cut;
-    all.one_member = false;
-    groups_.schedule(all, infinite, any);
-    return any.schedule.fits();
+    return groups_.fits_all_members(any);
   }
 
   SlimPackOptions options_;

@@ -88,6 +88,15 @@ class GroupScheduler {
     scheduler_(out.schedule, {}, most);
   }
 
+  /// Whether memory holds a plan of the loaded group on all members, if one of them stood for all.
+  [[nodiscard]] bool fits_all_members(const GroupPlan& plan) {
+    if (!plan.schedule.fits() || !plan.cut.one_member) return plan.schedule.fits();
+    GroupCut cut = plan.cut;
+    cut.one_member = false;
+    schedule(cut, std::numeric_limits<double>::infinity(), trial_);
+    return trial_.schedule.fits();
+  }
+
   /// Cuts the group in one way and schedules it; if that is faster than `best`, it replaces `best`. One member alone comes
   /// first. If it takes too long with and without enough memory, all members are not tried; a smaller lead that memory forces
   /// on all could be faster, but rarely is. @returns whether memory limits that member: it forces recomputation or a smaller

@@ -27,8 +27,7 @@ namespace slimpack::detail {
                                                         double most) {
   std::vector<std::size_t> group_sizes = context_parallel_group_sizes(pipelines, prices);
   std::erase_if(group_sizes, [&](std::size_t size) {
-    const bool power = (size & (size - 1)) == 0;
-    return (!options.merge && size > 1) || (options.group_sizes == GroupSizes::powers_of_two && !power);
+    return (!options.merge && size > 1) || !contains(options.group_sizes, size);
   });
   const Tokens longest = *std::max_element(lengths.begin(), lengths.end());
   WholeSamplePlan best;

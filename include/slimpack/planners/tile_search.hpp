@@ -34,13 +34,9 @@ class TileSearch {
   [[nodiscard]] bool fits(const DistributionPlan& plan) {
     if (plan.seconds == infinite) return false;
     for (std::size_t g = 0; g < plan.groups.size(); ++g) {
-      GroupCut cut = plan.plans[g].cut;
-      if (!cut.one_member) continue;
-      cut.one_member = false;
-      GroupPlan all;
+      if (!plan.plans[g].cut.one_member) continue;
       groups_.load(plan.groups[g]);
-      groups_.schedule(cut, infinite, all);
-      if (!all.schedule.fits()) return false;
+      if (!groups_.fits_all_members(plan.plans[g])) return false;
     }
     return true;
   }
