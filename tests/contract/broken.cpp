@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "slimpack/cost/conformance.hpp"
+#include "slimpack/cost/memory_conformance.hpp"
 
 using namespace slimpack;
 

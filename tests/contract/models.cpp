@@ -8,6 +8,7 @@
 #include "slimpack/cost/conformance.hpp"
 #include "slimpack/cost/measured.hpp"
 #include "slimpack/cost/memory.hpp"
+#include "slimpack/cost/memory_conformance.hpp"
 #include "tests/cost/random_jobs.hpp"
 #include "tests/cost/random_profile.hpp"
 

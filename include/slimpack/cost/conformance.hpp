@@ -12,65 +12,14 @@
 #include <utility>
 #include <vector>
 
-#include "slimpack/core/error.hpp"
 #include "slimpack/cost/concepts.hpp"
+#include "slimpack/cost/conformance_findings.hpp"
 #include "slimpack/cost/exchange.hpp"
 #include "slimpack/cost/polynomial.hpp"
 
 namespace slimpack {
 
-/// How a model is examined.
-struct ConformanceOptions {
-  unsigned seed = 1;
-  int trials = 200;                              ///< random slices of each stage and pass
-  Tokens longest = 1 << 18;                      ///< of a sample
-  double tolerance = 1e-9;                       ///< relative, for rounding
-  std::vector<std::int32_t> groups{2, 3, 4, 8};  ///< sizes of merged groups, where the model supports them
-  /// Whether members of a group may take less time together than one pipeline alone does. Lower bounds of steps hold
-  /// if they don't.
-  bool merging_may_save_work = false;
-};
-
 namespace detail {
-
-/// Collects violations: of each property the first, with the numbers that show it.
-class Findings {
- public:
-  explicit Findings(unsigned seed) : seed_(seed) {}
-
-  /// @param property as the documentation of `check_cost_model` names it.
-  template <class... Parts>
-  void expect(bool holds, std::string_view property, const Parts&... parts) {
-    if (holds || std::find(violated_.begin(), violated_.end(), property) != violated_.end()) return;
-    violated_.emplace_back(property);
-    messages_.push_back(concat(property, ": ", parts..., " (seed ", seed_, ")"));
-  }
-  [[nodiscard]] std::vector<std::string> take() { return std::move(messages_); }
-
- private:
-  unsigned seed_;
-  std::vector<std::string> violated_, messages_;
-};
-
-[[nodiscard]] constexpr const char* pass_text(Pass pass) {
-  return pass == Pass::forward ? "forward" : "backward";
-}
-
-/// `0 <= low <= middle <= high`, of samples that are short as often as long.
-struct RandomCuts {
-  Tokens low, middle, high;
-
-  RandomCuts(std::mt19937& random, Tokens longest) {
-    const double share = std::uniform_real_distribution<double>(0.0, 1.0)(random);
-    const auto length = static_cast<Tokens>(std::pow(static_cast<double>(longest), share));
-    Tokens at[3];
-    for (Tokens& t : at) t = std::uniform_int_distribution<Tokens>(0, length)(random);
-    std::sort(at, at + 3);
-    low = std::uniform_int_distribution<int>(0, 2)(random) == 0 ? 0 : at[0];
-    middle = at[1];
-    high = at[2];
-  }
-};
 
 /// Checks a function of slices: durations, nothing for an empty slice, growing, and no cheaper in parts than whole.
 template <class Seconds>
@@ -300,55 +249,6 @@ template <CostModel M>
         if (!cost.supports_context_parallel(group)) continue;
         detail::check_merged(cost, group, random, options, findings);
         detail::check_prices(cost.with_context_parallel(group), random, options, findings);
-      }
-    }
-  }
-  return findings.take();
-}
-
-/// Examines a memory model in the same way. @param layers of each stage.
-/// - `capacity`: a positive number.
-/// - `non-negative`: all bytes are finite and not negative.
-/// - `recompute`: one more recomputed layer leaves no more to keep for each token.
-/// - `monotone`: more tokens need no less workspace, nor less for what members of a group exchange.
-template <MemoryModel M>
-[[nodiscard]] std::vector<std::string> check_memory_model(const M& memory,
-                                                          std::span<const std::int32_t> layers,
-                                                          const ConformanceOptions& options = {}) {
-  detail::Findings findings(options.seed);
-  std::mt19937 random(options.seed);
-  const auto not_negative = [&](double bytes, const auto&... what) {
-    findings.expect(bytes >= 0.0 && std::isfinite(bytes), "non-negative", what..., " is ", bytes);
-  };
-  const double capacity = memory.capacity_bytes();
-  findings.expect(capacity > 0.0 && std::isfinite(capacity), "capacity", "capacity_bytes is ", capacity);
-  for (std::size_t s = 0; s < layers.size(); ++s) {
-    not_negative(memory.static_bytes(s), "static_bytes of stage ", s);
-    not_negative(memory.kv_gradient_bytes(s), "kv_gradient_bytes of stage ", s);
-    for (std::int32_t r = 0; r <= layers[s]; ++r) {
-      const double bytes = memory.activation_bytes(s, r);
-      not_negative(bytes, "activation_bytes of stage ", s, " with ", r, " layers recomputed");
-      if (r == 0) continue;
-      const double before = memory.activation_bytes(s, r - 1);
-      findings.expect(bytes <= before * (1.0 + options.tolerance), "recompute", "activation_bytes of stage ",
-                      s, " is ", bytes, " with ", r, " layers recomputed, and ", before, " with ", r - 1);
-    }
-  }
-  for (int trial = 0; trial < options.trials; ++trial) {
-    for (std::size_t s = 0; s < layers.size(); ++s) {
-      for (const Pass pass : {Pass::forward, Pass::backward}) {
-        const detail::RandomCuts cuts(random, options.longest);
-        const auto r = std::uniform_int_distribution<std::int32_t>(0, layers[s])(random);
-        const auto group = static_cast<std::size_t>(std::uniform_int_distribution<int>(2, 8)(random));
-        const auto check = [&](const char* name, const auto& bytes_of) {
-          const double few = bytes_of(cuts.middle), many = bytes_of(cuts.high);
-          not_negative(few, name, " of ", cuts.middle, " tokens on stage ", s);
-          findings.expect(few <= many * (1.0 + options.tolerance), "monotone", name, " on stage ", s, ", ",
-                          detail::pass_text(pass), ", is ", few, " for ", cuts.middle, " tokens and ", many,
-                          " for ", cuts.high);
-        };
-        check("workspace_bytes", [&](Tokens n) { return double(memory.workspace_bytes(s, pass, n, r)); });
-        check("exchange_bytes", [&](Tokens n) { return exchange_bytes(memory, s, pass, n, group); });
       }
     }
   }
