@@ -272,9 +272,10 @@ class SamplePlanMaker {
     constexpr Sharding kinds[] = {Sharding::by_position, Sharding::per_sequence, Sharding::per_document};
     packs.sharding.push_back(!shared ? Sharding::none : !o_.mixed ? Sharding::by_position : kinds[below(3)]);
     if (shared) packs.block = o_.block;
-    constexpr KeyExchange exchanges[] = {KeyExchange::none, KeyExchange::ring, KeyExchange::all_to_all,
-                                         KeyExchange::all_gather, KeyExchange::queries};
-    if (o_.details) packs.exchange.push_back(shared ? exchanges[below(5)] : KeyExchange::none);
+    constexpr KeyExchange exchanges[] = {KeyExchange::ring, KeyExchange::all_to_all, KeyExchange::all_gather,
+                                         KeyExchange::queries};
+    if (o_.details)
+      packs.exchange.push_back(shared && below(5) > 0 ? exchanges[o_.seed % 4] : KeyExchange::none);
   }
 
   /// Makes the last pack mixed where it has several slices: the last one is sharded by itself.

@@ -380,6 +380,33 @@ TEST_CASE("shared samples that the passes cut differently are sharded by positio
   }
 }
 
+TEST_CASE("all packs of a shared sample that name a way to exchange keys name the same one", "[validate]") {
+  for (const bool merged : {true, false}) {
+    CAPTURE(merged);
+    Plan plan = sample_plan({.seed = 9,
+                             .samples = 6,
+                             .merged = merged ? std::size_t{2} : std::size_t{0},
+                             .cp = merged ? 1 : 2,
+                             .block = 8});
+    for (PassPlan* const pass : {&plan.forward, &plan.backward}) {
+      pass->exchange.assign(pass->packs.size(), KeyExchange::none);
+      for (std::size_t k = 0; k < pass->packs.size(); ++k) {
+        if (pass->sharding[k] != Sharding::none) pass->exchange[k] = KeyExchange::ring;
+      }
+    }
+    CHECK(violations(plan).empty());
+    CHECK(violations(changed(plan, [](Plan& p) { p.backward.exchange.clear(); })).empty());
+    const auto found = violations(changed(plan, [](Plan& p) {
+      for (KeyExchange& exchange : p.backward.exchange) {
+        if (exchange == KeyExchange::ring) exchange = KeyExchange::all_to_all;
+      }
+    }));
+    REQUIRE_FALSE(found.empty());
+    for (const std::string& text : found)
+      CHECK(mentions(text, ".exchange is all_to_all; expected ring as in forward["));
+  }
+}
+
 TEST_CASE("devices: as many as ranks, none in two stages", "[validate]") {
   const auto with = [](std::vector<std::vector<DeviceId>> devices) {
     return changed(small_plan(), [&](Plan& p) { p.pipelines[0].devices = devices; });

@@ -147,7 +147,8 @@ inline void check_groups(const Plan& plan, const SampleSlices& forward, const Sa
   }
 }
 
-/// A shared sample that the passes cut differently is dealt to ranks by position, in chunks of the same size.
+/// A sample that several ranks share has its keys and values where all its packs expect them: they exchange them in the same
+/// way, and if the passes cut the sample differently, it is dealt to ranks by position, in chunks of the same size.
 class ShardingCheck {
  public:
   ShardingCheck(const Plan& plan, const SampleSlices& forward, const SampleSlices& backward,
@@ -160,7 +161,9 @@ class ShardingCheck {
                   blocks[0], " and backward packs ", blocks[1],
                   "; expected the same, for a token is on one rank in both passes");
     for (SampleId id = 0; id < plan_.tokens.size(); ++id) {
-      if (!forward_[id].empty() && shared(forward_[id].front().pack) && cut_differently(id)) check(id);
+      if (forward_[id].empty() || !shared(forward_[id].front().pack)) continue;
+      check_exchange(id);
+      if (cut_differently(id)) check(id);
     }
   }
 
@@ -174,6 +177,21 @@ class ShardingCheck {
     const auto same = [](const auto& a, const auto& b) { return a.begin == b.begin && a.end == b.end; };
     const auto f = forward_[id], b = backward_[id];
     return !std::equal(f.begin(), f.end(), b.begin(), b.end(), same);
+  }
+
+  void check_exchange(SampleId id) {
+    const PackId first = forward_[id].front().pack;
+    const KeyExchange expected = plan_.forward.exchange_of(first);
+    for (const Pass pass : {Pass::forward, Pass::backward}) {
+      for (const auto& piece : (pass == Pass::forward ? forward_ : backward_)[id]) {
+        const KeyExchange exchange = plan_.of(pass).exchange_of(piece.pack);
+        if (exchange == expected || exchange == KeyExchange::none || expected == KeyExchange::none) continue;
+        found_.expect(false, pass_name(pass), "[", piece.pack, "].exchange is ", exchange_name(exchange),
+                      "; expected ", exchange_name(expected), " as in forward[", first,
+                      "], for the keys of sample ", id, " stay where they are");
+        return;
+      }
+    }
   }
 
   void check(SampleId id) {
