@@ -86,9 +86,8 @@ std::vector<Tokens> tuned_queues(const JobOptions& given, const Lengths& lengths
 }
 
 /// The stream's options: those given; then those of the state; then what follows from the lengths.
-template <class Planner>
 OutlierDelayOptions stream_options(const JobOptions& o, const Lengths& lengths, const RunScope& scope,
-                                   const Planner& planner) {
+                                   const MicroBatchPlanner& planner) {
   OutlierDelayOptions stream{.micro_batches = o.documents.micro_batches,
                              .max_tokens = o.documents.max_tokens,
                              .max_delay = o.documents.max_delay,
@@ -99,7 +98,7 @@ OutlierDelayOptions stream_options(const JobOptions& o, const Lengths& lengths, 
     if (stream.micro_batches == 0) stream.micro_batches = saved.micro_batches;
     if (!o.documents.queues) stream.thresholds = saved.thresholds;
   }
-  if (stream.max_tokens == 0) stream.max_tokens = largest_micro_batch(planner, o.context);
+  if (stream.max_tokens == 0) stream.max_tokens = largest_micro_batch(planner.memory(), o.context);
   if (stream.micro_batches == 0) {
     const JobOptions all = from_start(o);
     stream.micro_batches = scope.keeps_state ? micro_batches_of(all, lengths, batch_count(all, lengths))
@@ -112,8 +111,7 @@ OutlierDelayOptions stream_options(const JobOptions& o, const Lengths& lengths, 
   return stream;
 }
 
-template <class Planner>
-PlanRun run_of(std::shared_ptr<Planner> planner, bool drain) {
+PlanRun run_of(std::shared_ptr<WlbPlanner> planner, bool drain) {
   return {.push =
               [planner](const std::vector<Document>& batch) {
                 std::vector<Plan> plans;
@@ -141,8 +139,7 @@ std::vector<PlanRun> start_wlb(const JobOptions& o, const Lengths& lengths, cons
         .sharding = o.documents.sharding.value_or(ShardingPolicy::mixed),
         .order = o.documents.given_order ? MicroBatchOrder::as_given : MicroBatchOrder::fastest,
         .stream = stream_options(o, lengths, scope, planner)};
-    using Wlb = WlbPlanner<std::decay_t<decltype(cost)>, std::decay_t<decltype(attention)>>;
-    auto wlb = std::make_shared<Wlb>(o.job, cost, memory, attention, std::move(options));
+    auto wlb = std::make_shared<WlbPlanner>(o.job, cost, memory, attention, std::move(options));
     if (!scope.state.empty()) wlb->restore(scope.state);
     return std::vector<PlanRun>{run_of(std::move(wlb), o.documents.drain)};
   });

@@ -1,6 +1,8 @@
 // slimpack::planners: what the planners' headers only declare where SLIMPACK_COMPILED_PLANNERS is defined.
 #include "slimpack/planners/megatron.hpp"
 #include "slimpack/planners/megatron_search.hpp"
+#include "slimpack/planners/micro_batch_search.hpp"
+#include "slimpack/planners/micro_batches.hpp"
 #include "slimpack/planners/slimpack.hpp"
 #include "slimpack/planners/slimpack_search.hpp"
 
@@ -14,6 +16,11 @@ Plan plan_megatron(std::span<const Tokens> lengths, const Job& job, GroupPrices&
 Plan plan_megatron(std::span<const Tokens> lengths, const Job& job, const MegatronOptions& options) {
   return plan_megatron(lengths, job, CalibratedCost(job), TransformerMemory(job), assumed_attention(job),
                        options);
+}
+
+Plan MicroBatchPlanner::plan(std::string_view planner, std::span<const Tokens> lengths,
+                             const Packs& micro_batches) {
+  return detail::plan_micro_batches(planner, lengths, micro_batches, job_, models_, options_);
 }
 
 Plan plan_slimpack(std::span<const Tokens> lengths, const Job& job, GroupPrices& prices, const Memory& memory,

@@ -50,7 +50,8 @@ void check(const A& model, Random& random) {
     const auto ranks = static_cast<std::int32_t>(random.tokens(2, 9));
     const std::vector<Slice> pack = random_pack(random, 40 * block);
     for (const Pass pass : {Pass::forward, Pass::backward}) {
-      const double alone = attention.alone(pack, pass), shared = attention.by_position(pack, ranks, pass),
+      const double alone = attention.by_heads(pack, 1, pass),
+                   shared = attention.by_position(pack, ranks, pass),
                    heads = attention.by_heads(pack, ranks, pass);
       CHECK(alone == Approx(of(attention_seconds(model, std::span<const Slice>(pack)), pass)));
       CHECK(shared == Approx(naive_by_position(model, pack, ranks, block, pass)));
@@ -104,7 +105,7 @@ TEST_CASE("packs without tokens take no attention", "[pack_attention]") {
           {.model = transformer_preset("llama-7b"), .device = device_preset("h100"), .layout = {}}),
       128);
   for (const Pass pass : {Pass::forward, Pass::backward}) {
-    CHECK(attention.alone({}, pass) == 0.0);
+    CHECK(attention.by_heads({}, 1, pass) == 0.0);
     CHECK(attention.by_heads({}, 4, pass) == 0.0);
     CHECK(attention.by_position({}, 4, pass) == 0.0);
   }

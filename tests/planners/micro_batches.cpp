@@ -8,6 +8,7 @@
 #include "documents.hpp"
 #include "rules.hpp"
 #include "slimpack/plan/validate.hpp"
+#include "slimpack/sharding/shardable.hpp"
 
 using namespace slimpack;
 
@@ -89,7 +90,7 @@ TEST_CASE("any micro-batches make a valid plan, in which replicas run equally ma
   }
 }
 
-TEST_CASE("the chosen order is never slower than the given one, balanced replicas never further apart") {
+TEST_CASE("the chosen order is never slower than the given one") {
   int faster = 0;
   for (unsigned seed = 0; seed < 60; ++seed) {
     INFO("seed " << seed);
@@ -103,21 +104,6 @@ TEST_CASE("the chosen order is never slower than the given one, balanced replica
     const double fastest = plan_with(on, iteration, {.order = MicroBatchOrder::fastest}).step.seconds;
     CHECK(fastest <= given);
     faster += fastest < given;
-
-    std::vector<double> work;
-    for (std::size_t k = 0; k < 12; ++k) work.push_back(static_cast<double>(1 + random() % 1000));
-    const std::size_t replicas = 1 + random() % 4;
-    const auto replica = detail::deal_balanced(work, replicas);
-    std::vector<double> balanced(replicas, 0.0), in_turn(replicas, 0.0);
-    std::vector<int> count(replicas, 0);
-    for (std::size_t k = 0; k < work.size(); ++k) {
-      balanced[replica[k]] += work[k];
-      in_turn[k % replicas] += work[k];
-      ++count[replica[k]];
-    }
-    CHECK(*std::max_element(count.begin(), count.end()) - *std::min_element(count.begin(), count.end()) <= 1);
-    CHECK(*std::max_element(balanced.begin(), balanced.end()) <=
-          *std::max_element(in_turn.begin(), in_turn.end()));
   }
   CHECK(faster > 10);
 }
@@ -129,7 +115,7 @@ TEST_CASE("each policy shards as it says, and the choices are never slower than 
     oracle::Job4d on = oracle::random_job_4d(random);
     on.job.layout.cp = 2 + static_cast<std::int32_t>(random() % 3);
     on = oracle::Job4d(on.job);
-    const Packs packs = detail::shardable_packs(random_iteration(random, 5).micro_batches, on.job.layout.cp);
+    const Packs packs = shardable_packs(random_iteration(random, 5).micro_batches, on.job.layout.cp);
     const auto with = [&](ShardingPolicy policy) {
       PackSharing sharing;
       ModelPackAttention attention(on.attention, 128);

@@ -19,7 +19,7 @@ using oracle::largest_context;
 
 namespace {
 
-using Planner = WlbPlanner<CalibratedCost, AttentionKernel>;
+using Planner = WlbPlanner;
 
 Planner planner_of(const oracle::Job4d& on, WlbOptions options) {
   return {on.job, on.cost, on.memory, on.attention, std::move(options)};
@@ -194,7 +194,8 @@ TEST_CASE("the largest micro-batch fills memory, and one more token is too many"
     std::mt19937 random(seed);
     const oracle::Job4d on = oracle::random_job_4d(random);
     const MicroBatchPlanner planner(on.job, on.cost, on.memory, on.attention);
-    const std::size_t stages = planner.layers().size();
+    const std::vector<std::int32_t> held = split_layers(on.job.model.layers, on.job.layout.pp);
+    const std::size_t stages = held.size();
     GroupPrices prices{Prices(on.cost)};
     // As many micro-batches as stages fill the pipeline; each is one document.
     const auto fits = [&](Tokens tokens, std::int32_t recompute) {
@@ -202,7 +203,7 @@ TEST_CASE("the largest micro-batch fills memory, and one more token is too many"
       Packs packs;
       for (SampleId id = 0; id < stages; ++id) packs.add_row(1, {id, 0, tokens});
       std::vector<std::int32_t> layers;
-      for (const std::int32_t held : planner.layers()) layers.push_back(std::min(held, recompute));
+      for (const std::int32_t own : held) layers.push_back(std::min(own, recompute));
       Schedule schedule;
       schedule.pipelines = 1;
       schedule.forward = schedule.backward = in_rows(packs);
@@ -210,9 +211,9 @@ TEST_CASE("the largest micro-batch fills memory, and one more token is too many"
                                                    {.fit = FitPolicy::recompute});
       return schedule.fits();
     };
-    const std::int32_t all = *std::max_element(planner.layers().begin(), planner.layers().end());
+    const std::int32_t all = *std::max_element(held.begin(), held.end());
     for (const double headroom : {1.0, 2.0, 1e9}) {
-      const Tokens most = largest_micro_batch(planner, largest_context, headroom);
+      const Tokens most = largest_micro_batch(planner.memory(), largest_context, headroom);
       std::int32_t least = 0;
       while (least <= all && !fits(most, least)) ++least;
       REQUIRE(least <= all);

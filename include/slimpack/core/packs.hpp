@@ -1,6 +1,9 @@
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <span>
+#include <vector>
 
 #include "slimpack/core/ids.hpp"
 #include "slimpack/core/ragged.hpp"
@@ -31,6 +34,14 @@ class Packs : public Ragged<Slice> {
   Tokens sum = 0;
   for (const Slice& slice : pack) sum += slice.size();
   return sum;
+}
+
+/// The packs of each bin, in their order. @param bin [pack] of each pack, below `bins`. O(slices + bins).
+[[nodiscard]] inline std::vector<Packs> packs_by_bin(const Packs& packs, std::span<const std::uint32_t> bin,
+                                                     std::size_t bins) {
+  std::vector<Packs> out(bins);
+  for (std::size_t k = 0; k < packs.size(); ++k) out[bin[k]].repeat_row(1, packs[k]);
+  return out;
 }
 
 }  // namespace slimpack

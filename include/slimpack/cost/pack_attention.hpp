@@ -58,10 +58,8 @@ class PackAttention {
   /// Tokens of a chunk of packs that are sharded by position.
   [[nodiscard]] virtual Tokens block() const = 0;
 
-  /// A pack on one rank. O(slices).
-  [[nodiscard]] virtual double alone(std::span<const Slice> pack, Pass pass) const = 0;
-  /// A pack whose attention several ranks share by heads, as they do where they exchange by all-to-all: each has all
-  /// tokens, and its share of the heads. O(slices).
+  /// A pack on one rank, or one whose attention several ranks share by heads, as they do where they exchange by all-to-all:
+  /// each has all tokens, and its share of the heads. O(slices).
   [[nodiscard]] virtual double by_heads(std::span<const Slice> pack, std::int32_t ranks, Pass pass) const = 0;
   /// A pack that several ranks share by position. O(slices * ranks).
   [[nodiscard]] virtual double by_position(std::span<const Slice> pack, std::int32_t ranks, Pass pass) = 0;
@@ -92,10 +90,6 @@ class ModelPackAttention final : public PackAttention {
   }
   [[nodiscard]] AttentionSeconds launch_seconds() const override { return model_.launch_seconds(); }
   [[nodiscard]] Tokens block() const override { return block_; }
-
-  [[nodiscard]] double alone(std::span<const Slice> pack, Pass pass) const override {
-    return by_heads(pack, 1, pass);
-  }
 
   [[nodiscard]] double by_heads(std::span<const Slice> pack, std::int32_t ranks, Pass pass) const override {
     if (pack.empty()) return 0.0;

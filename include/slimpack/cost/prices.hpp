@@ -22,13 +22,16 @@ class GroupPrices {
 
   /// Prices of packs that `group` pipelines share. @pre allows(group).
   [[nodiscard]] const Prices& shared_by(std::size_t group) {
-    if (known_.size() < group) known_.resize(group);
-    std::unique_ptr<const Prices>& prices = known_[group - 1];
-    if (!prices) prices = std::make_unique<const Prices>(alone().merged(group));
-    return *prices;
+    return group <= known_.size() && known_[group - 1] ? *known_[group - 1] : make(group);
   }
 
  private:
+  const Prices& make(std::size_t group) {
+    if (known_.size() < group) known_.resize(group);
+    known_[group - 1] = std::make_unique<const Prices>(alone().merged(group));
+    return *known_[group - 1];
+  }
+
   std::vector<std::unique_ptr<const Prices>> known_;  // [group size - 1]
 };
 
@@ -54,6 +57,23 @@ class SlicePrices {
   const Prices* prices_;
   Pass pass_;
 };
+
+/// Seconds of a whole document over all stages, in both passes, without the constants of packs. Context-parallel ranks share its
+/// attention equally (Wa + Wl of WLB-LLM's Eq. 2). O(1) if the prices are polynomial, else O(stages).
+[[nodiscard]] inline double document_seconds(const Prices& prices, Tokens length) {
+  const PackAttention* const attention = prices.attention();
+  const Slice document{0, 0, length};
+  double sum = 0.0;
+  for (const Pass pass : {Pass::forward, Pass::backward}) {
+    sum += prices.pipeline_seconds(0, length, pass);
+    if (attention == nullptr) continue;
+    const AttentionSeconds launch = attention->launch_seconds();
+    const double layer = attention->by_heads({&document, 1}, prices.ranks(), pass) -
+                         (pass == Pass::forward ? launch.forward : launch.backward);
+    sum += prices.pipeline_attention_seconds(layer, pass) - prices.least_attention_seconds(0, length, pass);
+  }
+  return sum;
+}
 
 /// Adds the work of whole samples in both passes to `seconds`, one number per stage, without the constants of packs.
 /// O(samples + stages) if the prices are polynomial, else O(samples * stages).

@@ -28,12 +28,17 @@ class DistributionCandidates {
         distribute_(lengths, prices, pipelines,
                     {.group_sizes = options.group_sizes, .memory_tokens = most_sample_tokens(memory, true)}),
         groups_(lengths, prices, memory,
-                {.packs = options.packs, .tile = deciding_tile_, .exact = options.equal_packs}),
-        search_(groups_),
+                {.packs = options.packs,
+                 .tile = deciding_tile_,
+                 .exact = options.equal_packs,
+                 .enough_packs = options.search.enough_packs}),
+        search_(groups_, options.search.most_doublings),
         decided_(options, most_sample_tokens(memory, false), distribute_, search_),
         finished_(groups_, {.tile = options.tile,
                             .longest = distribute_.longest(),
                             .tiles_per_pack = options.search.tiles_per_pack,
+                            .more_packs = options.search.more_packs,
+                            .more_rounds = options.search.more_rounds,
                             .asymmetric = options.asymmetric,
                             .packs_given = options.packs > 0}),
         equal_packs_(distribute_, search_, decided_, finished_) {
@@ -48,7 +53,8 @@ class DistributionCandidates {
     const std::size_t promising = promising_packs(stages_, distribute_.mean_seconds(), constants + cut);
     const std::size_t expected = options.packs > 0 ? options.packs : promising;
     distribute_.expect_packs(expected);
-    equal_packs_.expect(constants, expected, std::max(32 * stages_, 2 * promising));
+    equal_packs_.expect(constants, expected,
+                        std::max(options.search.most_equal_packs * stages_, 2 * promising));
   }
 
   /// The best plan of all candidates; its seconds are infinite if none fits. All plans share the decisions of one tile. Where

@@ -38,7 +38,7 @@ class DistributionDecisions {
         packs_given_(options.packs > 0),
         tokens_(tokens),
         distribute_(distribute),
-        search_(groups) {}
+        search_(groups, options.search.similar) {}
 
   /// The best of distributions that merge as little as balance requires and, where memory limits them or they take far
   /// longer than their work, of those that spread the longest samples over more pipelines. @param most gives up what looks

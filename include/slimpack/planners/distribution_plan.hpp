@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "slimpack/partition/groups.hpp"
-#include "slimpack/planners/group_scheduler.hpp"
+#include "slimpack/schedule/group_scheduler.hpp"
 
 namespace slimpack {
 

@@ -16,7 +16,8 @@ namespace slimpack {
 /// stand for all, and the cut of one suits most others; only groups that are slower than the rest are searched on their own.
 class DistributionSearch {
  public:
-  explicit DistributionSearch(GroupSearch& search) : search_(search) {}
+  /// @param search has to outlive this. @param similar `SlimPackSearch::similar`.
+  DistributionSearch(GroupSearch& search, double similar) : search_(search), similar_(similar) {}
 
   /// Schedules the groups that stand for others, and estimates the others.
   /// @param loads of the pipelines. @param packs of each group, `GroupPlan::relative_packs`; 0: as is best for the last group,
@@ -71,7 +72,7 @@ class DistributionSearch {
       const double before = own.schedule.seconds;
       const auto is_alike = [&](std::size_t h) {
         return plan.groups[h].size() == plan.groups[g].size() &&
-               plan.plans[h].schedule.seconds >= before / similar;
+               plan.plans[h].schedule.seconds >= before / similar_;
       };
       double others = 0.0;
       for (std::size_t h = 0; h < plan.groups.size(); ++h) {
@@ -84,7 +85,7 @@ class DistributionSearch {
       for (std::size_t h = 0; h < plan.groups.size(); ++h) {
         if (h == g || searched[h] || !is_alike(h)) continue;
         cut_like(own, before, plan.groups[h], plan.plans[h]);
-        searched[h] = searched[g] && plan.plans[h].schedule.seconds <= similar * own.schedule.seconds;
+        searched[h] = searched[g] && plan.plans[h].schedule.seconds <= similar_ * own.schedule.seconds;
       }
     }
     plan.seconds = plan.slowest_seconds();
@@ -95,15 +96,15 @@ class DistributionSearch {
 
   /// Groups that stand for those between them, ascending: the first and the last of each run of groups of equal size and
   /// similar load.
-  [[nodiscard]] static std::vector<std::size_t> representatives(std::span<const SampleGroup> groups,
-                                                                std::span<const double> loads) {
+  [[nodiscard]] std::vector<std::size_t> representatives(std::span<const SampleGroup> groups,
+                                                         std::span<const double> loads) const {
     std::vector<std::size_t> shown;
     for (std::size_t begin = 0, end = 0; begin < groups.size(); begin = end) {
       double least = loads[groups[begin].first], most = least;
       for (; end < groups.size() && groups[end].size() == groups[begin].size(); ++end) {
         least = std::min(least, loads[groups[end].first]);
         most = std::max(most, loads[groups[end].first]);
-        if (most > similar * least) break;
+        if (most > similar_ * least) break;
       }
       for (const std::size_t g : {begin, end - 1}) {
         if (shown.empty() || shown.back() != g) shown.push_back(g);
@@ -148,10 +149,8 @@ class DistributionSearch {
     search_.try_count(other.cut.packs, best);
   }
 
-  /// Groups are alike if their seconds differ by no more than this factor.
-  static constexpr double similar = 1.01;
-
   GroupSearch& search_;
+  double similar_;  // groups are alike if their seconds differ by no more than this factor
 };
 
 }  // namespace slimpack

@@ -18,9 +18,8 @@ namespace slimpack {
 /// iteration does not train are deferred.
 /// @param known documents with distinct ids.
 /// @throws InvalidInput as `MicroBatchPlanner::plan`. Complexity: that, and O(n log n) for n documents.
-template <CostModel C, BoundedAttentionModel A>
-[[nodiscard]] Plan plan_documents(std::string_view name, const PackedIteration& packed,
-                                  std::span<const Document> known, MicroBatchPlanner<C, A>& planner) {
+[[nodiscard]] inline Plan plan_documents(std::string_view name, const PackedIteration& packed,
+                                         std::span<const Document> known, MicroBatchPlanner& planner) {
   std::vector<Tokens> lengths;
   std::vector<std::uint64_t> ids;
   std::vector<std::pair<std::uint64_t, SampleId>> samples;

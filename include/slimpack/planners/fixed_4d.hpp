@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "slimpack/core/batch.hpp"
 #include "slimpack/planners/documents.hpp"
 #include "slimpack/stream/fixed_length_packing.hpp"
 #include "slimpack/stream/sequences.hpp"
@@ -28,47 +29,17 @@ struct Fixed4dPlans {
       0.0;  ///< iterations by which tokens come later than in their order; 0 for those that come earlier
 };
 
-namespace detail {
-
-/// Sequences of each batch by itself; empty ones are added until each batch has `micro_batches`.
-inline Packs batch_sequences(std::span<const Tokens> lengths, std::span<const std::size_t> batches,
-                             Tokens context, std::int32_t replicas, std::size_t& micro_batches) {
-  std::vector<Packs> each;
-  std::size_t most = 0;
-  for (std::size_t b = 0; b + 1 < batches.size(); ++b) {
-    each.push_back(
-        fill_sequences(lengths.subspan(batches[b], batches[b + 1] - batches[b]), context).sequences);
-    most = std::max(most, each.back().size());
-  }
-  const auto dp = static_cast<std::size_t>(replicas);
-  if (micro_batches == 0) micro_batches = (most + dp - 1) / dp * dp;
-  require(most <= micro_batches, "a global batch fills ", most, " sequences of ", context,
-          " tokens; expected at most the ", micro_batches, " micro-batches of an iteration");
-  Packs all;
-  for (std::size_t b = 0; b < each.size(); ++b) {
-    for (std::size_t k = 0; k < micro_batches; ++k) {
-      for (const Slice& slice : k < each[b].size() ? each[b][k] : std::span<const Slice>{})
-        all.add({slice.sample + static_cast<SampleId>(batches[b]), slice.begin, slice.end});
-      all.close();
-    }
-  }
-  return all;
-}
-
-}  // namespace detail
-
-/// Fixed-4D (WLB-LLM, sections 3.2 and 6.1) with one sharding for all: sequences of `context` tokens packed
+/// Fixed-4D (WLB-LLM, sections 3.2 and 6.1) with the planner's sharding for all: sequences of `context` tokens packed
 /// greedily by falling length over windows of global batches, 1F1B.
 /// @param lengths of all documents. @param batches where each global batch begins, and the end. Plans have the
 /// samples of their own iteration alone; `document_ids` has their places in `lengths`.
+/// @param planner runs micro-batches as they are given.
 /// @throws InvalidInput if a batch is empty, a document not positive or longer than the context, or as
 /// `MicroBatchPlanner::plan`. Complexity: that of `pack_fixed_length` and `MicroBatchPlanner::plan`.
-template <CostModel C, MemoryModel M, BoundedAttentionModel A>
-[[nodiscard]] Fixed4dPlans plan_fixed_4d_sharded(std::span<const Tokens> lengths,
-                                                 std::span<const std::size_t> batches, const Job& job,
-                                                 const C& cost, const M& memory, const A& attention,
-                                                 ShardingPolicy sharding,
-                                                 const Fixed4dOptions& options = {}) {
+[[nodiscard]] inline Fixed4dPlans plan_fixed_4d_with(std::span<const Tokens> lengths,
+                                                     std::span<const std::size_t> batches,
+                                                     MicroBatchPlanner& planner,
+                                                     const Fixed4dOptions& options = {}) {
   validate_batch(lengths, 1);
   require(options.window > 0, "window is 0; expected at least one global batch");
   require(batches.size() >= 2 && batches.front() == 0 && batches.back() == lengths.size() &&
@@ -78,13 +49,10 @@ template <CostModel C, MemoryModel M, BoundedAttentionModel A>
   const Tokens longest = *std::max_element(lengths.begin(), lengths.end());
   FixedLengthOptions packing{.context = options.context > 0 ? options.context : longest,
                              .method = FixedLengthMethod::greedy};
-  MicroBatchPlanner<C, A> planner(job, cost, memory, attention,
-                                  {.sharding = sharding, .order = MicroBatchOrder::as_given});
   std::vector<Document> documents;
   for (std::size_t i = 0; i < lengths.size(); ++i) documents.push_back({i, lengths[i]});
   const auto work = [&](Tokens length) { return planner.document_seconds(length); };
   Fixed4dPlans out;
-  out.sharding = sharding;
   double tokens = 0.0;
   for (std::size_t b = 0; b + 1 < batches.size(); b += options.window) {
     const auto own = batches.subspan(b, std::min(options.window, batches.size() - 1 - b) + 1);
@@ -92,8 +60,9 @@ template <CostModel C, MemoryModel M, BoundedAttentionModel A>
     std::vector<std::size_t> starts;
     for (const std::size_t start : own) starts.push_back(start - own.front());
     const auto count = own.back() - own.front();
-    const Packs sequences = detail::batch_sequences(lengths.subspan(own.front(), count), starts,
-                                                    packing.context, job.layout.dp, packing.micro_batches);
+    const Packs sequences =
+        batch_sequences(lengths.subspan(own.front(), count), starts, packing.context,
+                        static_cast<std::size_t>(planner.job().layout.dp), packing.micro_batches);
     const FixedLengthWindow window =
         pack_fixed_length(std::span(documents).subspan(own.front(), count), sequences, 0, sequences.size(),
                           static_cast<std::int64_t>(b), packing, work);
@@ -104,6 +73,20 @@ template <CostModel C, MemoryModel M, BoundedAttentionModel A>
     out.mean_token_delay += held * window.mean_token_delay;
   }
   out.mean_token_delay /= tokens;
+  return out;
+}
+
+/// The same with models of any type and one sharding.
+template <CostModel C, MemoryModel M, BoundedAttentionModel A>
+[[nodiscard]] Fixed4dPlans plan_fixed_4d_sharded(std::span<const Tokens> lengths,
+                                                 std::span<const std::size_t> batches, const Job& job,
+                                                 const C& cost, const M& memory, const A& attention,
+                                                 ShardingPolicy sharding,
+                                                 const Fixed4dOptions& options = {}) {
+  MicroBatchPlanner planner(job, cost, memory, attention,
+                            {.sharding = sharding, .order = MicroBatchOrder::as_given});
+  Fixed4dPlans out = plan_fixed_4d_with(lengths, batches, planner, options);
+  out.sharding = sharding;
   return out;
 }
 

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "slimpack/planners/group_scheduler.hpp"
+#include "slimpack/schedule/group_scheduler.hpp"
 
 namespace slimpack {
 
@@ -14,8 +14,9 @@ namespace slimpack {
 /// between calls.
 class GroupSearch {
  public:
-  /// @param groups has to outlive this.
-  explicit GroupSearch(GroupScheduler& groups) : groups_(groups) {}
+  /// @param groups has to outlive this. @param most_doublings `SlimPackSearch::most_doublings`.
+  explicit GroupSearch(GroupScheduler& groups, int most_doublings = 6)
+      : groups_(groups), most_doublings_(most_doublings) {}
 
   /// Chooses the group that later calls are about. O(samples).
   void load(const SampleGroup& group) { groups_.load(group); }
@@ -68,8 +69,6 @@ class GroupSearch {
   }
 
  private:
-  static constexpr int most_doublings = 6;
-
   /// Tries a number of packs unless `best` takes no more than `enough` seconds, or the search has tried the number before.
   Trial try_near(double wanted, double enough, GroupPlan& best) {
     if (wanted < 1.0 ||
@@ -91,7 +90,7 @@ class GroupSearch {
     if (best.schedule.fits() && !best.schedule.memory_bound) return;
     for (const double factor : {0.5, 2.0}) {
       double packs = start;
-      for (int i = 0; i < most_doublings; ++i) {
+      for (int i = 0; i < most_doublings_; ++i) {
         packs *= factor;
         if (try_near(packs, enough, best) == Trial::too_long && best.schedule.fits()) break;
       }
@@ -113,6 +112,7 @@ class GroupSearch {
   }
 
   GroupScheduler& groups_;
+  int most_doublings_;
   std::vector<std::size_t> tried_;  // numbers of packs, by the search that runs
 };
 

@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include "slimpack/core/error.hpp"
-#include "slimpack/planners/micro_batches.hpp"
+#include "slimpack/model/parallel.hpp"
 #include "slimpack/schedule/full_pack.hpp"
 
 namespace slimpack {
@@ -23,10 +23,7 @@ namespace slimpack {
 /// L_max of WLB-LLM's Eq. 2: most tokens of a micro-batch such that a pipeline full of them fits into memory,
 /// with the least uniform recomputation with which `headroom` contexts fit; if none does, with all layers.
 /// @throws InvalidInput if memory holds no token at all. O(layers * stages * log tokens).
-template <CostModel C, BoundedAttentionModel A>
-[[nodiscard]] Tokens largest_micro_batch(const MicroBatchPlanner<C, A>& planner, Tokens context,
-                                         double headroom = 2.0) {
-  const Memory& memory = planner.memory();
+[[nodiscard]] inline Tokens largest_micro_batch(const Memory& memory, Tokens context, double headroom = 2.0) {
   std::int32_t most = 0;
   for (std::size_t s = 0; s < memory.stages(); ++s) most = std::max(most, memory.recompute_limit(s));
   Tokens tokens = 0;
@@ -34,7 +31,7 @@ template <CostModel C, BoundedAttentionModel A>
     tokens = std::max(tokens, largest_full_pack(memory, r));
     if (static_cast<double>(tokens) >= headroom * static_cast<double>(context)) break;
   }
-  require(tokens > 0, "no micro-batch fits into ", planner.memory().capacity_bytes() / 1e9,
+  require(tokens > 0, "no micro-batch fits into ", memory.capacity_bytes() / 1e9,
           " GB per device; expected more stages or more memory");
   return tokens;
 }

@@ -25,8 +25,8 @@ template <CostModel C, MemoryModel M, BoundedAttentionModel A>
   const Tokens longest = *std::max_element(lengths.begin(), lengths.end());
   const Tokens context = options.context > 0 ? options.context : longest;
   const Packs sequences = fill_sequences(lengths, context).sequences;
-  MicroBatchPlanner<C, A> planner(job, cost, memory, attention,
-                                  {options.sharding, ReplicaDealing::in_turn, MicroBatchOrder::as_given});
+  MicroBatchPlanner planner(job, cost, memory, attention,
+                            {options.sharding, ReplicaDealing::in_turn, MicroBatchOrder::as_given});
   return planner.plan("plain-4d", lengths, sequences);
 }
 

@@ -1,25 +1,16 @@
 #pragma once
 
 #include <algorithm>
-#include <cstdint>
 #include <span>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "slimpack/core/batch.hpp"
-#include "slimpack/cost/check.hpp"
 #include "slimpack/cost/features.hpp"
-#include "slimpack/cost/memory_prices.hpp"
-#include "slimpack/cost/prices.hpp"
+#include "slimpack/cost/priced_models.hpp"
 #include "slimpack/plan/plan.hpp"
 
-namespace slimpack {
-
-/// Passed where no attention model is given.
-struct NoAttentionModel {};
-
-namespace detail {
+namespace slimpack::detail {
 
 /// Whether several ranks run some pack.
 [[nodiscard]] inline bool shares_packs(const Plan& plan) {
@@ -33,17 +24,14 @@ namespace detail {
 template <CostModel C, MemoryModel M, class A, class MakePlan>
 [[nodiscard]] Plan plan_with_models(std::span<const Tokens> lengths, const Job& job, const C& cost,
                                     const M& memory, const A& attention, const MakePlan& plan) {
-  check_models(cost, memory, layout_strategy(job));
+  constexpr bool priced = SeparableCostModel<C> && BoundedAttentionModel<A>;
+  PricedModels models = [&] {
+    if constexpr (priced) return price_models(job, cost, memory, attention);
+    if constexpr (!priced) return price_models(job, cost, memory, NoAttentionModel{});
+  }();
   validate_batch(lengths, job.layout.dp);
   require_durations(cost, lengths);
-  constexpr bool priced = SeparableCostModel<C> && BoundedAttentionModel<A>;
-  const auto make_prices = [&] {
-    if constexpr (priced) return Prices(cost, attention, job.layout.cp);
-    if constexpr (!priced) return Prices(cost, job.layout.cp);
-  };
-  GroupPrices prices{make_prices()};
-  const std::vector<std::int32_t> layers = split_layers(job.model.layers, job.layout.pp);
-  Plan out = plan(prices, Memory(memory, layers, RecomputingCostModel<C>));
+  Plan out = plan(models.prices, models.memory);
   for (std::string& note : missing_features(cost)) out.notes.push_back(std::move(note));
   if (!priced && shares_packs(out)) {
     out.notes.emplace_back(
@@ -54,6 +42,4 @@ template <CostModel C, MemoryModel M, class A, class MakePlan>
   return out;
 }
 
-}  // namespace detail
-
-}  // namespace slimpack
+}  // namespace slimpack::detail

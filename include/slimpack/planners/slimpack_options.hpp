@@ -35,6 +35,17 @@ struct SlimPackSearch {
   double starved = 1.5;
   /// Where a pack would have fewer tiles than this, or no sample is cut, fewer packs are tried as well.
   double tiles_per_pack = 4.0;
+  /// Groups are alike if their seconds differ by no more than this factor: one stands for others, and they are cut alike.
+  double similar = 1.01;
+  /// A candidate counts only if one of its passes has at least this share of the packs that were asked for.
+  double enough_packs = 0.6;
+  /// Where memory limits a group, its promising number of packs is halved, and doubled, at most this many times.
+  int most_doublings = 6;
+  /// If nothing that was decided fits, groups are cut into `more_packs` times as many packs, in up to `more_rounds` rounds.
+  std::size_t more_packs = 4;
+  int more_rounds = 3;
+  /// Equal numbers of packs are tried up to this many for each stage, or up to twice the promising number if that is more.
+  std::size_t most_equal_packs = 32;
   bool whole_samples = true;  ///< also tries best-fit packs of whole samples, as `plan_megatron` makes them
 };
 

@@ -11,8 +11,8 @@
 
 #include "slimpack/core/batch.hpp"
 #include "slimpack/plan/assemble.hpp"
+#include "slimpack/plan/notes.hpp"
 #include "slimpack/planners/distribution_candidates.hpp"
-#include "slimpack/planners/notes.hpp"
 #include "slimpack/planners/slimpack_options.hpp"
 #include "slimpack/planners/whole_samples.hpp"
 #include "slimpack/schedule/lower_bound.hpp"

@@ -18,6 +18,8 @@ class TileSearch {
     Tokens tile = 128;            ///< the plan's own, at least 1
     Tokens longest = 0;           ///< of the samples
     double tiles_per_pack = 4.0;  ///< `SlimPackSearch::tiles_per_pack`
+    std::size_t more_packs = 4;   ///< `SlimPackSearch::more_packs`
+    int more_rounds = 3;          ///< `SlimPackSearch::more_rounds`
     bool asymmetric = true;       ///< own boundaries for the backward pass where they help
     bool packs_given = false;     ///< the user gave the number of packs, so it is kept
   };
@@ -70,8 +72,6 @@ class TileSearch {
 
  private:
   static constexpr double infinite = std::numeric_limits<double>::infinity();
-  static constexpr std::size_t more_packs = 4;  // times as many in each round
-  static constexpr int more_rounds = 3;
 
   [[nodiscard]] std::vector<Tokens> tiles(Tokens longest) const {
     std::vector<Tokens> tiles{std::clamp(longest, Tokens{1}, options_.tile)};
@@ -133,8 +133,8 @@ class TileSearch {
 
   /// Tries more and more packs, with which less memory is held, until some fit. @pre nothing that was decided fits.
   void improve_with_more_packs(GroupCut cut, GroupPlan& best) {
-    for (int i = 0; i < more_rounds && !best.schedule.fits(); ++i) {
-      cut.packs *= more_packs;
+    for (int i = 0; i < options_.more_rounds && !best.schedule.fits(); ++i) {
+      cut.packs *= options_.more_packs;
       for (const Tokens tile : tiles(groups_.work().longest())) {
         cut.tile = tile;
         if (groups_.least_seconds(cut.packs) < best.schedule.seconds) try_boundaries(cut, {}, best);

@@ -31,20 +31,6 @@ struct WholeSamplePlan {
   return group_sizes;
 }
 
-/// The packs of group `group` where packs are dealt in turn to `groups` groups of `pipelines_per_pack` pipelines each.
-[[nodiscard]] inline PackRows dealt_packs(const Packs& all, std::size_t group, std::size_t groups,
-                                          std::size_t pipelines_per_pack) {
-  Packs own;
-  Ragged<std::uint32_t> members;
-  for (std::size_t k = group; k < all.size(); k += groups) {
-    for (const Slice& slice : all[k]) own.add(slice);
-    own.close();
-    for (std::uint32_t i = 0; i < pipelines_per_pack; ++i) members.add(i);
-    members.close();
-  }
-  return in_rows(std::move(own), std::move(members), pipelines_per_pack);
-}
-
 /// Best-fit-decreasing packs of whole samples, at most `context` tokens each, dealt in turn to groups of pipelines, with
 /// the size of groups that gives the shortest step. Both passes have the same packs.
 /// @pre no sample is longer than `context`. @param group_sizes to try, as `context_parallel_group_sizes` gives them.
@@ -67,11 +53,14 @@ struct WholeSamplePlan {
   best.seconds = most;
   for (const std::size_t pipelines_per_pack : group_sizes) {
     const std::size_t groups = pipelines / pipelines_per_pack;
+    std::vector<std::uint32_t> group(packs.size());
+    for (std::size_t k = 0; k < group.size(); ++k) group[k] = static_cast<std::uint32_t>(k % groups);
+    std::vector<Packs> own = packs_by_bin(packs, group, groups);
     std::vector<Schedule> schedules(groups);
     double seconds = 0.0;
     for (std::size_t g = 0; g < groups && seconds < best.seconds; ++g) {
       schedules[g].pipelines = pipelines_per_pack;
-      schedules[g].forward = schedules[g].backward = dealt_packs(packs, g, groups, pipelines_per_pack);
+      schedules[g].forward = schedules[g].backward = in_rows(std::move(own[g]), pipelines_per_pack);
       scheduler(schedules[g], options, best.seconds);
       seconds = std::max(seconds, schedules[g].seconds);
     }

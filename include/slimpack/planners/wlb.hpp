@@ -37,16 +37,20 @@ struct WlbOptions {
 /// The plan's samples are the batch's documents in their order, then those that were already waiting. `document_ids`
 /// has their ids, `deferred` the samples that wait now. Over all iterations, every document is trained exactly
 /// once, at most `max_delay` iterations after it arrived.
-template <CostModel C, BoundedAttentionModel A>
 class WlbPlanner {
  public:
-  /// @throws InvalidInput if the job is impossible, or naming the first option that makes no sense.
-  template <MemoryModel M>
-  WlbPlanner(Job job, C cost, const M& memory, A attention, WlbOptions options = {})
-      : planner_(std::make_shared<MicroBatchPlanner<C, A>>(
-            std::move(job), std::move(cost), memory, std::move(attention),
+  /// @param models of a pipeline of the job's layout.
+  /// @throws InvalidInput naming the first option that makes no sense.
+  WlbPlanner(Job job, PricedModels models, WlbOptions options = {})
+      : planner_(std::make_shared<MicroBatchPlanner>(
+            std::move(job), std::move(models),
             MicroBatchOptions{.sharding = options.sharding, .order = options.order})),
         stream_(resolved(std::move(options), *planner_), Workload{planner_}) {}
+
+  /// The same with models of any type. @throws InvalidInput also if the job is impossible or does not match the models.
+  template <CostModel C, MemoryModel M, BoundedAttentionModel A>
+  WlbPlanner(const Job& job, const C& cost, const M& memory, const A& attention, WlbOptions options = {})
+      : WlbPlanner(job, price_models(job, cost, memory, attention), std::move(options)) {}
 
   /// Copies would share state: move the planner, or save and restore its state.
   WlbPlanner(const WlbPlanner&) = delete;
@@ -93,12 +97,12 @@ class WlbPlanner {
 
  private:
   struct Workload {
-    std::shared_ptr<const MicroBatchPlanner<C, A>> planner;
+    std::shared_ptr<const MicroBatchPlanner> planner;
     double operator()(Tokens length) const { return planner->document_seconds(length); }
   };
   using Stream = OutlierDelayStream<Workload>;
 
-  static OutlierDelayOptions resolved(WlbOptions options, const MicroBatchPlanner<C, A>& planner) {
+  static OutlierDelayOptions resolved(WlbOptions options, const MicroBatchPlanner& planner) {
     OutlierDelayOptions& stream = options.stream;
     const Layout& layout = planner.job().layout;
     if (stream.micro_batches == 0)
@@ -106,7 +110,7 @@ class WlbPlanner {
     require(options.context >= 0, "context is ", options.context, "; expected zero or a positive number");
     require(options.headroom >= 1.0, "headroom is ", options.headroom, "; expected at least 1 context");
     if (stream.max_tokens == 0)
-      stream.max_tokens = largest_micro_batch(planner, options.context, options.headroom);
+      stream.max_tokens = largest_micro_batch(planner.memory(), options.context, options.headroom);
     return std::move(stream);
   }
 
@@ -129,15 +133,13 @@ class WlbPlanner {
     return plan;
   }
 
-  std::shared_ptr<MicroBatchPlanner<C, A>> planner_;
+  std::shared_ptr<MicroBatchPlanner> planner_;
   Stream stream_;
 };
 
 /// A planner with the calibrated cost model, the transformer's memory model and the device's assumed attention table.
-[[nodiscard]] inline auto wlb_planner(const Job& job, const WlbOptions& options = {}) {
-  return WlbPlanner<CalibratedCost, AttentionKernel>(
-      job, CalibratedCost(job), TransformerMemory(job),
-      AttentionKernel(assumed_attention_table(job.device), job.model, job.layout.tp), options);
+[[nodiscard]] inline WlbPlanner wlb_planner(const Job& job, const WlbOptions& options = {}) {
+  return {job, CalibratedCost(job), TransformerMemory(job), assumed_attention(job), options};
 }
 
 }  // namespace slimpack

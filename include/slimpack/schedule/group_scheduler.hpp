@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "slimpack/planners/group_work.hpp"
+#include "slimpack/schedule/group_work.hpp"
 #include "slimpack/schedule/scheduler.hpp"
 #include "slimpack/slicing/group_cutter.hpp"
 
@@ -35,6 +35,8 @@ class GroupScheduler {
     std::size_t packs = 0;  ///< per member and pass; 0: to be found
     Tokens tile = 128;      ///< that numbers of packs are found with
     bool exact = false;     ///< the number of packs is exact on all members, in both passes
+    /// A candidate counts only if one of its passes has at least this share of the packs that were asked for.
+    double enough_packs = 0.6;
   };
 
   /// @param lengths of all samples. @param prices, memory of the pipelines' kind. All have to outlive this.
@@ -55,7 +57,7 @@ class GroupScheduler {
   [[nodiscard]] std::size_t promising() const { return work_.promising(options_.tile); }
   /// Seconds that schedules of about `count` packs take at least (`GroupWork::least_seconds`).
   [[nodiscard]] double least_seconds(std::size_t count) const {
-    return work_.least_seconds(enough_packs * static_cast<double>(count));
+    return work_.least_seconds(options_.enough_packs * static_cast<double>(count));
   }
 
   /// Chooses the group that later calls are about. O(samples).
@@ -113,9 +115,6 @@ class GroupScheduler {
   }
 
  private:
-  /// A candidate counts only if one of its passes has at least this share of the packs that were asked for.
-  static constexpr double enough_packs = 0.6;
-
   /// Cuts the packs, but keeps the forward packs if they were last cut in the same way.
   void cut_packs(const GroupCut& cut) {
     GroupCut forward = cut;
@@ -133,7 +132,7 @@ class GroupScheduler {
     if (!cut.exact) {
       const std::size_t most = std::max(packs_.forward.rows.size(), packs_.backward.rows.size());
       return options_.packs > 0 || work_.samples() == 0 ||
-             static_cast<double>(most) >= enough_packs * static_cast<double>(cut.packs);
+             static_cast<double>(most) >= options_.enough_packs * static_cast<double>(cut.packs);
     }
     for (const PackRows* rows : {&packs_.forward, &packs_.backward}) {
       std::vector<std::size_t> own(members_, 0);

@@ -129,7 +129,7 @@ class PackPricer {
     for (std::size_t k = 0; k < rows.packs.size(); ++k) {
       const Prices& prices = prices_.shared_by(rows.sharers[k]);
       if (sharing.sharding[k] == Sharding::none) {
-        const double seconds = attention_->alone(rows.packs[k], pass);
+        const double seconds = attention_->by_heads(rows.packs[k], 1, pass);
         out.push_back({seconds, seconds});
         continue;
       }

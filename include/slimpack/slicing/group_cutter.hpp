@@ -213,10 +213,7 @@ class GroupCutter {
         }
         ++end;
       } while (unfinished > 0);
-      for (std::size_t k = end; k-- > begin;) {
-        for (const Slice& slice : forward[k]) backward.add(slice);
-        backward.close();
-      }
+      for (std::size_t k = end; k-- > begin;) backward.repeat_row(1, forward[k]);
     }
   }
 

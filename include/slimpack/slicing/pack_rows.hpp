@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <numeric>
 #include <span>
 #include <utility>
 #include <vector>
@@ -60,12 +61,13 @@ inline constexpr PackId no_pack = static_cast<PackId>(-1);
   return out;
 }
 
-/// Packs of one pipeline, one in each row.
-[[nodiscard]] inline PackRows in_rows(Packs packs) {
+/// Packs that `pipelines` pipelines run together, one in each row. O(packs * pipelines).
+[[nodiscard]] inline PackRows in_rows(Packs packs, std::size_t pipelines = 1) {
   PackRows out{.packs = std::move(packs), .members = {}, .sharers = {}, .rows = {}};
-  out.sharers.assign(out.packs.size(), 1);
+  out.sharers.assign(out.packs.size(), static_cast<std::uint32_t>(pipelines));
   for (PackId k = 0; k < out.packs.size(); ++k) {
-    out.members.add_row(1, 0);
+    const std::span<std::uint32_t> members = out.members.add_row(pipelines);
+    std::iota(members.begin(), members.end(), std::uint32_t{0});
     out.rows.add_row(1, k);
   }
   return out;

@@ -71,4 +71,33 @@ struct Sequences {
   return begin;
 }
 
+/// Sequences of each global batch by itself (`fill_sequences`), with the documents' places in `lengths`. Every batch gets as
+/// many sequences; empty ones are added where needed.
+/// @param batches where each batch begins, and the end. @param[in,out] micro_batches of each batch; 0: as many as the largest
+/// needs, rounded up to a multiple of `replicas`.
+/// @throws InvalidInput as `fill_sequences`, or if a batch fills more than `micro_batches`. O(documents).
+[[nodiscard]] inline Packs batch_sequences(std::span<const Tokens> lengths,
+                                           std::span<const std::size_t> batches, Tokens context,
+                                           std::size_t replicas, std::size_t& micro_batches) {
+  std::vector<Packs> each;
+  std::size_t most = 0;
+  for (std::size_t b = 0; b + 1 < batches.size(); ++b) {
+    each.push_back(
+        fill_sequences(lengths.subspan(batches[b], batches[b + 1] - batches[b]), context).sequences);
+    most = std::max(most, each.back().size());
+  }
+  if (micro_batches == 0) micro_batches = (most + replicas - 1) / replicas * replicas;
+  require(most <= micro_batches, "a global batch fills ", most, " sequences of ", context,
+          " tokens; expected at most the ", micro_batches, " micro-batches of an iteration");
+  Packs all;
+  for (std::size_t b = 0; b < each.size(); ++b) {
+    for (std::size_t k = 0; k < micro_batches; ++k) {
+      for (const Slice& slice : k < each[b].size() ? each[b][k] : std::span<const Slice>{})
+        all.add({slice.sample + static_cast<SampleId>(batches[b]), slice.begin, slice.end});
+      all.close();
+    }
+  }
+  return all;
+}
+
 }  // namespace slimpack
