@@ -9,9 +9,10 @@
 #include <vector>
 
 #include "slimpack/core/batch.hpp"
+#include "slimpack/cost/priced_models.hpp"
 #include "slimpack/partition/equal_counts.hpp"
 #include "slimpack/plan/assemble.hpp"
-#include "slimpack/planners/micro_batches.hpp"
+#include "slimpack/planners/micro_batch_options.hpp"
 #include "slimpack/schedule/lower_bound.hpp"
 #include "slimpack/schedule/pack_orders.hpp"
 #include "slimpack/sharding/shardable.hpp"

@@ -1,32 +1,14 @@
 #pragma once
 
-#include <cstdint>
 #include <span>
 #include <string_view>
 #include <utility>
 
 #include "slimpack/cost/priced_models.hpp"
 #include "slimpack/plan/plan.hpp"
+#include "slimpack/planners/micro_batch_options.hpp"
 
 namespace slimpack {
-
-/// Which micro-batches each replica gets.
-enum class ReplicaDealing : std::uint8_t {
-  in_turn,   ///< as loaders deal them
-  balanced,  ///< equal counts, and work as equal as swaps can make it
-};
-
-/// In which order a replica runs its micro-batches.
-enum class MicroBatchOrder : std::uint8_t {
-  as_given,  ///< as the packing left them
-  fastest,   ///< the best of a few orders: light micro-batches fill and drain a pipeline sooner
-};
-
-struct MicroBatchOptions {
-  ShardingPolicy sharding = ShardingPolicy::mixed;
-  ReplicaDealing dealing = ReplicaDealing::balanced;
-  MicroBatchOrder order = MicroBatchOrder::fastest;
-};
 
 /// Plans iterations of whole documents in micro-batches on a 4D layout (tp, cp, pp, dp), as WLB-LLM and its
 /// baselines run them (sections 2.1 and 6.1): each replica runs its micro-batches in 1F1B order; those are
