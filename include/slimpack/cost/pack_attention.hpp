@@ -58,9 +58,15 @@ class PackAttention {
   /// Tokens of a chunk of packs that are sharded by position.
   [[nodiscard]] virtual Tokens block() const = 0;
 
+  /// The slices of a pack on one rank, without the launch. O(slices).
+  [[nodiscard]] virtual double slice_seconds(std::span<const Slice> pack, Pass pass) const = 0;
   /// A pack on one rank, or one whose attention several ranks share by heads, as they do where they exchange by all-to-all:
   /// each has all tokens, and its share of the heads. O(slices).
-  [[nodiscard]] virtual double by_heads(std::span<const Slice> pack, std::int32_t ranks, Pass pass) const = 0;
+  [[nodiscard]] double by_heads(std::span<const Slice> pack, std::int32_t ranks, Pass pass) const {
+    if (pack.empty()) return 0.0;
+    const AttentionSeconds launch = launch_seconds();
+    return (pass == Pass::forward ? launch.forward : launch.backward) + slice_seconds(pack, pass) / ranks;
+  }
   /// A pack that several ranks share by position. O(slices * ranks).
   [[nodiscard]] virtual double by_position(std::span<const Slice> pack, std::int32_t ranks, Pass pass) = 0;
   /// Shards a pack by a policy, and appends the result to `out`: sharding, marks, attention. Complexity: that of
@@ -91,11 +97,10 @@ class ModelPackAttention final : public PackAttention {
   [[nodiscard]] AttentionSeconds launch_seconds() const override { return model_.launch_seconds(); }
   [[nodiscard]] Tokens block() const override { return block_; }
 
-  [[nodiscard]] double by_heads(std::span<const Slice> pack, std::int32_t ranks, Pass pass) const override {
-    if (pack.empty()) return 0.0;
+  [[nodiscard]] double slice_seconds(std::span<const Slice> pack, Pass pass) const override {
     double seconds = 0.0;
     for (const Slice& slice : pack) seconds += chunk_seconds(model_, slice.begin, slice.end, pass);
-    return launch(pass) + seconds / ranks;
+    return seconds;
   }
 
   [[nodiscard]] double by_position(std::span<const Slice> pack, std::int32_t ranks, Pass pass) override {

@@ -65,12 +65,13 @@ class SlicePrices {
   const Slice document{0, 0, length};
   double sum = 0.0;
   for (const Pass pass : {Pass::forward, Pass::backward}) {
-    sum += prices.pipeline_seconds(0, length, pass);
-    if (attention == nullptr) continue;
-    const AttentionSeconds launch = attention->launch_seconds();
-    const double layer = attention->by_heads({&document, 1}, prices.ranks(), pass) -
-                         (pass == Pass::forward ? launch.forward : launch.backward);
-    sum += prices.pipeline_attention_seconds(layer, pass) - prices.least_attention_seconds(0, length, pass);
+    double seconds = prices.pipeline_seconds(0, length, pass);
+    if (attention != nullptr) {
+      const double layer = attention->slice_seconds({&document, 1}, pass) / prices.ranks();
+      seconds -= prices.least_attention_seconds(0, length, pass);
+      seconds += prices.pipeline_attention_seconds(layer, pass);
+    }
+    sum += seconds;
   }
   return sum;
 }
