@@ -122,8 +122,13 @@ TEST_CASE("restored after a kill, wlb makes the plans of an undisturbed run") {
     }
     Planner restored = planner_of(on, options);
     restored.restore(saved);
-    for (std::size_t i = kill; i < batches.size(); ++i)
-      CHECK(to_json(restored.push(batches[i])) == to_json(undisturbed.push(batches[i])));
+    for (std::size_t i = kill; i < batches.size(); ++i) {
+      const std::string plan = to_json(undisturbed.push(batches[i]));
+      CHECK(to_json(restored.push(batches[i])) == plan);
+      const std::string after = restored.save();
+      CHECK(to_json(restored.push(static_cast<std::int64_t>(i), batches[i])) == plan);
+      CHECK(restored.save() == after);
+    }
     while (!undisturbed.empty()) CHECK(to_json(restored.drain()) == to_json(undisturbed.drain()));
     CHECK(restored.empty());
   }

@@ -13,36 +13,16 @@
 
 #include "slimpack/stream/outlier_delay.hpp"
 #include "slimpack/stream/state_file.hpp"
-#include "tests/stream/corpus.hpp"
+#include "tests/stream/streams.hpp"
 
 using namespace slimpack;
+using test::running_stream;
+using test::some_batches;
+using test::some_options;
+using test::Stream;
 using test::work_of;
 
 namespace {
-
-using Stream = OutlierDelayStream<double (*)(Tokens)>;
-
-OutlierDelayOptions some_options(unsigned seed) {
-  return {.micro_batches = 2 + seed % 3,
-          .max_tokens = 80000,
-          .thresholds = seed % 3 == 0 ? std::vector<Tokens>{20000} : std::vector<Tokens>{12000, 30000},
-          .max_delay = static_cast<std::int64_t>(seed % 9),
-          .release = seed % 2 == 0 ? OutlierRelease::full_queue : OutlierRelease::balanced,
-          .refine = seed % 4 < 2};
-}
-
-std::vector<std::vector<Document>> some_batches(unsigned seed) {
-  const auto micro_batches = static_cast<Tokens>(2 + seed % 3);
-  return test::random_batches(seed, 25, (micro_batches + 1) * 40000, 60000);
-}
-
-/// A stream in the middle of its data, with documents waiting.
-Stream running_stream(unsigned seed, std::size_t batches = 12) {
-  Stream stream(some_options(seed), work_of);
-  const auto all = some_batches(seed);
-  for (std::size_t b = 0; b < batches; ++b) static_cast<void>(stream.push(all[b]));
-  return stream;
-}
 
 /// Words replaced and the checksum corrected, as a faulty version of this library would write it.
 std::string with_word(const std::string& bytes, std::size_t place, std::uint64_t value) {
@@ -180,41 +160,56 @@ TEST_CASE("the format of a saved state does not change unnoticed") {
   const OutlierDelayOptions options{.micro_batches = 2, .max_tokens = 4, .thresholds = {3}, .max_delay = 5};
   const auto identity = [](Tokens length) { return static_cast<double>(length); };
   OutlierDelayStream<decltype(identity)> stream(options, identity);
-  static_cast<void>(stream.push(std::vector<Document>{{258, 3}, {1, 2}}));
-  const std::string saved = stream.save();
+  const std::vector<Document> batch{{258, 3}, {1, 2}};
+  static_cast<void>(stream.push(batch));
+  const std::string saved = stream.save(77);
   detail::WordReader in(saved);
   const auto real = [](double value) { return std::bit_cast<std::uint64_t>(value); };
-  const std::vector<std::uint64_t> expected{0x6b6361706d696c73,
-                                            1,
-                                            30,  // what it is, version, words
-                                            2,
-                                            4,
-                                            5,
-                                            0,
-                                            real(1.05),
-                                            1,
-                                            1,
-                                            3,  // options
-                                            3,
-                                            real(1),
-                                            real(2),
-                                            real(4),  // workload of 1, 2 and 4 tokens
-                                            1,        // the next iteration
-                                            1,
-                                            258,
-                                            3,
-                                            0,
-                                            0,
-                                            0,  // the queue with its document, and no other
-                                            1,
-                                            1,
-                                            1,
-                                            2,
-                                            1,
-                                            real(2),
-                                            real(2),
-                                            real(2),
-                                            real(1)};  // statistics
+  const std::vector<std::uint64_t> expected{
+      0x6b6361706d696c73,
+      2,
+      42,  // what it is, version, words
+      77,  // result
+      2,
+      4,
+      5,
+      0,
+      real(1.05),
+      1,
+      1,
+      3,  // options
+      3,
+      real(1),
+      real(2),
+      real(4),  // workload of 1, 2 and 4 tokens
+      1,        // the next iteration
+      1,
+      258,
+      3,
+      0,
+      0,
+      0,  // the queue with its document, and no other
+      1,
+      1,
+      1,
+      2,
+      1,
+      real(2),
+      real(2),
+      real(2),
+      real(1),  // statistics
+      1,
+      documents_hash(batch),
+      0,
+      0,
+      0,  // the last iteration: its documents, number, queue, and no other
+      0,
+      0,
+      0,
+      0,
+      0,
+      0,
+      0};  // statistics before it
   REQUIRE(in.words() == expected.size() + 1);
   for (std::size_t i = 0; i < expected.size(); ++i) {
     INFO("word " << i);
@@ -319,8 +314,13 @@ TEST_CASE("a state file holds the old state until it holds the new one") {
   write_state_file(path, first);
   CHECK(read_state_file(path) == first);
   CHECK_FALSE(fs::exists(folder / "state.new"));
-  CHECK_THROWS_AS(write_state_file(folder / "none" / "state", first), std::system_error);
-  CHECK_THROWS_AS(read_state_file(folder / "none"), std::system_error);
+  CHECK_THROWS_WITH(read_state_file(folder / "none"), Catch::Contains("none: No such file or directory"));
+  CHECK_THROWS_WITH(write_state_file(folder / "none" / "state", first),
+                    Catch::Contains("No such file or directory"));
+  fs::create_directory(folder / "folder.new");
+  CHECK_THROWS_WITH(write_state_file(folder / "folder", first),
+                    Catch::Contains("folder.new: Is a directory"));
+  CHECK(fs::is_directory(folder / "folder.new"));
   fs::remove_all(folder);
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
@@ -62,7 +63,13 @@ class WlbPlanner {
   /// Plans the next iteration. @param batch a global batch in data order.
   /// @throws InvalidInput as `OutlierDelayStream::push` or `MicroBatchPlanner::plan`, or if the batch has fewer
   /// tokens than there are context-parallel ranks; nothing has then changed. Complexity: that of these two.
-  [[nodiscard]] Plan push(std::span<const Document> batch) {
+  [[nodiscard]] Plan push(std::span<const Document> batch) { return push(state().iteration, batch); }
+
+  /// The same under a number, for callers who may not get the plan that they asked for, and ask again: the next
+  /// iteration, `state().iteration`, or the last one, which is planned again as it was and changes nothing.
+  /// @throws InvalidInput as `push(batch)`, or as `OutlierDelayStream::push` for another number or other documents;
+  /// nothing has then changed.
+  [[nodiscard]] Plan push(std::int64_t iteration, std::span<const Document> batch) {
     Tokens tokens = 0;
     for (const Document& document : batch) {
       tokens += std::clamp<Tokens>(document.length, 0, planner_->job().layout.cp);
@@ -70,15 +77,18 @@ class WlbPlanner {
     require(batch.empty() || tokens >= planner_->job().layout.cp, "cp is ", planner_->job().layout.cp,
             "; expected at most the ", tokens, " tokens of the batch");
     Stream next = stream_;
-    const PackedIteration packed = next.push(batch);
+    const PackedIteration packed = next.push(iteration, batch);
     return finish(std::move(next), packed, batch);
   }
 
   /// Plans an iteration of waiting documents, the oldest first, at the end of the data.
   /// @throws InvalidInput if nothing waits, or as `MicroBatchPlanner::plan`; nothing has then changed.
-  [[nodiscard]] Plan drain() {
+  [[nodiscard]] Plan drain() { return drain(state().iteration); }
+
+  /// The same under a number, as `push(iteration, batch)`.
+  [[nodiscard]] Plan drain(std::int64_t iteration) {
     Stream next = stream_;
-    const PackedIteration packed = next.drain();
+    const PackedIteration packed = next.drain(iteration);
     return finish(std::move(next), packed, {});
   }
 
@@ -90,7 +100,7 @@ class WlbPlanner {
   [[nodiscard]] const OutlierDelayState& state() const { return stream_.state(); }
 
   /// What the planner remembers, as bytes; see `OutlierDelayStream::save`.
-  [[nodiscard]] std::string save() const { return stream_.save(); }
+  [[nodiscard]] std::string save(std::uint64_t result = 0) const { return stream_.save(result); }
   /// Continues from the saved state of a planner with the same job, models and options.
   /// @throws InvalidInput as `OutlierDelayStream::restore`; nothing has then changed.
   void restore(std::string_view bytes) { stream_.restore(bytes); }
@@ -114,14 +124,15 @@ class WlbPlanner {
     return std::move(stream);
   }
 
-  /// Plans what the next state of the stream packed, then takes over that state.
+  /// Plans what the stream packed, then takes over the stream as it is then.
   Plan finish(Stream next, const PackedIteration& packed, std::span<const Document> batch) {
     std::vector<Document> known(batch.begin(), batch.end());
     const auto add = [&](const std::vector<WaitingDocument>& list) {
       for (const WaitingDocument& waiting : list) known.push_back(waiting.document);
     };
-    add(stream_.state().carried);
-    for (const auto& queue : stream_.state().queues) add(queue);
+    const OutlierDelayState& before = stream_.state_before(packed.iteration);
+    add(before.carried);
+    for (const auto& queue : before.queues) add(queue);
     Plan plan = plan_documents("wlb", packed, known, *planner_);
     Tokens waiting = 0;
     for (const SampleId id : plan.deferred) waiting += plan.tokens[id];

@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "slimpack/core/hash.hpp"
 #include "slimpack/core/ids.hpp"
 
 namespace slimpack {
@@ -18,6 +19,16 @@ struct Document {
   Tokens length = 0;
   friend bool operator==(const Document&, const Document&) = default;
 };
+
+/// A hash by which a batch, its order included, is known again.
+[[nodiscard]] inline std::uint64_t documents_hash(std::span<const Document> batch) {
+  WordHash hash;
+  hash.add_all(batch, [&](const Document& document) {
+    hash.add(document.id);
+    hash.add(document.length);
+  });
+  return hash.value();
+}
 
 /// The time of a whole document in any unit, Wa + Wl of WLB-LLM's Eq. 2: a pure function of its tokens, not
 /// negative.

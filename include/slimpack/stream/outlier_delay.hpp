@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -46,7 +47,16 @@ class OutlierDelayStream {
   /// documents that are new or wait, plus the local search.
   [[nodiscard]] PackedIteration push(std::span<const Document> batch) {
     require(!batch.empty(), "the batch has no documents; expected at least one");
-    return step(arrivals(batch), false);
+    return take(batch);
+  }
+
+  /// The same under a number, for callers who may not get what they asked for, and ask again: the next iteration
+  /// is packed as `push(batch)` does; the one that was packed last is packed again as it was, which changes
+  /// nothing. @throws InvalidInput, leaving the stream unchanged, as `push(batch)` and `state_before`, or if that
+  /// iteration was packed from other documents, or by a stream that packs otherwise.
+  [[nodiscard]] PackedIteration push(std::int64_t iteration, std::span<const Document> batch) {
+    require(!batch.empty(), "the batch has no documents; expected at least one");
+    return is_next(iteration) ? take(batch) : again(iteration, batch);
   }
 
   /// Whether no document waits.
@@ -59,7 +69,12 @@ class OutlierDelayStream {
   /// @throws InvalidInput if nothing waits.
   [[nodiscard]] PackedIteration drain() {
     require(!empty(), "nothing waits; expected documents to drain");
-    return step({}, true);
+    return take({});
+  }
+
+  /// The same under a number, as `push(iteration, batch)`.
+  [[nodiscard]] PackedIteration drain(std::int64_t iteration) {
+    return is_next(iteration) ? drain() : again(iteration, {});
   }
 
   /// All iterations until no document waits. The stream can be used again afterwards.
@@ -73,17 +88,64 @@ class OutlierDelayStream {
   /// The documents that wait, and statistics of all iterations so far.
   [[nodiscard]] const OutlierDelayState& state() const { return state_; }
   [[nodiscard]] const DelayStatistics& statistics() const { return state_.statistics; }
+  /// What an iteration is packed from: the next one, `state().iteration`, or the one that was packed last.
+  /// @throws InvalidInput naming both, if it is neither.
+  [[nodiscard]] const OutlierDelayState& state_before(std::int64_t iteration) const {
+    if (is_next(iteration)) return state_;
+    require(last_ && iteration == last_->before.iteration, "iteration is ", iteration, "; expected ",
+            state_.iteration, ", the next one",
+            last_                  ? concat(", or ", last_->before.iteration, ", the last one, again")
+            : state_.iteration > 0 ? std::string(": the state does not keep the last one")
+                                   : std::string());
+    return last_->before;
+  }
 
   /// The state as bytes, to be restored in a stream with the same options and workload; the same on every
-  /// platform. @see stream/state.hpp
-  [[nodiscard]] std::string save() const { return save_state(state_, options_, samples()); }
+  /// platform. @param result a fingerprint of what the caller made of the last iteration, for
+  /// `saved_result`. @see stream/state.hpp
+  [[nodiscard]] std::string save(std::uint64_t result = 0) const {
+    return save_state({state_, last_, result}, options_, samples());
+  }
 
   /// Continues from a saved state: the same batches give the same iterations as they would have given there.
   /// @throws InvalidInput, leaving the stream unchanged, if the bytes are not such a state, were truncated or
   /// changed, or come from other options or another workload.
-  void restore(std::string_view bytes) { state_ = load_state(bytes, options_, samples()); }
+  void restore(std::string_view bytes) {
+    SavedStream saved = load_state(bytes, options_, samples());
+    state_ = std::move(saved.state);
+    last_ = std::move(saved.last);
+  }
 
  private:
+  /// An iteration, and the state that it leaves.
+  struct Step {
+    PackedIteration packed;
+    OutlierDelayState after;
+  };
+
+  [[nodiscard]] bool is_next(std::int64_t iteration) const { return iteration == state_.iteration; }
+
+  /// Packs the next iteration. @param batch none: of what waits.
+  PackedIteration take(std::span<const Document> batch) {
+    Step step = packed_from(state_, batch);
+    last_ = {.before = std::move(state_), .documents = documents_hash(batch)};
+    state_ = std::move(step.after);
+    return std::move(step.packed);
+  }
+
+  /// Packs the last iteration again.
+  [[nodiscard]] PackedIteration again(std::int64_t iteration, std::span<const Document> batch) const {
+    const OutlierDelayState& before = state_before(iteration);
+    require(documents_hash(batch) == last_->documents, "iteration ", iteration,
+            " was packed from other documents; expected the same in the same order, or iteration ",
+            state_.iteration);
+    Step step = packed_from(before, batch);
+    require(step.after.queues == state_.queues && step.after.carried == state_.carried, "iteration ",
+            iteration, " would not leave the documents that wait since it was packed; expected ",
+            "the version of slimpack that packed it, or iteration ", state_.iteration);
+    return std::move(step.packed);
+  }
+
   /// Values that distinguish workloads.
   [[nodiscard]] std::vector<double> samples() const {
     std::vector<double> values;
@@ -93,7 +155,8 @@ class OutlierDelayStream {
   }
 
   /// The batch with its places, after everything was checked.
-  [[nodiscard]] std::vector<WaitingDocument> arrivals(std::span<const Document> batch) const {
+  [[nodiscard]] std::vector<WaitingDocument> arrivals(const OutlierDelayState& from,
+                                                      std::span<const Document> batch) const {
     std::vector<Tokens> lengths(batch.size());
     for (std::size_t i = 0; i < batch.size(); ++i) {
       lengths[i] = batch[i].length;
@@ -105,14 +168,14 @@ class OutlierDelayStream {
               " of the batch, ", lengths[i], " tokens) is ", work,
               "; expected a finite number, not negative");
     }
-    check_ids(batch);
+    check_ids(from, batch);
     const std::vector<std::uint32_t> home = detail::home_micro_batches(lengths, options_);
     std::vector<WaitingDocument> result(batch.size());
-    for (std::size_t i = 0; i < batch.size(); ++i) result[i] = {batch[i], state_.iteration, home[i]};
+    for (std::size_t i = 0; i < batch.size(); ++i) result[i] = {batch[i], from.iteration, home[i]};
     return result;
   }
 
-  void check_ids(std::span<const Document> batch) const {
+  static void check_ids(const OutlierDelayState& from, std::span<const Document> batch) {
     std::vector<std::uint64_t> ids(batch.size());
     for (std::size_t i = 0; i < batch.size(); ++i) ids[i] = batch[i].id;
     if (!std::is_sorted(ids.begin(), ids.end())) std::sort(ids.begin(), ids.end());
@@ -126,15 +189,19 @@ class OutlierDelayStream {
                 "; expected every id once");
       }
     };
-    for (const auto& queue : state_.queues) check(queue);
-    check(state_.carried);
+    for (const auto& queue : from.queues) check(queue);
+    check(from.carried);
   }
 
-  [[nodiscard]] PackedIteration step(std::vector<WaitingDocument> batch, bool ending) {
-    OutlierDelayState next = state_;
+  /// @param batch none: an iteration at the end of the data.
+  [[nodiscard]] Step packed_from(const OutlierDelayState& from, std::span<const Document> batch) const {
+    const bool ending = batch.empty();
+    std::vector<WaitingDocument> arrived;
+    if (!ending) arrived = arrivals(from, batch);
+    OutlierDelayState next = from;
     std::vector<WaitingDocument> pending = std::move(next.carried);
     next.carried.clear();
-    detail::enqueue(batch, options_.thresholds, next.queues, pending);
+    detail::enqueue(arrived, options_.thresholds, next.queues, pending);
     const auto is_due = [&](const WaitingDocument& waiting) {
       return next.iteration - waiting.arrived >= options_.max_delay;
     };
@@ -153,8 +220,7 @@ class OutlierDelayStream {
     PackedIteration packed = pack(pending, due, next);
     next.statistics.add(packed);
     ++next.iteration;
-    state_ = std::move(next);
-    return packed;
+    return {std::move(packed), std::move(next)};
   }
 
   /// Packs the pending documents, oldest first, as far as tokens allow; the others are carried over.
@@ -182,6 +248,7 @@ class OutlierDelayStream {
   OutlierDelayOptions options_;
   Workload workload_;
   OutlierDelayState state_;
+  std::optional<LastIteration> last_;
 };
 
 }  // namespace slimpack

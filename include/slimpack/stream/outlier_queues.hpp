@@ -57,6 +57,13 @@ struct OutlierDelayState {
   friend bool operator==(const OutlierDelayState&, const OutlierDelayState&) = default;
 };
 
+/// What a stream keeps of the iteration that it packed last, to pack it again for a caller who did not get it.
+struct LastIteration {
+  OutlierDelayState before;     ///< the state that it was packed from
+  std::uint64_t documents = 0;  ///< hash of its batch; that of no documents if it was drained
+  friend bool operator==(const LastIteration&, const LastIteration&) = default;
+};
+
 /// @throws InvalidInput naming the first option that makes no sense.
 inline void validate(const OutlierDelayOptions& options) {
   require(options.micro_batches >= 1 && options.micro_batches <= std::size_t{1} << 24, "micro_batches is ",

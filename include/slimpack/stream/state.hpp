@@ -1,89 +1,30 @@
 #pragma once
 
-#include <algorithm>
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "slimpack/core/error.hpp"
 #include "slimpack/core/hash.hpp"
 #include "slimpack/stream/outlier_queues.hpp"
+#include "slimpack/stream/state_words.hpp"
 
-// The format of a saved state: 64-bit words, little-endian. "slimpack" as a word, the version, the total
-// number of words, the options and samples of the workload function, the state, and a hash of all words
-// before it.
+// The format of a saved state, in words: "slimpack" as a word, the version, the total number of words, the
+// fingerprint of the last iteration's result, the options and samples of the workload function, the state,
+// then 1, the hash of the last iteration's documents and the state before it, or 0 if there was none, and a
+// hash of all words before it. Version 1 has neither the fingerprint nor what follows the state.
 
 namespace slimpack {
 
 namespace detail {
 
 inline constexpr std::uint64_t state_magic = 0x6b6361706d696c73;  // "slimpack"
-inline constexpr std::uint64_t state_version = 1;
-
-class WordWriter {
- public:
-  void add(std::uint64_t word) {
-    hash_.add(word);
-    put(word);
-  }
-  void add(std::int64_t value) { add(static_cast<std::uint64_t>(value)); }
-  void add(double value) { add(std::bit_cast<std::uint64_t>(value)); }
-  template <class T, class F>
-  void add_all(const std::vector<T>& values, F&& add_one) {
-    add(static_cast<std::uint64_t>(values.size()));
-    for (const T& value : values) add_one(value);
-  }
-
-  [[nodiscard]] std::string finish() {
-    put(hash_.value());
-    return std::move(bytes_);
-  }
-
- private:
-  void put(std::uint64_t word) {
-    for (int shift = 0; shift < 64; shift += 8) bytes_ += static_cast<char>((word >> shift) & 0xff);
-  }
-
-  std::string bytes_;
-  WordHash hash_;
-};
-
-class WordReader {
- public:
-  explicit WordReader(std::string_view bytes) : bytes_(bytes) {}
-
-  [[nodiscard]] std::size_t words() const { return bytes_.size() / 8; }
-  [[nodiscard]] std::size_t left() const { return words() - next_; }
-  [[nodiscard]] std::uint64_t word(std::size_t i) const {
-    std::uint64_t word = 0;
-    for (std::size_t b = 8; b-- > 0;) word = word << 8 | static_cast<unsigned char>(bytes_[8 * i + b]);
-    return word;
-  }
-
-  std::uint64_t take() {
-    require(left() > 0, "the saved state ends in the middle; expected more than ", bytes_.size(), " bytes");
-    return word(next_++);
-  }
-  std::int64_t take_integer() { return static_cast<std::int64_t>(take()); }
-  double take_real() { return std::bit_cast<double>(take()); }
-  /// A count of entries that take `words` words each.
-  std::size_t take_count(std::size_t words) {
-    const std::uint64_t count = take();
-    require(count <= left() / words, "the saved state lists ", count, " entries; expected at most the ",
-            left() / words, " that it has bytes for");
-    return static_cast<std::size_t>(count);
-  }
-
- private:
-  std::string_view bytes_;
-  std::size_t next_ = 0;
-};
+inline constexpr std::uint64_t state_version = 2;
 
 inline void write_waiting(const std::vector<WaitingDocument>& list, WordWriter& out) {
   out.add_all(list, [&](const WaitingDocument& waiting) {
@@ -205,37 +146,60 @@ inline void check_waiting(const std::vector<WaitingDocument>& list, Tokens from,
   }
 }
 
-}  // namespace detail
-
-/// A state as bytes. @param samples of the workload function, by which a different one is recognised.
-[[nodiscard]] inline std::string save_state(const OutlierDelayState& state,
-                                            const OutlierDelayOptions& options,
-                                            const std::vector<double>& samples) {
-  const auto write = [&](std::uint64_t words) {
-    detail::WordWriter out;
-    out.add(detail::state_magic);
-    out.add(detail::state_version);
-    out.add(words);
-    detail::write_options(options, out);
-    out.add_all(samples, [&](double sample) { out.add(sample); });
-    out.add(state.iteration);
-    for (const auto& queue : state.queues) detail::write_waiting(queue, out);
-    detail::write_waiting(state.carried, out);
-    detail::write_statistics(state.statistics, out);
-    return out.finish();
-  };
-  return write(write(0).size() / 8);
+inline void write_state(const OutlierDelayState& state, WordWriter& out) {
+  out.add(state.iteration);
+  for (const auto& queue : state.queues) write_waiting(queue, out);
+  write_waiting(state.carried, out);
+  write_statistics(state.statistics, out);
 }
 
-namespace detail {
+inline OutlierDelayState read_state(WordReader& in, const OutlierDelayOptions& options) {
+  OutlierDelayState state;
+  state.iteration = in.take_integer();
+  for (std::size_t q = 0; q < options.thresholds.size(); ++q) {
+    const bool last = q + 1 == options.thresholds.size();
+    state.queues.push_back(read_waiting(in));
+    check_waiting(state.queues.back(), options.thresholds[q],
+                  last ? options.max_tokens : options.thresholds[q + 1] - 1, state.iteration, options);
+  }
+  state.carried = read_waiting(in);
+  check_waiting(state.carried, 1, options.max_tokens, state.iteration, options);
+  state.statistics = read_statistics(in);
+  return state;
+}
+
+inline void write_last(const std::optional<LastIteration>& last, WordWriter& out) {
+  out.add(std::uint64_t{last ? 1U : 0U});
+  if (!last) return;
+  out.add(last->documents);
+  write_state(last->before, out);
+}
+
+inline std::optional<LastIteration> read_last(WordReader& in, std::int64_t next,
+                                              const OutlierDelayOptions& options) {
+  if (in.take() == 0) return std::nullopt;
+  const std::uint64_t documents = in.take();
+  LastIteration last{.before = read_state(in, options), .documents = documents};
+  require(last.before.iteration + 1 == next, "the saved state keeps iteration ", last.before.iteration,
+          "; expected the last one before ", next);
+  return last;
+}
+
+/// The head of a saved state, and what follows it.
+struct OpenState {
+  WordReader rest;
+  std::uint64_t version = 0;
+  std::uint64_t result = 0;
+};
 
 /// Reads the head of a saved state and checks that its bytes are complete.
-inline WordReader open_state(std::string_view bytes) {
+inline OpenState open_state(std::string_view bytes) {
   WordReader in(bytes);
   require(in.words() > 0 && in.take() == state_magic,
           "the bytes are no saved state of a stream; expected them to begin with 'slimpack'");
   const std::uint64_t version = in.take();
-  require(version == state_version, "the saved state has version ", version, "; expected ", state_version);
+  require(version >= 1 && version <= state_version, "the saved state has version ", version,
+          "; expected 1 to ", state_version);
   const std::uint64_t words = in.take();
   require(bytes.size() % 8 == 0 && words == in.words(), "the saved state has ", bytes.size(),
           " bytes; expected 8 times the ", words, " words that it was written with");
@@ -243,40 +207,62 @@ inline WordReader open_state(std::string_view bytes) {
   for (std::size_t i = 0; i + 1 < in.words(); ++i) hash.add(in.word(i));
   require(hash.value() == in.word(in.words() - 1),
           "the saved state's checksum is wrong; expected the bytes as they were written");
-  return in;
+  const std::uint64_t result = version > 1 ? in.take() : 0;
+  return {in, version, result};
 }
 
 }  // namespace detail
 
+/// What a stream saves.
+struct SavedStream {
+  OutlierDelayState state;
+  std::optional<LastIteration> last;  ///< none before the first iteration, and in states of version 1
+  std::uint64_t result = 0;           ///< the caller's fingerprint of the last iteration's result; 0: none
+};
+
+/// A stream's state as bytes. @param samples of the workload function, by which a different one is recognised.
+[[nodiscard]] inline std::string save_state(const SavedStream& saved, const OutlierDelayOptions& options,
+                                            const std::vector<double>& samples) {
+  const auto write = [&](std::uint64_t words) {
+    detail::WordWriter out;
+    out.add(detail::state_magic);
+    out.add(detail::state_version);
+    out.add(words);
+    out.add(saved.result);
+    detail::write_options(options, out);
+    out.add_all(samples, [&](double sample) { out.add(sample); });
+    detail::write_state(saved.state, out);
+    detail::write_last(saved.last, out);
+    return out.finish();
+  };
+  return write(write(0).size() / 8);
+}
+
 /// The options of the stream that saved these bytes.
 /// @throws InvalidInput if they are not a saved state, of another version, truncated or changed. O(bytes).
 [[nodiscard]] inline OutlierDelayOptions saved_options(std::string_view bytes) {
-  detail::WordReader in = detail::open_state(bytes);
-  return detail::read_options(in);
+  detail::OpenState open = detail::open_state(bytes);
+  return detail::read_options(open.rest);
 }
 
-/// The state that was saved as these bytes.
-/// @throws InvalidInput if they are not a saved state, of another version, truncated, changed, or saved with
+/// The fingerprint of the last iteration's result that these bytes were saved with; 0: none.
+/// @throws InvalidInput as `saved_options`. O(bytes).
+[[nodiscard]] inline std::uint64_t saved_result(std::string_view bytes) {
+  return detail::open_state(bytes).result;
+}
+
+/// What was saved as these bytes.
+/// @throws InvalidInput if they are not a saved state, of a later version, truncated, changed, or saved with
 /// other options or another workload function. O(bytes).
-[[nodiscard]] inline OutlierDelayState load_state(std::string_view bytes, const OutlierDelayOptions& options,
-                                                  const std::vector<double>& samples) {
-  detail::WordReader in = detail::open_state(bytes);
+[[nodiscard]] inline SavedStream load_state(std::string_view bytes, const OutlierDelayOptions& options,
+                                            const std::vector<double>& samples) {
+  auto [in, version, result] = detail::open_state(bytes);
   detail::check_options(in, options);
   detail::check_workload(in, samples);
-  OutlierDelayState state;
-  state.iteration = in.take_integer();
-  for (std::size_t q = 0; q < options.thresholds.size(); ++q) {
-    const bool last = q + 1 == options.thresholds.size();
-    state.queues.push_back(detail::read_waiting(in));
-    detail::check_waiting(state.queues.back(), options.thresholds[q],
-                          last ? options.max_tokens : options.thresholds[q + 1] - 1, state.iteration,
-                          options);
-  }
-  state.carried = detail::read_waiting(in);
-  detail::check_waiting(state.carried, 1, options.max_tokens, state.iteration, options);
-  state.statistics = detail::read_statistics(in);
+  SavedStream saved{.state = detail::read_state(in, options), .last = std::nullopt, .result = result};
+  if (version > 1) saved.last = detail::read_last(in, saved.state.iteration, options);
   require(in.left() == 1, "the saved state has ", in.left() - 1, " words too many; expected none");
-  return state;
+  return saved;
 }
 
 }  // namespace slimpack

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cerrno>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -14,35 +15,48 @@ struct NoSync {
   void operator()(const std::filesystem::path&) const {}
 };
 
+namespace detail {
+
+/// @param reason as errno has it; 0: none is known. @param doing what, and with which file.
+[[noreturn]] inline void throw_file_error(int reason, const std::string& doing) {
+  throw std::system_error(reason != 0 ? reason : EIO, std::generic_category(), doing);
+}
+
+}  // namespace detail
+
 /// Writes a saved state so that the file holds either the old state or the new one, whenever the process
 /// dies: it writes `PATH.new` and then renames it.
 /// @param sync is called with the new file after it is written, and with the folder after the file is
 /// renamed; if it writes them to the disk (`fsync`), the file also survives a loss of power.
-/// @throws std::system_error if it can't be written, and whatever `sync` throws; the old file is then
-/// unchanged, unless only the folder could not be written to the disk.
+/// @throws std::system_error, with the system's reason, if it can't be written, and whatever `sync` throws; the
+/// old file is then unchanged, unless only the folder could not be written to the disk.
 template <class Sync = NoSync>
 void write_state_file(const std::filesystem::path& path, std::string_view bytes, Sync&& sync = {}) {
   std::filesystem::path next = path;
   next += ".new";
+  errno = 0;
   std::ofstream file(next, std::ios::binary | std::ios::trunc);
+  const bool opened = file.is_open();
   file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
   file.close();
   if (!file) {
+    const int reason = errno;
     std::error_code ignored;
-    std::filesystem::remove(next, ignored);
-    throw std::system_error(std::make_error_code(std::errc::io_error), "writing " + next.string());
+    if (opened) std::filesystem::remove(next, ignored);
+    detail::throw_file_error(reason, "writing " + next.string());
   }
   sync(next);
   std::filesystem::rename(next, path);
   sync(path.has_parent_path() ? path.parent_path() : std::filesystem::path("."));
 }
 
-/// The bytes of a saved state. @throws std::system_error if the file can't be read.
+/// The bytes of a saved state. @throws std::system_error, with the system's reason, if the file can't be read.
 [[nodiscard]] inline std::string read_state_file(const std::filesystem::path& path) {
+  errno = 0;
   std::ifstream file(path, std::ios::binary);
   std::string bytes((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
   if (!file.is_open() || file.bad()) {
-    throw std::system_error(std::make_error_code(std::errc::io_error), "reading " + path.string());
+    detail::throw_file_error(errno, "reading " + path.string());
   }
   return bytes;
 }
