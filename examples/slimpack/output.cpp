@@ -1,13 +1,18 @@
 #include "output.hpp"
 
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <cerrno>
 #include <cstdio>
 #include <filesystem>
-#include <fstream>
 #include <iostream>
 #include <string>
 #include <system_error>
 
+#include "partial_file.hpp"
+#include "signals.hpp"
 #include "slimpack/core/error.hpp"
 
 namespace slimpack::command {
@@ -16,47 +21,71 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// Creates a file next to `target`, under a name that nobody uses.
-std::FILE* create_beside(const fs::path& target, fs::path& name) {
-  for (int i = 0; i < 100; ++i) {
-    name = target;
-    name += ".partial" + (i > 0 ? std::to_string(i) : "");
-    if (std::FILE* file = std::fopen(name.c_str(), "wbx")) return file;
-    if (errno != EEXIST) break;
+/// An open file, closed at the end.
+class Opened {
+ public:
+  Opened(const fs::path& path, int flags) : file_(open(path.c_str(), flags | O_CLOEXEC)) {
+    if (file_ < 0) throw std::system_error(errno, std::generic_category());
   }
-  return nullptr;
-}
+  Opened(const Opened&) = delete;
+  Opened& operator=(const Opened&) = delete;
+  ~Opened() { close(file_); }
 
-/// Gives `target` the text as a whole, or leaves everything as it was.
-bool replace_file(const fs::path& target, std::string_view text) {
-  std::error_code error;
-  const bool exists = fs::exists(target, error);
-  if (exists && !std::ofstream(target, std::ios::app))
-    return false;  // renaming would replace it all the same
-  fs::path name;
-  std::FILE* file = create_beside(target, name);
-  if (file == nullptr) return false;
-  bool written = std::fwrite(text.data(), 1, text.size(), file) == text.size();
-  written = std::fclose(file) == 0 && written;
-  if (exists) fs::permissions(name, fs::status(target, error).permissions(), error);
-  if (written) fs::rename(name, target, error);
-  if (!written || error) {
-    std::error_code ignored;
-    fs::remove(name, ignored);
-    return false;
-  }
-  return true;
+  [[nodiscard]] int number() const { return file_; }
+
+ private:
+  int file_;
+};
+
+/// Gives `target` the text as a whole, or leaves everything as it was. Signals that end programs wait meanwhile, so that
+/// they leave nothing behind.
+void replace_file(const fs::path& target, std::string_view text) {
+  const SignalsHeld held;
+  struct stat old;
+  const bool exists = stat(target.c_str(), &old) == 0;
+  if (exists) const Opened writable(target, O_WRONLY);  // renaming would replace it all the same
+  PartialFile file(target);
+  file.write(text);
+  if (exists) file.set_mode(old.st_mode & 07777);
+  file.take_place();
 }
 
 /// Devices and pipes can't be replaced; they take the text as it comes.
-bool write_through(const fs::path& target, std::string_view text) {
-  std::ofstream file(target, std::ios::binary);
-  file << text;
-  file.close();
-  return file.good();
+void write_through(const fs::path& target, std::string_view text) {
+  write_all(Opened(target, O_WRONLY).number(), text);
+}
+
+/// What would be accepted where the system refuses.
+std::string wanted(int error, std::size_t bytes) {
+  switch (error) {
+    case ENOSPC:
+    case EDQUOT:
+      return concat("room for ", bytes, " bytes");
+    case EFBIG:
+      return concat("files of ", bytes, " bytes to be allowed (ulimit -f)");
+    case EACCES:
+    case EPERM:
+    case EROFS:
+      return "a file that this user may write, in a folder that this user may write";
+    case ENOENT:
+    case ENOTDIR:
+      return "a file in a folder that exists";
+    default:
+      return "a writable file in a folder that exists";
+  }
 }
 
 }  // namespace
+
+std::filesystem::path without_links(fs::path path) {
+  constexpr int most_links = 40;  // as Linux has it
+  for (int i = 0; i < most_links; ++i) {
+    std::error_code unknown;  // then opening it will say what is wrong
+    if (!fs::is_symlink(path, unknown)) return path;
+    path = path.parent_path() / fs::read_symlink(path);
+  }
+  throw std::system_error(ELOOP, std::generic_category());
+}
 
 void write_output(const std::string& path, std::string_view text) {
   if (path == "-") {
@@ -64,18 +93,25 @@ void write_output(const std::string& path, std::string_view text) {
     flush_standard_output();
     return;
   }
-  std::error_code error;
-  const bool special = fs::exists(path, error) && !fs::is_regular_file(path, error);
-  const fs::path target =
-      fs::is_symlink(path, error) && !special ? fs::weakly_canonical(path, error) : fs::path(path);
-  require(special ? write_through(target, text) : replace_file(target, text), "can't write '", path,
-          "'; expected a writable file in a directory that exists");
+  require(!is_partial_name(path), "can't write '", path,
+          "': files of such names are removed; expected another name");
+  try {
+    struct stat status;
+    const bool special = stat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode);
+    special ? write_through(path, text) : replace_file(without_links(path), text);
+  } catch (const std::system_error& error) {
+    throw InvalidInput(concat("can't write '", path, "': ", error.code().message(), "; expected ",
+                              wanted(error.code().value(), text.size())));
+  }
 }
 
 void flush_standard_output() {
+  errno = 0;
   std::cout.flush();
-  require(std::cout.good() && std::fflush(stdout) == 0 && std::ferror(stdout) == 0,
-          "standard output can't be written");
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0 && std::cout.good()) return;
+  const std::error_code reason(errno, std::generic_category());
+  throw InvalidInput(concat("standard output can't be written", reason ? ": " + reason.message() : "",
+                            "; expected room for what is printed"));
 }
 
 }  // namespace slimpack::command

@@ -28,9 +28,8 @@ int complain(std::string message, int code) {
 }  // namespace
 
 int run_program(int argc, char** argv, int (*run)(const std::vector<std::string>& arguments)) {
-#ifdef SIGPIPE
   std::signal(SIGPIPE, SIG_IGN);
-#endif
+  std::signal(SIGXFSZ, SIG_IGN);  // a limit on files is then an error that can be named
   try {
     const int code = run({argv + (argc > 0 ? 1 : 0), argv + argc});
     flush_standard_output();

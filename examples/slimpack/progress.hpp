@@ -10,6 +10,7 @@
 #include <system_error>
 #include <thread>
 
+#include "signals.hpp"
 #include "slimpack/core/error.hpp"
 
 namespace slimpack::command {
@@ -22,6 +23,7 @@ class Progress {
            std::chrono::steady_clock::duration interval = std::chrono::seconds(1))
       : all_(all), out_(out), interval_(interval) {
     if (out == nullptr) return;
+    const SignalsHeld held;  // they are for the thread that writes files
     try {
       ticker_ = std::jthread([this](const std::stop_token& stop) { tick(stop); });
     } catch (const std::system_error&) {

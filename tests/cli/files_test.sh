@@ -1,0 +1,102 @@
+#!/usr/bin/env bash
+# The files that the slimpack command writes: whole or not at all, nothing beside them, never over one that it reads, and if
+# that can't be, why. Usage: files_test.sh BINARY LENGTHS
+set -uo pipefail
+slimpack=$1 lengths=$2
+source "$(dirname "$0")/checks.sh"
+
+batch=(--lengths "$lengths" --count 64 --context 65536 --truncate --dp 4 --pp 8 --tp 4)
+plan=("$slimpack" plan "${batch[@]}" --quiet -o)
+out="$folder/out.d"
+mkdir "$out"
+works "${plan[@]}" "$out/good.json"
+bytes=$(stat -c %s "$out/good.json")
+
+holds_only() {  # NAME...: what is in the folder of outputs
+  [[ $(ls -A "$out") == $(printf '%s\n' "$@" | sort) ]] || fail "expected $* alone, not: $(ls -A "$out" | tr '\n' ' ')"
+}
+
+# What a killed process has left is removed by the next that writes the same file. What one writes at the same time is not,
+# nor is what has another name.
+left="$out/.good.json.slimpack-partial"
+echo left >"$left"
+works "${plan[@]}" "$out/good.json"
+holds_only good.json
+mkdir "$left" && echo mine >"$out/good.json.partial"
+works "${plan[@]}" "$out/good.json"
+holds_only .good.json.slimpack-partial good.json good.json.partial
+rm -r "$left" "$out/good.json.partial"
+if command -v flock >/dev/null; then
+  echo written >"$left"
+  works flock "$left" "${plan[@]}" "$out/good.json"
+  [[ $(cat "$left") == written ]] || fail "a file that another process writes was touched"
+  rm "$left"
+fi
+writers=()
+for ((i = 0; i < 8; ++i)); do
+  "${plan[@]}" "$out/shared.json" 2>>"$folder/err.shared" &
+  writers+=($!)
+done
+wait "${writers[@]}" || fail "a writer of eight failed: $(cat "$folder/err.shared")"
+cmp -s "$out/good.json" "$out/shared.json" || fail "what eight wrote at once is not whole"
+holds_only good.json shared.json
+rm "$out/shared.json"
+long=$(printf '%0250d.json' 0)
+works "${plan[@]}" "$out/$long"
+holds_only "$long" good.json
+rm "$out/$long"
+refuses "files of such names are removed; expected another name" "${plan[@]}" "$left"
+
+# Links are followed, also where they lead to no file yet.
+ln -s target.json "$out/link.json" && ln -s link.json "$out/twice.json"
+works "${plan[@]}" "$out/twice.json"
+[[ -L $out/twice.json && -L $out/link.json && -f $out/target.json ]] || fail "a link that leads nowhere is not followed"
+rm "$out"/{link,twice,target}.json
+ln -s ring.json "$out/ring.json"
+refuses "can't write '$out/ring.json': Too many levels of symbolic links" "${plan[@]}" "$out/ring.json"
+rm "$out/ring.json"
+
+# What is really wrong.
+cp "$out/good.json" "$folder/good.json"
+unchanged() {  # the old file is there, and nothing else
+  cmp -s "$folder/good.json" "$out/good.json" || fail "a file that could not be written was changed: $*"
+  holds_only good.json
+}
+refuses "can't write '$out/no/plan.json': No such file or directory; expected a file in a folder that exists" \
+  "${plan[@]}" "$out/no/plan.json"
+refuses "can't write '$out/good.json/plan.json': Not a directory; expected a file in a folder that exists" \
+  "${plan[@]}" "$out/good.json/plan.json"
+refuses "can't write '$out': Is a directory; expected a writable file" "${plan[@]}" "$out"
+refuses "can't write '$out/good.json': File too large; expected files of $bytes bytes to be allowed (ulimit -f)" \
+  bash -c 'ulimit -f 1; "$@"' - "${plan[@]}" "$out/good.json"
+unchanged "a limit"
+[[ ! -c /dev/full ]] ||
+  refuses "can't write '/dev/full': No space left on device; expected room for $bytes bytes" "${plan[@]}" /dev/full
+mkdir "$folder/small"
+if mount -t tmpfs -o size=16k tmpfs "$folder/small" 2>/dev/null; then
+  echo old >"$folder/small/plan.json"
+  refuses "can't write '$folder/small/plan.json': No space left on device; expected room for $bytes bytes" \
+    "${plan[@]}" "$folder/small/plan.json"
+  [[ $(ls -A "$folder/small"):$(cat "$folder/small/plan.json") == plan.json:old ]] || fail "a full disk: not as it was"
+  umount "$folder/small"
+fi
+unprivileged=()
+if [[ $(id -u) == 0 ]]; then
+  chmod 755 "$folder" && cp "$slimpack" "$folder/slimpack" && cp "$lengths" "$folder/lengths"
+  unprivileged=(setpriv --reuid 65534 --regid 65534 --clear-groups "$folder/slimpack" plan --lengths "$folder/lengths"
+    "${batch[@]:2}" --quiet -o)
+else
+  unprivileged=("${plan[@]}")
+fi
+if [[ $(id -u) != 0 ]] || setpriv --reuid 65534 --regid 65534 --clear-groups true 2>/dev/null; then
+  allowed="a file that this user may write, in a folder that this user may write"
+  chmod 555 "$out"
+  refuses "can't write '$out/new.json': Permission denied; expected $allowed" "${unprivileged[@]}" "$out/new.json"
+  chmod 777 "$out" && chmod 444 "$out/good.json"
+  refuses "can't write '$out/good.json': Permission denied; expected $allowed" "${unprivileged[@]}" "$out/good.json"
+  chmod 755 "$out" && chmod 644 "$out/good.json"
+  unchanged "no permission"
+fi
+
+[[ $failed == 0 ]] && echo "all checks of the command's files passed"
+exit $failed
