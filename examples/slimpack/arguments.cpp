@@ -5,6 +5,7 @@
 #include <limits>
 #include <typeinfo>
 
+#include "named_files.hpp"
 #include "slimpack/core/error.hpp"
 
 namespace slimpack::command {
@@ -62,6 +63,7 @@ std::optional<po::variables_map> parse(const Syntax& syntax, po::options_descrip
                          values["unexpected"].as<std::vector<std::string>>().front() + "'" + help);
     }
     po::notify(values);
+    require_different_files(values);
     return values;
   } catch (const po::invalid_option_value& error) {
     throw InvalidInput(std::string(error.what()) + "; expected " +

@@ -42,11 +42,13 @@ Device device_of_profile(const Profile& profile) {
   return device_of(profile, device_preset("h100"));
 }
 
-Device device_named(const std::string& name) {
+bool names_profile(const std::string& device) {
   constexpr std::string_view ending = ".json";
-  const bool file =
-      name.size() > ending.size() && std::string_view(name).substr(name.size() - ending.size()) == ending;
-  return file ? device_of_profile(read_profile_file(name)) : device_preset(name);
+  return device.size() > ending.size() && device.ends_with(ending);
+}
+
+Device device_named(const std::string& name) {
+  return names_profile(name) ? device_of_profile(read_profile_file(name)) : device_preset(name);
 }
 
 PredictionError constants_error(const Profile& profile, const Device& device,

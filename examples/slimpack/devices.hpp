@@ -13,6 +13,9 @@ namespace slimpack::command {
 /// the one that the GPU's name has, with the vendor's peak, else h100; of a CPU, cpu.
 Device device_of_profile(const Profile& profile);
 
+/// Whether `--device` is given a profile's file, not a preset's name.
+bool names_profile(const std::string& device);
+
 /// The preset of this name, or where it ends with .json, the device of that profile. @throws InvalidInput if there is
 /// none, or it can't be read.
 Device device_named(const std::string& name);

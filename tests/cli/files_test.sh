@@ -98,5 +98,53 @@ if [[ $(id -u) != 0 ]] || setpriv --reuid 65534 --regid 65534 --clear-groups tru
   unchanged "no permission"
 fi
 
+# No file is written that is read as well, or written otherwise, however it is called. Nothing is computed before.
+cd "$out" || exit 1
+cp "$lengths" lengths.txt
+wlb=("$slimpack" plan --lengths lengths.txt --count 64 --context 65536 --truncate --model llama-7b --tp 8 --pp 4
+  --planner wlb --queues none)
+works "${wlb[@]}" --state s -o p.json
+for name in s lengths.txt good.json; do
+  ln "$name" "hard-$name"
+  ln -s "$name" "soft-$name"
+  cp "$name" "$folder/kept-$name"
+done
+keeps() {  # TEXT COMMAND...: refuses, and no file is changed
+  local name
+  refuses "$@"
+  for name in s lengths.txt good.json; do cmp -s "$name" "$folder/kept-$name" || fail "$name was changed: ${*:2}"; done
+}
+for name in s ./s "$out/s" hard-s soft-s ../out.d/s; do
+  keeps "--state 's' is the same file as --output '$name'; expected another one" "${wlb[@]}" --state s -o "$name"
+done
+for name in new ./new "$out/new" ../out.d/new; do  # as yet there is none
+  keeps "--state 'new' is the same file as --output '$name'" "${wlb[@]}" --state new -o "$name"
+done
+ln -s new soft-new
+keeps "--state 'soft-new' is the same file as --output 'new'" "${wlb[@]}" --state soft-new -o new
+for name in lengths.txt ./lengths.txt hard-lengths.txt soft-lengths.txt; do
+  keeps "--output '$name' is the same file as --lengths 'lengths.txt'" "${wlb[@]}" -o "$name"
+  keeps "--state '$name' is the same file as --lengths 'lengths.txt'" "${wlb[@]}" --state "$name" -o new
+  keeps "--html '$name' is the same file as --lengths 'lengths.txt'" "$slimpack" compare --lengths lengths.txt --count 64 \
+    --context 65536 --truncate --html "$name"
+done
+for name in good.json hard-good.json soft-good.json; do
+  keeps "--output '$name' is the same file as --plan 'good.json'" "$slimpack" trace good.json -o "$name"
+  keeps "--output '$name' is the same file as --profile 'good.json'" "${wlb[@]}" --profile good.json -o "$name"
+  keeps "--output '$name' is the same file as --device 'good.json'" "${wlb[@]}" --device good.json -o "$name"
+done
+keeps "--output 'lengths.txt' is the same file as --lengths '-'" bash -c '"$@" <lengths.txt' - \
+  "$slimpack" plan --context 65536 --truncate -o lengths.txt
+as_output() {  # TEXT FILE COMMAND...: what is refused where standard output goes to the end of a file
+  "${@:3}" >>"$2" 2>"$folder/err"
+  [[ $? == 2 ]] && grep -qF -- "$1" "$folder/err" || fail "'$1' is not said of $2: ${*:3}: $(cat "$folder/err")"
+}
+as_output "--output '-' is the same file as --lengths 'lengths.txt'" lengths.txt "${wlb[@]}"
+as_output "standard output is the same file as --plan 'good.json'" good.json "$slimpack" check good.json
+keeps "can't read the plan" "$slimpack" check none
+refuses "holds no lengths" "$slimpack" plan --lengths /dev/null --context 64 -o /dev/null  # devices may be the same
+works "${wlb[@]}" --state s -o /dev/null
+cd - >/dev/null || exit 1
+
 [[ $failed == 0 ]] && echo "all checks of the command's files passed"
 exit $failed
