@@ -1,6 +1,7 @@
 #include "output.hpp"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -52,7 +53,18 @@ void replace_file(const fs::path& target, std::string_view text) {
 
 /// Devices and pipes can't be replaced; they take the text as it comes.
 void write_through(const fs::path& target, std::string_view text) {
-  write_all(Opened(target, O_WRONLY).number(), text);
+  try {
+    write_all(Opened(target, O_WRONLY).number(), text);
+  } catch (const std::system_error& error) {
+    if (error.code() == std::errc::broken_pipe) throw ClosedPipe{};
+    throw;
+  }
+}
+
+/// Whether standard output is a pipe that nobody reads any more.
+bool reader_is_gone() {
+  pollfd output{.fd = STDOUT_FILENO, .events = POLLOUT, .revents = 0};
+  return poll(&output, 1, 0) == 1 && (output.revents & (POLLERR | POLLHUP)) != 0;
 }
 
 /// What would be accepted where the system refuses.
@@ -110,6 +122,7 @@ void flush_standard_output() {
   std::cout.flush();
   if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0 && std::cout.good()) return;
   const std::error_code reason(errno, std::generic_category());
+  if (reader_is_gone()) throw ClosedPipe{};
   throw InvalidInput(concat("standard output can't be written", reason ? ": " + reason.message() : "",
                             "; expected room for what is printed"));
 }

@@ -14,6 +14,7 @@ namespace {
 
 constexpr int internal_failure = 1;
 constexpr int bad_input = 2;
+constexpr int closed_pipe = 128 + SIGPIPE;  // what shells say of programs that SIGPIPE has ended
 
 /// Prints a message as one line, whatever file names and file contents it quotes.
 int complain(std::string message, int code) {
@@ -34,6 +35,8 @@ int run_program(int argc, char** argv, int (*run)(const std::vector<std::string>
     const int code = run({argv + (argc > 0 ? 1 : 0), argv + argc});
     flush_standard_output();
     return code;
+  } catch (const ClosedPipe&) {
+    return closed_pipe;
   } catch (const InvalidInput& error) {
     return complain(error.what(), bad_input);
   } catch (const std::bad_alloc&) {

@@ -146,5 +146,24 @@ refuses "holds no lengths" "$slimpack" plan --lengths /dev/null --context 64 -o 
 works "${wlb[@]}" --state s -o /dev/null
 cd - >/dev/null || exit 1
 
+# A reader that has gone is no failure of the command: it ends without a word, with the status that shells have for it.
+closed() {  # COMMAND...: for a reader that reads nothing
+  : >"$folder/err"
+  { "$@" 2>"$folder/err"; echo $? >"$folder/code"; } | true
+  [[ $(cat "$folder/code") == 141 && ! -s $folder/err ]] || fail "a closed pipe: $(cat "$folder/code"), $(cat "$folder/err"): $*"
+  rm "$folder/code"
+}
+late() { sleep 0.2; "$@"; }  # after the reader has gone
+for arguments in --help --version presets "plan --help" "check $out/good.json" "trace $out/good.json"; do
+  # shellcheck disable=SC2086
+  closed late "$slimpack" $arguments
+done
+closed late "${plan[@]}" -
+closed late "${plan[@]}" /dev/stdout
+cp "$lengths" "$folder/lengths.txt"
+closed late "$slimpack" plan --lengths "$folder/lengths.txt" --count 64 --context 65536 --truncate --model llama-7b --tp 8 \
+  --pp 4 --planner wlb --queues none --state "$folder/state" --quiet
+[[ ! -e $folder/state ]] || fail "the state moved on although nobody read the plan"
+
 [[ $failed == 0 ]] && echo "all checks of the command's files passed"
 exit $failed
