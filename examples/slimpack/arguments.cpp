@@ -7,6 +7,7 @@
 
 #include "named_files.hpp"
 #include "slimpack/core/error.hpp"
+#include "token_count.hpp"
 
 namespace slimpack::command {
 
@@ -21,6 +22,7 @@ std::string accepted(const po::options_description& options, const std::string& 
       found == nullptr ? nullptr : dynamic_cast<const po::typed_value_base*>(found->semantic().get());
   if (value == nullptr) return "a value";
   if (value->value_type() == typeid(double)) return "a number";
+  if (value->value_type() == typeid(TokenCount)) return concat("an integer up to 2^40", token_suffixes);
   if (value->value_type() == typeid(std::int32_t))
     return concat("an integer up to ", std::numeric_limits<std::int32_t>::max());
   if (value->value_type() == typeid(std::int64_t))

@@ -1,7 +1,6 @@
 #include "lengths.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <fstream>
 #include <iostream>
 
@@ -32,17 +31,15 @@ Lengths read_lengths(std::istream& in, const std::string& source) {
   for (std::size_t number = 1; std::getline(in, line); ++number) {
     const std::string_view text = trimmed(line);
     if (text.empty()) continue;
-    Tokens tokens = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), tokens);
-    require(error == std::errc{} && end == text.data() + text.size() && tokens > 0 && tokens <= most_tokens,
-            source, ", line ", number, ": '", quotable(text),
-            "' is no length; expected an integer from 1 to 2^40");
+    const Tokens tokens = parse_token_count(text).value_or(0);
+    require(tokens > 0 && tokens <= most_tokens, source, ", line ", number, ": '", quotable(text),
+            "' is no length; expected an integer from 1 to 2^40", token_suffixes);
     lengths.tokens.push_back(tokens);
     lengths.lines.push_back(number);
   }
   require(!in.bad(), "can't read the lengths from '", source,
           "'; expected a readable file, or - for standard input");
-  require(!lengths.tokens.empty(), source, " holds no lengths; expected one integer per line");
+  require(!lengths.tokens.empty(), source, " holds no lengths; expected one per line");
   return lengths;
 }
 

@@ -6,13 +6,11 @@
 #include <vector>
 
 #include "slimpack/core/ids.hpp"
+#include "token_count.hpp"
 
 namespace slimpack::command {
 
-/// Longest sample that the command reads.
-inline constexpr Tokens most_tokens = Tokens{1} << 40;
-
-/// Token lengths, one integer per line, and where they came from.
+/// Token lengths, one per line, and where they came from.
 struct Lengths {
   std::string source;  ///< file name or "standard input", for messages
   std::vector<Tokens> tokens;

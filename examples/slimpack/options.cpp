@@ -1,7 +1,6 @@
 #include "options.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <string_view>
 
 #include "devices.hpp"
@@ -16,16 +15,17 @@ namespace po = boost::program_options;
 po::options_description job_description(const JobDefaults& defaults) {
   const auto size = [] { return po::value<std::int32_t>()->value_name("N"); };
   const auto number = [] { return po::value<double>()->value_name("X"); };
-  auto* context = po::value<std::int64_t>()->value_name("C");
+  const auto tokens = [] { return po::value<TokenCount>()->value_name("N"); };
+  auto* context = po::value<TokenCount>()->value_name("C");
   if (defaults.needs_context) context->required();
   po::options_description batch("Batch");
   batch.add_options()("lengths", po::value<std::string>()->value_name("FILE")->default_value("-"),
-                      "token lengths, one integer per line; - for standard input")(
+                      "token lengths, one per line, such as 70000 or 128K; - for standard input")(
       "first", po::value<std::int64_t>()->value_name("K")->default_value(0), "lengths to skip")(
       "count", po::value<std::int64_t>()->value_name("N"), "samples of a batch; default all")(
       "sequences", po::value<std::int64_t>()->value_name("N"),
       "instead of --count: a batch fills N sequences of the context with whole samples in their order")(
-      "context", context, "most tokens of a sample, and of a pack of whole samples")(
+      "context", context, "most tokens of a sample, and of a pack of whole samples; 128K is 131072")(
       "truncate", "cut longer samples to the context")("split", "make several samples of longer ones");
   po::options_description job("Job");
   job.add_options()("model", po::value<std::string>()->value_name("NAME")->default_value(defaults.model),
@@ -62,7 +62,7 @@ po::options_description job_description(const JobDefaults& defaults) {
   memory.add_options()("zero", size()->default_value(1), "ZeRO stage, 0 to 3")(
       "reserve-bytes", number(), "kept free")("offload", number(), "share of the activations in host memory");
   po::options_description planner("Planner slimpack");
-  planner.add_options()("tile", po::value<std::int64_t>()->value_name("N")->default_value(128),
+  planner.add_options()("tile", tokens()->default_value(TokenCount{128}),
                         "slice boundaries are multiples of it")(
       "packs", po::value<std::int64_t>()->value_name("N"), "per pipeline and pass, instead of a search")(
       "equal-packs", "the same number on every pipeline")("no-merge", "never merge pipelines to save time")(
@@ -72,8 +72,7 @@ po::options_description job_description(const JobDefaults& defaults) {
   documents.add_options()("micro-batches", po::value<std::int64_t>()->value_name("N"),
                           "of an iteration; default: as many contexts as the largest batch fills, at least "
                           "one for each stage and pipeline")(
-      "max-tokens", po::value<std::int64_t>()->value_name("N"),
-      "of wlb's micro-batches; default: what memory holds")(
+      "max-tokens", tokens(), "of wlb's micro-batches; default: what memory holds")(
       "queues", po::value<std::string>()->value_name("L1,L2,..."),
       "lengths from which wlb's documents wait in each queue, or none; default: tuned on the last batches of "
       "the file")("max-delay", po::value<std::int64_t>()->value_name("N")->default_value(32),
@@ -179,16 +178,20 @@ void check_profile(const po::variables_map& values, const Job& job) {
   }
 }
 
+Tokens tokens_of(const po::variables_map& values, const char* name) {
+  const Tokens tokens = values[name].as<TokenCount>().tokens;
+  require(tokens > 0 && tokens <= most_tokens, "--", name, " is ", tokens, "; expected 1 to 2^40");
+  return tokens;
+}
+
 /// Lengths separated by commas, or none.
 std::vector<Tokens> queues_from(const std::string& text) {
   std::vector<Tokens> queues;
   if (text == "none") return queues;
   for (std::size_t begin = 0; begin <= text.size();) {
     const std::size_t end = std::min(text.find(',', begin), text.size());
-    Tokens tokens = 0;
-    const auto [stop, error] = std::from_chars(text.data() + begin, text.data() + end, tokens);
-    require(error == std::errc{} && stop == text.data() + end && tokens > 0 && tokens <= most_tokens &&
-                (queues.empty() || tokens > queues.back()),
+    const Tokens tokens = parse_token_count(std::string_view(text).substr(begin, end - begin)).value_or(0);
+    require(tokens > 0 && tokens <= most_tokens && (queues.empty() || tokens > queues.back()),
             "--queues is '", text, "'; expected rising lengths from 1 to 2^40, separated by commas, or none");
     queues.push_back(tokens);
     begin = end + 1;
@@ -209,8 +212,7 @@ DocumentOptions document_options(const po::variables_map& values) {
   DocumentOptions o;
   if (values.count("micro-batches") != 0) o.micro_batches = at_least(values, "micro-batches", 1);
   require(o.micro_batches <= 1000000, "--micro-batches is ", o.micro_batches, "; expected 1 to 1000000");
-  if (values.count("max-tokens") != 0) o.max_tokens = static_cast<Tokens>(at_least(values, "max-tokens", 1));
-  require(o.max_tokens <= most_tokens, "--max-tokens is ", o.max_tokens, "; expected 1 to 2^40");
+  if (values.count("max-tokens") != 0) o.max_tokens = tokens_of(values, "max-tokens");
   if (values.count("queues") != 0) o.queues = queues_from(values["queues"].as<std::string>());
   o.max_delay = static_cast<std::int64_t>(at_least(values, "max-delay", 0));
   const auto& release = values["release"].as<std::string>();
@@ -233,8 +235,7 @@ JobOptions job_options(const po::variables_map& values) {
   if (values.count("count") != 0) o.count = at_least(values, "count", 1);
   if (values.count("sequences") != 0) o.sequences = at_least(values, "sequences", 1);
   require(o.sequences == 0 || o.count == 0, "--count and --sequences exclude each other");
-  o.context = values["context"].as<std::int64_t>();
-  require(o.context > 0 && o.context <= most_tokens, "--context is ", o.context, "; expected 1 to 2^40");
+  o.context = tokens_of(values, "context");
   require(values.count("truncate") == 0 || values.count("split") == 0,
           "--truncate and --split exclude each other");
   if (values.count("truncate") != 0) o.long_samples = LongSamples::truncate;
@@ -261,8 +262,7 @@ JobOptions job_options(const po::variables_map& values) {
   o.documents = document_options(values);
   override_share(values, "tp-overlap", o.cost.tp_overlap);
   override_share(values, "sync-overlap", o.cost.sync.overlap);
-  o.slimpack.tile = static_cast<Tokens>(at_least(values, "tile", 1));
-  require(o.slimpack.tile <= most_tokens, "--tile is ", o.slimpack.tile, "; expected 1 to 2^40");
+  o.slimpack.tile = tokens_of(values, "tile");
   if (values.count("packs") != 0) o.slimpack.packs = at_least(values, "packs", 1);
   o.slimpack.context = o.context;
   o.slimpack.equal_packs = values.count("equal-packs") != 0;

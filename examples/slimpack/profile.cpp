@@ -18,6 +18,7 @@
 #include "slimpack/cost/device_of.hpp"
 #include "slimpack/cost/profile_json.hpp"
 #include "slimpack/model/presets.hpp"
+#include "token_count.hpp"
 
 namespace slimpack::command {
 
@@ -33,7 +34,7 @@ po::options_description profile_description() {
                                                   "cpu, or cuda: this machine's GPU")(
       "real", po::value<std::string>()->default_value("float"), "numbers: float or double")(
       "seconds", po::value<double>()->value_name("X")->default_value(30.0), "that measuring may take, about")(
-      "tokens", po::value<std::int64_t>()->value_name("N")->default_value(0),
+      "tokens", po::value<TokenCount>()->value_name("N")->default_value(TokenCount{}),
       "of the largest packs measured; 0 = as many as time and memory allow, up to 2048, on a GPU 16384")(
       "stage-layers", size()->default_value(0),
       "of a measured stage; 0 = half of the model's, 2 to 4, on a GPU 2")(
@@ -126,7 +127,7 @@ kernels::ProfileOptions profile_options(const po::variables_map& values, bool on
   o.seconds = values["seconds"].as<double>();
   require(o.seconds > 0.0 && o.seconds <= 1e6, "--seconds is ", o.seconds,
           "; expected a positive number up to 1e6");
-  o.tokens = values["tokens"].as<std::int64_t>();
+  o.tokens = values["tokens"].as<TokenCount>().tokens;
   require(o.tokens <= 1'000'000, "--tokens is ", o.tokens, "; expected at most 1000000");
   o.stage_layers = values["stage-layers"].as<std::int32_t>();
   o.stage.attention = attention_from(values["attention"].as<std::string>(), on_gpu);

@@ -196,6 +196,26 @@ refuses "can't read the lengths from '$folder'" "$slimpack" plan --lengths "$fol
 refuses "can't read the plan '$folder'" "$slimpack" check "$folder"
 refuses "can't read the lengths from 'two?lines'" "$slimpack" plan --lengths $'two\nlines' --context 1024
 refuses "line 1: '1.5'" "$slimpack" plan --lengths "$(file fraction '1.5\n')" --context 1024
+# Numbers of tokens with suffixes, and what only looks like them.
+suffixed=(--lengths "$(file suffixes '3K\n70000\n64K\n1M\n')" --truncate "${job[@]}")
+works "$slimpack" plan "${suffixed[@]}" --context 128K --tile 1K -o "$folder/suffixed.json"
+grep -qF '"tokens":[3072,70000,65536,131072]' "$folder/suffixed.json" || fail "suffixes are not of powers of 1024"
+works "$slimpack" plan --lengths "$(file integers '3072\n70000\n65536\n1048576\n')" --truncate "${job[@]}" --context 131072 \
+  --tile 1024 -o "$folder/integers.json"
+cmp -s "$folder/suffixed.json" "$folder/integers.json" || fail "numbers with and without suffixes give other plans"
+for nonsense in 1.5K 12KK K 1KB 128k 1e3K 0x1K '1 K' 9999999999999G; do
+  refuses "line 1: '$nonsense' is no length; expected an integer from 1 to 2^40, which may end in K, M or G for" \
+    "$slimpack" plan --lengths "$(file nonsense "$nonsense\n")" --context 1024
+  for option in context tile max-tokens; do
+    refuses "('$nonsense') for option '--$option' is invalid; expected an integer up to 2^40, which may end in K, M or G" \
+      "$slimpack" plan --lengths "$lengths" --count 9 "--$option" "$nonsense"
+  done
+  refuses "--queues is '$nonsense,9G'; expected rising lengths" "$slimpack" plan "${batch[@]}" --queues "$nonsense,9G"
+done
+for out_of_range in 0K -1K 1025G; do
+  refuses "line 1: '$out_of_range' is no length" "$slimpack" plan --lengths "$(file range "$out_of_range\n")" --context 1024
+  refuses "; expected 1 to 2^40" "$slimpack" plan --lengths "$lengths" "--context=$out_of_range"
+done
 refuses "can't write '$folder'" "${plan[@]}" "$folder"
 refuses "--truncate and --split" "$slimpack" plan --lengths "$lengths" --context 65536 --truncate --split
 refuses "can't write" "$slimpack" plan --lengths "$lengths" --count 64 --context 65536 --truncate "${job[@]}" -o "$folder/no/such/plan.json"
