@@ -60,7 +60,10 @@ po::options_description job_description(const JobDefaults& defaults) {
       "sync-overlap", number(), "share of the gradient synchronisation hidden by the backward pass");
   po::options_description memory("Memory");
   memory.add_options()("zero", size()->default_value(1), "ZeRO stage, 0 to 3")(
-      "reserve-bytes", number(), "kept free")("offload", number(), "share of the activations in host memory");
+      "reserve-bytes", number(),
+      concat("of each device, kept free for the runtime, communication buffers and fragmentation; default ",
+             MemoryOptions{}.reserve_bytes, " (", MemoryOptions{}.reserve_bytes / 1e9, " GB)")
+          .c_str())("offload", number(), "share of the activations in host memory");
   po::options_description planner("Planner slimpack");
   planner.add_options()("tile", tokens()->default_value(TokenCount{128}),
                         "slice boundaries are multiples of it")(

@@ -216,6 +216,13 @@ for out_of_range in 0K -1K 1025G; do
   refuses "line 1: '$out_of_range' is no length" "$slimpack" plan --lengths "$(file range "$out_of_range\n")" --context 1024
   refuses "; expected 1 to 2^40" "$slimpack" plan --lengths "$lengths" "--context=$out_of_range"
 done
+# What is kept free of a device's memory is said where one looks for it.
+"$slimpack" plan --help | tr -s ' \n' ' ' | grep -qF 'buffers and fragmentation; default 6e+09 (6 GB)' || fail "--help hides the reserve"
+small=("$slimpack" plan "${batch[@]}" --model llama-7b --pp 8 --tp 8 --memory-bytes)
+refuses "and 6 GB are kept free (reserve_bytes), before any token; expected less than the 7 GB of a device" "${small[@]}" 7e9
+refuses "or a smaller reserve" "${small[@]}" 7e9
+works "${small[@]}" 7e9 --reserve-bytes 0 -o "$folder/small.json"
+refuses "GB per device, of which 6 GB are kept free (reserve_bytes), with" "${small[@]}" 8.6e9 --planner megatron
 refuses "can't write '$folder'" "${plan[@]}" "$folder"
 refuses "--truncate and --split" "$slimpack" plan --lengths "$lengths" --context 65536 --truncate --split
 refuses "can't write" "$slimpack" plan --lengths "$lengths" --count 64 --context 65536 --truncate "${job[@]}" -o "$folder/no/such/plan.json"

@@ -111,6 +111,14 @@ template <MemoryModel M>
   return 0.0;
 }
 
+/// The part of `static_bytes` that is kept free for what the model doesn't know; nothing if it names none
+/// (`reserve_bytes()`).
+template <MemoryModel M>
+[[nodiscard]] double reserve_bytes(const M& memory) {
+  if constexpr (requires { memory.reserve_bytes(); }) return memory.reserve_bytes();
+  return 0.0;
+}
+
 /// Constant of each of a stage's layers that a backward pack recomputes; nothing if the model knows of none
 /// (`recompute_pack_seconds(stage)`).
 template <CostModel M>
@@ -173,12 +181,14 @@ inline void require_recompute(std::span<const std::int32_t> recompute, std::span
 /// @throws InvalidInput if what is always on a stage leaves no room for tokens.
 template <MemoryModel M>
 void require_room(const M& memory, std::size_t stages) {
+  const double reserve = reserve_bytes(memory);
   for (std::size_t s = 0; s < stages; ++s) {
     require(memory.static_bytes(s) < memory.capacity_bytes(), "stage ", s, " needs ",
-            memory.static_bytes(s) / 1e9,
-            " GB for weights, gradients and optimiser, before any token; expected less ", "than the ",
-            memory.capacity_bytes() / 1e9,
-            " GB of a device: more stages, tensor parallelism, sharding or memory");
+            (memory.static_bytes(s) - reserve) / 1e9, " GB for weights, gradients and optimiser, ",
+            reserve > 0 ? concat("and ", reserve / 1e9, " GB are kept free (reserve_bytes), ") : "",
+            "before any token; expected less than the ", memory.capacity_bytes() / 1e9,
+            " GB of a device: more stages, tensor parallelism, sharding or memory",
+            reserve > 0 ? ", or a smaller reserve" : "");
   }
 }
 

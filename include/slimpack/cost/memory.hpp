@@ -65,6 +65,8 @@ class TransformerMemory {
   [[nodiscard]] std::span<const std::int32_t> layers() const { return layers_; }
 
   [[nodiscard]] double capacity_bytes() const { return device_.memory_bytes; }
+  /// What `static_bytes` has for the runtime, communication buffers and fragmentation.
+  [[nodiscard]] double reserve_bytes() const { return options_.reserve_bytes; }
 
   /// Parameters, gradients, optimiser states and the reserve.
   [[nodiscard]] double static_bytes(std::size_t stage) const {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -22,7 +23,8 @@ class Memory {
   Memory(M memory, std::span<const std::int32_t> layers, bool recomputes)
       : model_(std::make_shared<const M>(std::move(memory))),
         workspace_(&workspace_of<M>),
-        capacity_(static_cast<const M*>(model_.get())->capacity_bytes()) {
+        capacity_(static_cast<const M*>(model_.get())->capacity_bytes()),
+        reserve_(reserve_bytes(*static_cast<const M*>(model_.get()))) {
     const M& model = *static_cast<const M*>(model_.get());
     require_room(model, layers.size());
     for (std::size_t s = 0; s < layers.size(); ++s) {
@@ -38,6 +40,12 @@ class Memory {
 
   [[nodiscard]] std::size_t stages() const { return stages_.size(); }
   [[nodiscard]] double capacity_bytes() const { return capacity_; }
+  /// The same for messages, with what is kept free of it.
+  [[nodiscard]] std::string capacity_text() const {
+    const std::string text = concat(capacity_ / 1e9, " GB per device");
+    return reserve_ > 0 ? concat(text, ", of which ", reserve_ / 1e9, " GB are kept free (reserve_bytes),")
+                        : text;
+  }
   /// What is always on a stage.
   [[nodiscard]] double static_bytes(std::size_t stage) const { return stages_[stage].fixed; }
   /// What a stage has for tokens and workspace.
@@ -78,7 +86,7 @@ class Memory {
 
   std::shared_ptr<const void> model_;
   double (*workspace_)(const void*, std::size_t, Pass, Tokens, std::size_t, std::int32_t);
-  double capacity_;
+  double capacity_, reserve_;
   std::vector<Stage> stages_;
 };
 

@@ -38,8 +38,7 @@ inline Schedule as_one_pipeline(Schedule schedule) {
       plan_whole_samples(lengths, context, pipelines, context_parallel_group_sizes(pipelines, prices),
                          scheduler, {.fit = FitPolicy::uniform});
   require(best.pipelines_per_pack > 0, "packs of ", context, " tokens do not fit into ",
-          memory.capacity_bytes() / 1e9,
-          " GB per device with any context parallelism up to dp = ", job.layout.dp,
+          memory.capacity_text(), " with any context parallelism up to dp = ", job.layout.dp,
           " and all layers recomputed; expected a shorter context, more stages or more memory");
   Job used = job;
   used.layout.dp /= static_cast<std::int32_t>(best.pipelines_per_pack);

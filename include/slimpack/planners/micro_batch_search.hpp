@@ -64,8 +64,8 @@ namespace slimpack::detail {
   scheduler.schedule_priced(out, fit);
   Tokens most = 0;
   for (std::size_t k = 0; k < own.size(); ++k) most = std::max(most, count_tokens(own[k]));
-  require(out.fits(), "micro-batches of up to ", most, " tokens do not fit into ",
-          memory.capacity_bytes() / 1e9, " GB per device with all layers recomputed; expected ",
+  require(out.fits(), "micro-batches of up to ", most, " tokens do not fit into ", memory.capacity_text(),
+          " with all layers recomputed; expected ",
           "a shorter context, more context parallelism, more stages or more memory");
   if (options.order == MicroBatchOrder::fastest) shorten_by_order(out, fit, scheduler);
   return out;

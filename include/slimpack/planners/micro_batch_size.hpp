@@ -31,8 +31,8 @@ namespace slimpack {
     tokens = std::max(tokens, largest_full_pack(memory, r));
     if (static_cast<double>(tokens) >= headroom * static_cast<double>(context)) break;
   }
-  require(tokens > 0, "no micro-batch fits into ", memory.capacity_bytes() / 1e9,
-          " GB per device; expected more stages or more memory");
+  require(tokens > 0, "no micro-batch fits into ", memory.capacity_text(),
+          " with all layers recomputed; expected more stages or more memory");
   return tokens;
 }
 

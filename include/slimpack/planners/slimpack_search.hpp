@@ -104,7 +104,7 @@ inline void note_imbalance(const SlimPackOptions& options, Plan& plan) {
   const auto pipelines = static_cast<std::size_t>(job.layout.dp);
   auto placed = best_schedules(lengths, pipelines, prices, memory, options);
   require(!placed.empty(), "no number of packs that was tried fits into the memory of ",
-          memory.capacity_bytes() / 1e9, " GB per device, with all layers recomputed",
+          memory.capacity_text(), " with all layers recomputed",
           options.packs > 0 ? ", or merged and local samples need more than the packs asked for" : "",
           "; expected shorter samples, more stages or more memory",
           options.packs > 0 || options.equal_packs ? ", or the number of packs left to the planner" : "");
