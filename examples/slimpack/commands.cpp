@@ -1,10 +1,8 @@
 #include "commands.hpp"
 
 #include <cstdio>
-#include <filesystem>
 #include <iostream>
 #include <string>
-#include <system_error>
 #include <vector>
 
 #include "arguments.hpp"
@@ -20,7 +18,7 @@
 #include "slimpack/plan/timeline.hpp"
 #include "slimpack/plan/trace.hpp"
 #include "slimpack/plan/validate.hpp"
-#include "slimpack/stream/state_file.hpp"
+#include "state_plan.hpp"
 
 namespace slimpack::command {
 
@@ -39,43 +37,6 @@ void add_output(po::options_description& options, const char* what) {
   options.add_options()("output,o", po::value<std::string>()->value_name("FILE")->default_value("-"), what);
 }
 
-/// A state file's bytes; nothing where there is no such file.
-std::string read_state(const std::string& path) {
-  std::error_code error;
-  if (!std::filesystem::exists(path, error) && !error) return "";
-  try {
-    std::string bytes = read_state_file(path);
-    require(!bytes.empty(), "the state '", path,
-            "' is empty; expected a state that `slimpack plan` has left");
-    return bytes;
-  } catch (const std::system_error&) {
-    throw InvalidInput(concat("can't read the state '", path, "'; expected a readable file, or none"));
-  }
-}
-
-/// Plans the next iteration of a planner that goes on from its saved state. The new state takes the place of
-/// the old one once the plan is written; if that fails in between, the old one gives the same plan again.
-void plan_with_state(const Planner& planner, const JobOptions& job, const Lengths& lengths,
-                     const std::string& state, const std::string& output) {
-  const std::string saved = read_state(state);
-  std::vector<PlanRun> runs;
-  if (planner.start != nullptr) {
-    try {
-      runs = planner.start(job, lengths, {.state = saved, .keeps_state = true});
-    } catch (const InvalidInput& error) {
-      if (saved.empty()) throw;
-      throw InvalidInput(concat("with the state '", state, "': ", error.what()));
-    }
-  }
-  require(runs.size() == 1 && runs.front().save, "--state is given for planner ", planner.name,
-          ", which remembers nothing; expected it for wlb");
-  PlanRun& run = runs.front();
-  const Plan plan = job.documents.drain ? run.drain() : push_batch(run, job, lengths, 0).front();
-  validate(plan);
-  write_output(output, to_json(plan));
-  write_output(state, run.save());
-}
-
 }  // namespace
 
 int plan(const std::vector<std::string>& arguments) {
@@ -83,26 +44,30 @@ int plan(const std::vector<std::string>& arguments) {
   options.add_options()("planner", po::value<std::string>()->default_value("slimpack"), "its name");
   options.add_options()("state", po::value<std::string>()->value_name("FILE"),
                         "what wlb remembers: it goes on from there, if the file exists, and leaves its new "
-                        "state there")("drain", "with --state: no new batch, but what waits");
+                        "state there")("iteration", po::value<std::int64_t>()->value_name("N"),
+                                       "with --state: its number, from 0; the number of the last one gives "
+                                       "its plan again, for callers who repeat what failed")(
+      "drain", "with --state: no new batch, but what waits");
   add_output(options, "the plan file; - for standard output");
   const auto values =
       parse({"plan", "--lengths FILE --context C [options] -o plan.json", ""}, options, arguments);
   if (!values) return 0;
   const Planner& planner = find_planner((*values)["planner"].as<std::string>());
   const JobOptions job = job_options(*values);
-  const std::string state = values->count("state") != 0 ? (*values)["state"].as<std::string>() : "";
-  require(!job.documents.drain || !state.empty(), "--drain is given without --state; expected both");
+  const std::string output = (*values)["output"].as<std::string>();
+  const auto state = state_options(*values);
+  require(state || !job.documents.drain, "--drain is given without --state; expected both");
   const Lengths lengths = read_job_lengths(job);
   require_batches(job, lengths, 1);
   Progress progress(1, job.quiet ? nullptr : &std::cerr);
   progress.begin(planner.name);
-  if (!state.empty()) {
-    plan_with_state(planner, job, lengths, state, (*values)["output"].as<std::string>());
+  if (state) {
+    plan_with_state(planner, job, lengths, *state, output);
     return 0;
   }
   const Plan plan = plan_first_batch(planner, job, lengths);
   validate(plan);
-  write_output((*values)["output"].as<std::string>(), to_json(plan));
+  write_output(output, to_json(plan));
   return 0;
 }
 

@@ -20,21 +20,19 @@ std::vector<Document> documents(const JobOptions& o, const Lengths& lengths, std
   return batch;
 }
 
+std::string document_line(std::string_view message, const Lengths& lengths) {
+  constexpr std::string_view begin = "document ";
+  std::size_t id = lengths.tokens.size();
+  if (message.starts_with(begin)) {
+    std::from_chars(message.data() + begin.size(), message.data() + message.size(), id);
+    id &= (std::size_t{1} << 40) - 1;
+  }
+  return id < lengths.tokens.size() ? concat(lengths.source, ", line ", lengths.lines[id], ": ") : "";
+}
+
 std::vector<Plan> push_batch(const PlanRun& run, const JobOptions& o, const Lengths& lengths,
                              std::size_t iteration) {
-  try {
-    return run.push(documents(o, lengths, iteration));
-  } catch (const InvalidInput& error) {
-    const std::string message = error.what();
-    constexpr std::string_view begin = "document ";
-    std::size_t id = lengths.tokens.size();
-    if (message.starts_with(begin)) {
-      std::from_chars(message.data() + begin.size(), message.data() + message.size(), id);
-      id &= (std::size_t{1} << 40) - 1;
-    }
-    if (id >= lengths.tokens.size()) throw;
-    throw InvalidInput(concat(lengths.source, ", line ", lengths.lines[id], ": ", message));
-  }
+  return with_document_line(lengths, [&] { return run.push(documents(o, lengths, iteration)); });
 }
 
 }  // namespace slimpack::command

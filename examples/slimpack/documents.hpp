@@ -1,7 +1,9 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -10,6 +12,7 @@
 #include "batches.hpp"
 #include "rank_cost.hpp"
 #include "rank_memory.hpp"
+#include "slimpack/core/error.hpp"
 #include "slimpack/plan/plan.hpp"
 #include "slimpack/stream/document.hpp"
 
@@ -19,6 +22,20 @@ namespace slimpack::command {
 /// 2^40 for each piece of a split one before it.
 std::vector<Document> documents(const JobOptions& options, const Lengths& lengths, std::size_t iteration);
 
+/// What a run can do besides whose documents wait for later iterations: its iterations have numbers, from 0, and its state
+/// outlives the process.
+struct KeptRun {
+  std::function<std::int64_t()> next;  ///< number of the next iteration
+  /// Plans an iteration: the next one, or the last one again. No batch: of what waits.
+  /// @throws InvalidInput for another number, for other documents under the last one's, or if none waits.
+  std::function<Plan(std::int64_t iteration, const std::vector<Document>& batch)> plan;
+  /// The state as bytes. @param result fingerprint of what the last iteration's plan was written as.
+  std::function<std::string(std::uint64_t result)> save;
+};
+
+/// "FILE, line N: " for a message that begins with a document that stands there, else nothing.
+std::string document_line(std::string_view message, const Lengths& lengths);
+
 /// Successive batches planned in order by a planner that looks beyond one of them.
 struct PlanRun {
   /// Takes the next batch. Returns the plans that are ready with it, in order.
@@ -27,11 +44,18 @@ struct PlanRun {
   std::function<std::vector<Plan>()> finish;
   /// Mean iterations by which tokens were late.
   std::function<double()> token_delay;
-  /// What the run remembers, as bytes to go on from; null for runs that end with the process.
-  std::function<std::string()> save = nullptr;
-  /// One iteration of what waits, where the run remembers documents. @throws InvalidInput if none waits.
-  std::function<Plan()> drain = nullptr;
+  std::optional<KeptRun> kept = std::nullopt;  ///< none for runs that end with the process
 };
+
+/// What `planning` returns. @throws InvalidInput as it does, with the line of the document that it names.
+template <class Planning>
+auto with_document_line(const Lengths& lengths, const Planning& planning) {
+  try {
+    return planning();
+  } catch (const InvalidInput& error) {
+    throw InvalidInput(document_line(error.what(), lengths) + error.what());
+  }
+}
 
 /// Gives a run batch number `iteration`. @throws InvalidInput naming the line of the document that can't be planned.
 std::vector<Plan> push_batch(const PlanRun& run, const JobOptions& options, const Lengths& lengths,

@@ -125,8 +125,13 @@ PlanRun run_of(std::shared_ptr<WlbPlanner> planner, bool drain) {
                 return plans;
               },
           .token_delay = [planner] { return planner->statistics().mean_token_delay(); },
-          .save = [planner] { return planner->save(); },
-          .drain = [planner] { return planner->drain(); }};
+          .kept = KeptRun{.next = [planner] { return planner->state().iteration; },
+                          .plan =
+                              [planner](std::int64_t iteration, const std::vector<Document>& batch) {
+                                return batch.empty() ? planner->drain(iteration)
+                                                     : planner->push(iteration, batch);
+                              },
+                          .save = [planner](std::uint64_t result) { return planner->save(result); }}};
 }
 
 }  // namespace

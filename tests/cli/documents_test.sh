@@ -108,6 +108,41 @@ works "${one[@]}" --first 800 --count 200 -o "$folder/again.json"
 cp "$folder/s-before" "$folder/s"
 works "${one[@]}" --first 800 --count 200 -o "$folder/once-more.json"
 cmp -s "$folder/again.json" "$folder/once-more.json" || fail "the same state and batch give another plan"
+# A caller who numbers iterations can ask again, whether or not the call before has moved the state on.
+cp "$folder/s-before" "$folder/s"
+works "${one[@]}" --iteration 4 --first 800 --count 200 -o "$folder/numbered.json"
+cmp -s "$folder/again.json" "$folder/numbered.json" || fail "a number gives another plan"
+cp "$folder/s" "$folder/s-after"
+works "${one[@]}" --iteration 4 --first 800 --count 200 -o "$folder/repeated.json"
+cmp -s "$folder/again.json" "$folder/repeated.json" || fail "the iteration asked for again is another one"
+refuses_numbered() {  # TEXT OPTION...: and the state and the plan are as before
+  refuses "$1" "${one[@]}" "${@:2}" -o "$folder/never.json"
+  cmp -s "$folder/s" "$folder/s-after" || fail "the state was touched: $*"
+}
+for number in 3 6 99; do
+  refuses_numbered "with the state '$folder/s': iteration is $number; expected 5, the next one, or 4, the last one, again" \
+    --iteration $number --first 1000 --count 200
+done
+refuses_numbered "iteration 4 was packed from other documents; expected the same in the same order, or iteration 5" \
+  --iteration 4 --first 1000 --count 200
+refuses_numbered "iteration 4 was packed from other documents" --iteration 4 --first 800 --count 199
+refuses_numbered "iteration 4 was packed from other documents" --iteration 4 --drain
+refuses_numbered "iteration 4 was planned otherwise; expected the options and the version of slimpack" \
+  --iteration 4 --first 800 --count 200 --sharding per-sequence
+refuses_numbered "--iteration is -1; expected at least 0" --iteration -1 --first 800 --count 200
+refuses "--iteration is given without --state; expected both" "$slimpack" plan --lengths "$lengths" --count 9 "${job[@]}" \
+  --planner wlb --iteration 0
+works "${one[@]}" --iteration 5 --first 1000 --count 200 -o "$folder/next.json"
+for try in once twice; do works "${one[@]}" --iteration 6 --count 200 --drain -o "$folder/drained-$try.json"; done
+cmp -s "$folder/drained-once.json" "$folder/drained-twice.json" || fail "what waits is planned otherwise when asked for again"
+refuses "--iteration is 2, but there is no state '$folder/s-new'; expected 0, or the state" "$slimpack" plan \
+  --lengths "$lengths" --count 200 "${job[@]}" --planner wlb --state "$folder/s-new" --iteration 2
+for try in once twice; do  # queues that are tuned by the first call are those of the second
+  works "$slimpack" plan --lengths "$lengths" --count 200 "${job[@]}" --planner wlb --state "$folder/s-new" --iteration 0 \
+    -o "$folder/first-$try.json"
+done
+cmp -s "$folder/first-once.json" "$folder/first-twice.json" || fail "the first iteration is another one when asked for again"
+
 # Options that are not given are the state's.
 cp "$folder/s-before" "$folder/s"
 works "$slimpack" plan --lengths "$lengths" "${job[@]}" --planner wlb --state "$folder/s" --first 800 --count 200 -o "$folder/taken.json"
