@@ -75,6 +75,16 @@ Written plan_iteration(const KeptRun& run, std::optional<std::int64_t> number,
   return written;
 }
 
+/// Gives the file its next state, unless another process that was asked for the same has done so. @throws InvalidInput if
+/// the file is no longer what was read: a process that was given up may wake after others have gone on.
+void replace_state(const std::string& file, const std::string& saved, const std::string& next) {
+  const std::string now = read_state(file);
+  if (now == next) return;
+  require(now == saved, "the state '", file,
+          "' was changed while an iteration was planned from it; expected one process at a time");
+  write_output(file, next);
+}
+
 }  // namespace
 
 std::optional<StateOptions> state_options(const boost::program_options::variables_map& values) {
@@ -106,7 +116,7 @@ void plan_with_state(const Planner& planner, const JobOptions& job, const Length
         lengths, [&] { return plan_iteration(*runs.front().kept, state.iteration, batch, saved); });
   });
   write_output(output, written.plan);
-  if (!written.state.empty()) write_output(state.file, written.state);
+  if (!written.state.empty()) replace_state(state.file, saved, written.state);
 }
 
 }  // namespace slimpack::command

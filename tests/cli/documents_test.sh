@@ -143,6 +143,30 @@ for try in once twice; do  # queues that are tuned by the first call are those o
 done
 cmp -s "$folder/first-once.json" "$folder/first-twice.json" || fail "the first iteration is another one when asked for again"
 
+# A process that was given up wakes when others have gone on. It has read the state once it opens its output; its plan is
+# more than a pipe holds, so that it waits there for a reader.
+mkfifo "$folder/pipe"
+large=("${one[@]}" --iteration 0 --count 2000)
+rm "$folder/s"
+works "${large[@]}" -o "$folder/large.json"
+cp "$folder/s" "$folder/s-large"
+late() {  # STATE: planning the first iteration while the state becomes another one
+  rm "$folder/s"
+  "${large[@]}" -o "$folder/pipe" 2>"$folder/err" &
+  local process=$!
+  exec 9<"$folder/pipe"
+  cp "$1" "$folder/s"
+  cat <&9 >"$folder/late.json"
+  exec 9<&-
+  wait $process
+}
+late "$folder/s-large" || fail "asked for the same, a second process fails: $(cat "$folder/err")"
+late "$folder/s-after"
+[[ $? == 2 ]] || fail "a process goes on from a state that has changed"
+grep -qF "the state '$folder/s' was changed while an iteration was planned from it" "$folder/err" ||
+  fail "a changed state is not named: $(cat "$folder/err")"
+cmp -s "$folder/s" "$folder/s-after" || fail "a changed state was overwritten"
+
 # Options that are not given are the state's.
 cp "$folder/s-before" "$folder/s"
 works "$slimpack" plan --lengths "$lengths" "${job[@]}" --planner wlb --state "$folder/s" --first 800 --count 200 -o "$folder/taken.json"
