@@ -46,8 +46,8 @@ void replace_file(const fs::path& target, std::string_view text) {
   const bool exists = stat(target.c_str(), &old) == 0;
   if (exists) const Opened writable(target, O_WRONLY);  // renaming would replace it all the same
   PartialFile file(target);
-  file.write(text);
   if (exists) file.set_mode(old.st_mode & 07777);
+  file.write(text);
   file.take_place();
 }
 
