@@ -7,6 +7,7 @@
 #include <exception>
 #include <optional>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -15,6 +16,7 @@
 #include "kernels/executor_options.hpp"
 #include "kernels/mail.hpp"
 #include "kernels/merged_members.hpp"
+#include "kernels/settings.hpp"
 #include "kernels/stage_walk.hpp"
 #include "kernels/transport/collectives.hpp"
 #include "slimpack/exec/agreement.hpp"
@@ -68,6 +70,7 @@ class RankExecutor {
       : transport_(transport),
         model_(model),
         options_(options),
+        settings_(executor_settings<Stage>(model, options)),
         ranks_(plan),
         place_(checked_place(transport, plan, ranks_)),
         layers_(layers_of(plan)),
@@ -105,7 +108,7 @@ class RankExecutor {
 
   /// Runs one step and updates the weights.
   /// @param plan that `violations` finds nothing wrong with. @param ids token ids, one row per sample.
-  /// @throws InvalidInput if the ranks' plans or ids differ, the plan is for another layout or other samples, the
+  /// @throws InvalidInput if the ranks' plans, ids, models, options or numbers differ, the plan is for another layout or other samples, the
   /// stage would need more memory than its limit, or the loss is no number. @throws TransportError if another rank
   /// has failed.
   StepReport step(const Plan& plan, const Ragged<std::int32_t>& ids) {
@@ -193,12 +196,12 @@ class RankExecutor {
         mail_.begin_step(plan, *program, stage_.part().hidden(), options_.loop.window);
       }
       report.link_bytes = static_cast<double>(mail_.bytes());
-      hash = plan_hash(plan, salt(ids));
+      hash = plan_hash(plan);
     } catch (const InvalidInput&) {
       error = std::current_exception();
     }
     try {
-      agree_on_plan(hash, rank_count(plan), [&](std::uint64_t own) { return all_.all_gather_value(own); });
+      agree(hash, rank_count(plan), ids);
     } catch (...) {
       if (error) std::rethrow_exception(error);
       throw;
@@ -222,17 +225,17 @@ class RankExecutor {
     return predicted_high_water(program, memory, options_.stage.limit_bytes);
   }
 
-  /// Whatever else ranks have to agree on.
-  [[nodiscard]] std::uint64_t salt(const Ragged<std::int32_t>& ids) const {
+  /// Compares with all ranks what decides the step's result: its hash, and where that differs, all of it.
+  void agree(std::uint64_t plan, std::size_t ranks, const Ragged<std::int32_t>& ids) {
     WordHash hash;
-    for (const std::int32_t size : {model_.layers, model_.hidden, model_.heads, model_.kv_heads,
-                                    model_.head_dim, model_.ffn, model_.vocab}) {
-      hash.add(size);
-    }
-    hash.add(options_.block);
-    hash.add(steps_);
     hash.add_all(ids.values());
-    return hash.value();
+    Settings own{{"plan", no_value}, hash_setting("token ids", hash.value()), setting("step", steps_ + 1)};
+    if (plan != no_plan_hash) own[0] = hash_setting("plan", plan);
+    own.insert(own.end(), settings_.begin(), settings_.end());
+    const auto hashes = all_.all_gather_value(settings_hash(own));
+    if (std::any_of(hashes.begin(), hashes.end(), [&](std::uint64_t h) { return h != hashes[0]; }))
+      agree_on_settings(own, [&](const std::string& text) { return all_gather_text(all_, text); });
+    require_agreement(std::vector<std::uint64_t>(hashes.size(), plan), ranks);
   }
 
   /// What this rank does together with those that hold the same weights.
@@ -275,6 +278,7 @@ class RankExecutor {
   T& transport_;
   Transformer model_;
   ExecutorOptions options_;
+  Settings settings_;  ///< that have to be the same on all ranks
   PlanRanks ranks_;
   RankPlace place_;
   std::vector<std::vector<std::int32_t>> layers_;  ///< [pipeline][stage]

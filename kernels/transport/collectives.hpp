@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <span>
+#include <string>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -222,5 +223,16 @@ class Group {
   std::vector<std::byte> scratch_;
   std::vector<Request> requests_;
 };
+
+/// A text of each member, by position; all have to call it. Lengths may differ.
+template <Transport T>
+[[nodiscard]] std::vector<std::string> all_gather_text(Group<T>& group, const std::string& own) {
+  std::vector<std::string> texts;
+  for (const std::size_t size : group.all_gather_value(own.size())) texts.emplace_back(size, '\0');
+  const std::vector<std::span<const char>> out(group.size(), own);
+  const std::vector<std::span<char>> in(texts.begin(), texts.end());
+  group.all_to_all(std::span(out), std::span(in));
+  return texts;
+}
 
 }  // namespace slimpack::kernels

@@ -91,7 +91,7 @@ refuses "not JSON" "$slimpack" train --plan "$folder/cut.json"
 sed 's/"F0","F1"/"F1","F0"/g' "$folder/plan.json" >"$folder/order.json"
 refuses "breaks the plan format in" "$slimpack" train --plan "$folder/order.json" "${small[@]}"
 refuses "bytes, but 1000 bytes are there; expected " "${plan[@]}" --memory 1e3
-refuses "of pipeline 0 for weights, gradients and optimiser needs " "${plan[@]}" --memory 1e3
+refuses " for weights, gradients and optimiser needs " "${plan[@]}" --memory 1e3
 refuses "are there; expected " "$slimpack" train --plan "$folder/plan.json" --hidden 2000000 --vocab 2000000
 refuses "MiB, but 1.1 MiB are there; expected " "${plan[@]}" --memory 1.2e6
 refuses "expected less than the 1e-06 GB of a device" "${train[@]}" --memory 1e3
@@ -198,6 +198,8 @@ if [[ -n $mpirun ]]; then
   for rank in 0 1 2; do cp "$folder/plan.json" "$folder/plan$rank.json"; done
   all_refuse 'ranks do not agree on the plan: rank 3 has' 4 \
     bash -c "$(by_rank exec "$slimpack" train --plan "$folder/planRANK.json" "${small[@]}")"
+  all_refuse 'ranks do not agree on the learning rate: rank 3 has 0.003; expected 0.001 as on the other 3 of 4 ranks' 4 \
+    bash -c "exec ${plan[*]} --learning-rate \$([[ \$OMPI_COMM_WORLD_RANK == 3 ]] && echo 3e-3 || echo 1e-3)"
   rm "$folder/plan2.json"
   all_refuse "can't read the plan '$folder/plan2.json'" 4 \
     bash -c "$(by_rank exec "$slimpack" train --plan "$folder/planRANK.json" "${small[@]}")"
@@ -246,6 +248,29 @@ for launcher in torchrun slurm; do
 done
 launch torchrun 3 "${plan[@]}"
 each_says 'there are 3 ranks; expected the 4 that the plan is for' 3
+
+# Of two processes, one differs in one thing that decides the result: both name it, and both values.
+pair=("$slimpack" train "${batch[@]}" --pp 2 --hidden 32 --heads 2 --kv-heads 1 --head-dim 16 --vocab 64)
+differ() {  # FIELD COMMAND...: of rank 1
+  local field=$1
+  shift
+  launch torchrun 2 bash -c "if [[ \$RANK == 1 ]]; then exec $*; fi; exec ${pair[*]}"
+  each_says "ranks do not agree on the $field: rank 1 has [^;]*; expected [^;]* as on the other 1 of 2 ranks" 2
+}
+launch torchrun 2 "${pair[@]}"
+[[ ${statuses[*]} == "0 0" ]] || fail "two alike: ${statuses[*]}: $(cat "$folder"/err?)"
+differ 'learning rate' "${pair[@]}" --learning-rate 2e-3
+differ 'seed of the weights' "${pair[@]}" --seed 2
+differ 'precision' "${pair[@]}" --real double
+differ 'exchange of keys and values' "${pair[@]}" --exchange all_to_all
+differ "model's feed-forward size" "${pair[@]}" --ffn 96
+differ 'number of steps' "${pair[@]}" --steps 2
+differ 'token ids' "${pair[@]}" --first 6
+mkdir "$folder/other"
+cp "$slimpack" "$(dirname "$slimpack")/slimpack-train" "$folder/other"
+printf x >>"$folder/other/slimpack-train"
+differ 'build' "$folder/other/slimpack" "${pair[@]:1}"
+
 launch torchrun 4 "${plan[@]}" --steps 9 --learning-rate 1e30 --json
 each_says 'the loss of F[0-9] is -?nan; expected a finite number' 4
 RANK=1 WORLD_SIZE=2 LOCAL_RANK=0 MASTER_ADDR=localhost MASTER_PORT=9 refuses \

@@ -5,8 +5,11 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -17,27 +20,44 @@ namespace slimpack {
 
 namespace detail {
 
-inline std::string hash_text(std::uint64_t hash) {
-  if (hash == no_plan_hash) return "no plan";
+/// 16 hexadecimal digits.
+inline std::string hash_digits(std::uint64_t hash) {
   char digits[16];
   const auto end = std::to_chars(digits, digits + sizeof digits, hash, 16).ptr;
-  return "plan " + std::string(16 - static_cast<std::size_t>(end - digits), '0') + std::string(digits, end);
+  return std::string(16 - static_cast<std::size_t>(end - digits), '0') + std::string(digits, end);
 }
 
-/// The hash that most ranks have, of equally many the one of the lowest rank; one that isn't `no_plan_hash` if
-/// there is any.
-inline std::uint64_t common_hash(std::span<const std::uint64_t> hashes) {
-  std::vector<std::uint64_t> sorted(hashes.begin(), hashes.end());
-  std::sort(sorted.begin(), sorted.end());
-  const auto count = [&](std::uint64_t hash) {
-    const auto [begin, end] = std::equal_range(sorted.begin(), sorted.end(), hash);
-    return hash == no_plan_hash ? std::ptrdiff_t{0} : end - begin;
-  };
-  std::uint64_t best = hashes.front();
-  for (const std::uint64_t hash : hashes) {
-    if (count(hash) > count(best)) best = hash;
+/// Where all ranks show the same, there is nothing to compare.
+template <class T>
+[[nodiscard]] bool all_same(std::span<const T> shown) {
+  return std::adjacent_find(shown.begin(), shown.end(), std::not_equal_to<>()) == shown.end();
+}
+
+/// The value that most ranks have, of equally many the one of the lowest rank; `none` only if all have it.
+inline const std::string& common_value(std::span<const std::string> values, std::string_view none) {
+  std::map<std::string_view, std::size_t> count;
+  for (const std::string& value : values) count[value] += value == none ? 0 : 1;
+  return *std::max_element(values.begin(), values.end(), [&](const std::string& a, const std::string& b) {
+    return count.at(a) < count.at(b);
+  });
+}
+
+/// Which ranks have another value than most, and what they have; empty where all have the same.
+/// @param values by rank. @param none the value of ranks that have nothing.
+inline std::string disagreement(std::string_view name, std::span<const std::string> values,
+                                std::string_view none) {
+  if (all_same(values)) return {};
+  const std::string& common = common_value(values, none);
+  constexpr std::size_t most_named = 8;
+  std::size_t others = 0;
+  std::string named;
+  for (std::size_t rank = 0; rank < values.size(); ++rank) {
+    if (values[rank] == common || ++others > most_named) continue;
+    named += concat(named.empty() ? "" : ", ", "rank ", rank, " has ", values[rank]);
   }
-  return best;
+  if (others > most_named) named += concat(" and ", others - most_named, " more differ");
+  return concat("ranks do not agree on the ", name, ": ", named, "; expected ", common, " as on the other ",
+                values.size() - others, " of ", values.size(), " ranks");
 }
 
 }  // namespace detail
@@ -48,18 +68,14 @@ inline std::uint64_t common_hash(std::span<const std::uint64_t> hashes) {
 /// Complexity: O(n log n) in the ranks.
 inline void require_agreement(std::span<const std::uint64_t> hashes, std::size_t ranks) {
   require(!hashes.empty(), "no rank has shown a plan; expected ", ranks, " ranks");
-  const std::uint64_t common = detail::common_hash(hashes);
-  constexpr std::size_t most_named = 8;
-  std::size_t others = 0;
-  std::string named;
-  for (std::size_t rank = 0; rank < hashes.size(); ++rank) {
-    if (hashes[rank] == common || ++others > most_named) continue;
-    named += concat(named.empty() ? "" : ", ", "rank ", rank, " has ", detail::hash_text(hashes[rank]));
+  if (!detail::all_same(hashes)) {
+    constexpr const char* none = "no plan";
+    std::vector<std::string> plans;
+    for (const std::uint64_t hash : hashes)
+      plans.push_back(hash == no_plan_hash ? none : "plan " + detail::hash_digits(hash));
+    throw InvalidInput(detail::disagreement("plan", plans, none));
   }
-  if (others > most_named) named += concat(" and ", others - most_named, " more differ");
-  require(others == 0, "ranks do not agree on the plan: ", named, "; expected ", detail::hash_text(common),
-          " as on the other ", hashes.size() - others, " of ", hashes.size(), " ranks");
-  require(common != no_plan_hash, "no rank has a plan; expected the same one on all ", hashes.size(),
+  require(hashes.front() != no_plan_hash, "no rank has a plan; expected the same one on all ", hashes.size(),
           " ranks");
   require(hashes.size() == ranks, "there are ", hashes.size(), " ranks; expected the ", ranks,
           " that the plan is for");
