@@ -1,6 +1,6 @@
 # The compiled parts of slimpack, each after those that it links, and the packages that its library links. The
 # project's own build and the installed package both read this file.
-set(slimpack_compiled planners transport kernels mpi nccl kernels_cuda kernels_cudnn)
+set(slimpack_compiled planners transport tcp kernels mpi nccl kernels_cuda kernels_cudnn)
 
 set(slimpack_mpi_packages MPI)
 set(slimpack_nccl_packages CUDAToolkit NCCL)

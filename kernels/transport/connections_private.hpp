@@ -1,7 +1,6 @@
 #pragma once
 
-#include <poll.h>
-
+#include <boost/asio/executor_work_guard.hpp>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -12,14 +11,14 @@
 #include <span>
 #include <vector>
 
+#include "kernels/transport/asio_private.hpp"
 #include "kernels/transport/slots.hpp"
-#include "kernels/transport/socket.hpp"
 #include "kernels/transport/transport.hpp"
 
 namespace slimpack::kernels {
 
-/// Messages to and from other ranks, over a connection with each. They move only during calls of
-/// `progress`; those that come before their receive is posted are kept.
+/// Messages to and from other ranks, over a connection with each. They move only during calls; those that
+/// come before their receive is posted are kept.
 class Connections {
  public:
   struct Unfinished {
@@ -32,7 +31,7 @@ class Connections {
   using Refuse = std::function<void(const Unfinished& receive, std::size_t sent)>;
 
   /// @param sockets by rank.
-  Connections(std::vector<Socket> sockets, Refuse refuse);
+  Connections(Sockets sockets, Refuse refuse);
 
   [[nodiscard]] std::size_t size() const { return peers_.size(); }
 
@@ -42,8 +41,10 @@ class Connections {
   /// A message that is there at once: a rank's to itself.
   void keep(std::size_t rank, Tag tag, std::vector<std::byte> message);
 
-  /// Moves what can be moved. @param milliseconds how long to wait for something that can.
-  void progress(int milliseconds);
+  /// Moves what can be moved without waiting.
+  void progress() { io_.poll(); }
+  /// Waits for something that can be moved, and moves it.
+  void progress(std::chrono::nanoseconds longest) { io_.run_one_for(longest); }
 
   /// Transfers that were started and not removed.
   [[nodiscard]] Slots<Unfinished>& transfers() { return transfers_; }
@@ -62,42 +63,42 @@ class Connections {
   struct Outgoing {
     Header header;
     std::span<const std::byte> bytes;
-    std::size_t gone = 0;  ///< of header and bytes
     Request request;
   };
 
   /// The message that is being read.
   struct Incoming {
     Header header;
-    std::size_t got = 0;  ///< of header and bytes
-    std::span<std::byte> target;
-    std::optional<Request> receive;  ///< that the target belongs to
-    std::vector<std::byte> kept;     ///< the target, if there is no receive yet
+    std::optional<Request> receive;  ///< whose bytes it fills
+    std::vector<std::byte> kept;     ///< which it fills if there is no receive yet
   };
 
   /// The other end of a connection.
   struct Peer {
-    Socket socket;
+    explicit Peer(tcp::socket way) : socket(std::move(way)) {}
+
+    tcp::socket socket;
     std::deque<Outgoing> out;
     Incoming in;
-    std::map<Tag, std::deque<Request>> posted;
-    std::map<Tag, std::deque<std::vector<std::byte>>> kept;
+    std::multimap<Tag, Request> posted;
+    std::multimap<Tag, std::vector<std::byte>> kept;
     std::optional<std::chrono::steady_clock::time_point> closed;
   };
 
-  static std::optional<Request> take_posted(Peer& peer, Tag tag);
   void require_size(const Unfinished& receive, std::size_t sent) const;
   void deliver(Unfinished& receive, const std::vector<std::byte>& message) const;
-  void begin_message(Peer& peer);
+  void read_header(Peer& peer);
+  void read_message(Peer& peer);
   void end_message(Peer& peer);
   void arrived(Peer& peer, Tag tag, std::vector<std::byte> message);
-  void read_from(Peer& peer);
-  void write_to(Peer& peer);
+  void write(Peer& peer);
 
+  asio::io_context io_{1};
+  asio::executor_work_guard<asio::io_context::executor_type> open_{
+      io_.get_executor()};   ///< even without peers
   std::vector<Peer> peers_;  ///< by rank
   Refuse refuse_;
   Slots<Unfinished> transfers_;
-  std::vector<pollfd> polled_;
 };
 
 }  // namespace slimpack::kernels

@@ -1,21 +1,20 @@
-#include "kernels/transport/control.hpp"
-
-#include <poll.h>
-
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <boost/asio/post.hpp>
+#include <boost/asio/read.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/write.hpp>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
-#include <mutex>
 #include <optional>
-#include <span>
 #include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
-#include "kernels/transport/bell_private.hpp"
-#include "kernels/transport/control_frames_private.hpp"
+#include "kernels/transport/control_private.hpp"
 #include "kernels/transport/failures.hpp"
 #include "kernels/transport/wire_private.hpp"
 #include "slimpack/core/error.hpp"
@@ -27,11 +26,38 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
+/// What begins each message: why rank 0 says that the run has ended, or another rank asks it to end it.
+struct End {
+  std::uint32_t asked = 0, rank = 0;
+  std::array<char, 64> task{};
+  std::array<char, 1024> reason{};
+};
+
+/// Follows: a rank's `RankStatus`. Of all ranks from rank 0, else of the sender.
+struct Status {
+  std::int32_t waits_for = RankStatus::nobody;
+  std::uint32_t looked = 0, left = 0;
+  std::array<char, 64> task{};
+};
+
+struct Message {
+  End end;
+  std::vector<Status> statuses;
+
+  [[nodiscard]] auto buffers() {
+    return std::array<asio::mutable_buffer, 2>{buffer_of(end), asio::buffer(statuses)};
+  }
+};
+
 /// One ray of the star.
 struct Link {
-  Socket socket;
-  std::vector<std::byte> in, out;
-  Clock::time_point heard;
+  explicit Link(tcp::socket way) : socket(std::move(way)) {}
+
+  tcp::socket socket;
+  Message in, out;
+  bool writing = false;  ///< what is in `out`
+  bool news = false;     ///< since then
+  Clock::time_point heard = Clock::now();
 };
 
 Clock::duration beat_of(const TransportOptions& options, std::size_t ranks) {
@@ -41,148 +67,136 @@ Clock::duration beat_of(const TransportOptions& options, std::size_t ranks) {
 
 }  // namespace
 
+/// What others than its thread may use is atomic; for the rest they post what is to be done.
 struct Control::State {
-  State(std::vector<Socket> star, std::size_t own, const TransportOptions& chosen)
+  State(Sockets star, std::size_t own, const TransportOptions& chosen)
       : options(chosen),
         rank(own),
         beat(beat_of(chosen, star.size())),
         memory(Board::bytes(star.size()) / sizeof(std::uint64_t) + 1),
-        board(memory.data(), star.size(), true),
-        links(star.size()) {
-    for (std::size_t other = 0; other < links.size(); ++other) {
-      links[other].socket = std::move(star[other]);
-      links[other].heard = Clock::now();
-    }
+        board(memory.data(), star.size(), true) {
     board[rank].here = true;
-    if (links.size() > 1) thread = std::thread([this] { run(); });
+    for (tcp::socket& socket : moved_to(io, std::move(star))) links.emplace_back(std::move(socket));
+    if (links.size() == 1) return;
+    for (std::size_t other = 0; other < links.size(); ++other) listen(other);
+    keep_telling();
+    thread = std::thread([this] { io.run(); });
   }
 
-  void run() {
-    auto next_beat = Clock::now();
-    while (true) {
-      const bool last = stopping;
-      const auto now = Clock::now();
-      announce_failure();
-      if (now >= next_beat || woken || (last && !told_last)) {
-        tell();
-        next_beat = now + beat;
-        woken = false;
-        told_last = last;
-      }
-      for (std::size_t other = 0; other < links.size(); ++other) flush(other);
-      look_for_silence(now);
-      if (last && may_stop(now)) return;
-      wait_for_news(last ? std::min<Clock::time_point>(next_beat, now + milliseconds(5)) : next_beat);
-      for (std::size_t other = 0; other < links.size(); ++other) read(other);
-    }
+  /// Tells the others, and looks for those that are silent, again and again.
+  void keep_telling() {
+    tell();
+    look_for_silence();
+    next_beat.expires_after(beat);
+    next_beat.async_wait([this](const error_code&) { keep_telling(); });
   }
 
-  void wait_for_news(Clock::time_point until) {
-    std::vector<pollfd> polled{{bell.get(), POLLIN, 0}};
-    for (const Link& link : links) {
-      const short events = link.out.empty() ? POLLIN : POLLIN | POLLOUT;
-      if (link.socket.open()) polled.push_back({link.socket.get(), events, 0});
-    }
-    poll(polled.data(), polled.size(), poll_time(until));
-    if (polled[0].revents != 0) {
-      bell.silence();
-      woken = true;
-    }
-  }
-
-  /// Queues what this rank knows for those who don't. Who does not take what was queued before, gets no more.
   void tell() {
-    for (std::size_t other = 0; other < links.size(); ++other) {
-      Link& link = links[other];
-      if (!link.socket.open() || (!link.out.empty() && !stopping)) continue;
-      for (std::size_t about = 0; about < links.size(); ++about) {
-        const bool news = about == rank || (rank == 0 && about != other);
-        if (news) append(link.out, status_frame(about, board[about]));
-      }
-    }
+    for (Link& link : links) tell(link);
   }
 
-  /// Queues a failure: rank 0's board decides, others ask it to.
-  void announce_failure() {
-    if (announced) return;
-    std::optional<Failure> failure = rank == 0 ? board.failure() : std::nullopt;
-    if (rank != 0) {
-      const std::lock_guard lock(mutex);
-      failure = asked;
-    }
-    if (!failure) return;
-    announced = true;
-    for (Link& link : links) {
-      if (!link.socket.open()) continue;
-      append(link.out, failure_frame(*failure));
-      append(link.out, reason_of(*failure));
-    }
+  /// Sends what this rank knows; where that is under way, what it knows afterwards.
+  void tell(Link& link) {
+    link.news = link.writing;
+    if (link.writing || !link.socket.is_open()) return;
+    link.writing = true;
+    link.out = message();
+    asio::async_write(link.socket, link.out.buffers(), [this, &link](const error_code& error, std::size_t) {
+      link.writing = false;
+      if (!error && link.news) tell(link);
+      stop_if_done();
+    });
   }
 
-  void flush(std::size_t other) {
+  [[nodiscard]] Message message() const {
+    Message message;
+    if (const auto failure = rank == 0 ? board.failure() : asked) {
+      message.end.asked = 1;
+      message.end.rank = static_cast<std::uint32_t>(failure->rank);
+      put_text(message.end.task, failure->task);
+      put_text(message.end.reason, failure->reason);
+    }
+    for (std::size_t about = 0; about < links.size(); ++about) {
+      if (rank != 0 && about != rank) continue;
+      const RankStatus& shown = board[about];
+      message.statuses.push_back({shown.waits_for, shown.looked, shown.left ? 1U : 0U, {}});
+      put_text(message.statuses.back().task, shown.task.read());
+    }
+    return message;
+  }
+
+  void listen(std::size_t other) {
     Link& link = links[other];
-    if (!link.socket.open() || link.out.empty()) return;
-    const Moved moved = write_some(link.socket, link.out);
-    link.out.erase(link.out.begin(), link.out.begin() + static_cast<std::ptrdiff_t>(moved.bytes));
+    if (!link.socket.is_open()) return;
+    link.in.statuses.resize(other == 0 ? links.size() : 1);
+    asio::async_read(link.socket, link.in.buffers(), [this, other](const error_code& error, std::size_t) {
+      if (error) return lose(other);
+      take(other, links[other].in);
+      listen(other);
+    });
   }
 
-  void read(std::size_t other) {
-    Link& link = links[other];
-    if (!link.socket.open()) return;
-    std::array<std::byte, 4096> part;
-    while (true) {
-      const Moved moved = read_some(link.socket, part);
-      link.in.insert(link.in.end(), part.begin(), part.begin() + static_cast<std::ptrdiff_t>(moved.bytes));
-      if (moved.bytes > 0) link.heard = Clock::now();
-      if (moved.closed) {
-        take_frames(other);
-        link.socket = Socket();
-        hub_open = hub_open && other != 0;
-        if (!board[other].left && !board[rank].left) lose(other, " is gone: its connections have closed");
-        return;
-      }
-      if (moved.bytes == 0) break;
+  void take(std::size_t from, const Message& message) {
+    links[from].heard = Clock::now();
+    for (std::size_t i = 0; i < message.statuses.size(); ++i) {
+      const std::size_t about = from == 0 ? i : from;
+      const Status& status = message.statuses[i];
+      if (about == rank) continue;
+      RankStatus& shown = board[about];
+      shown.task.write(text_of(status.task));
+      shown.waits_for = status.waits_for;
+      shown.looked = status.looked;
+      shown.left = status.left != 0;
+      shown.here = true;
     }
-    take_frames(other);
+    const End& end = message.end;
+    if (end.asked != 0) end_run({end.rank, text_of(end.task), text_of(end.reason)});
   }
 
-  void take_frames(std::size_t from) {
-    std::vector<std::byte>& in = links[from].in;
-    std::size_t begin = 0;
-    while (const auto news = next_news(std::span(in).subspan(begin))) {
-      begin += news->bytes;
-      take(*news);
-    }
-    in.erase(in.begin(), in.begin() + static_cast<std::ptrdiff_t>(begin));
+  void lose(std::size_t other) {
+    error_code ignored;
+    links[other].socket.close(ignored);
+    if (other == 0) hub_open = false;
+    if (!board[other].left && !board[rank].left)
+      end_run(fault_of(board, other, " is gone: its connections have closed"));
+    stop_if_done();
   }
 
-  void take(const News& news) {
-    const Frame& frame = news.frame;
-    if (frame.kind == Frame::failure) {
-      board.fail({frame.rank, text_of(frame.task), text_of(news.reason)});
-    } else if (frame.rank < links.size() && frame.rank != rank) {
-      show(frame, board[frame.rank]);
-    }
+  /// Rank 0's word goes for all. Others have heard it, or decide for themselves if rank 0 is at fault.
+  void end_run(const Failure& failure) {
+    if (board.fail(failure) && rank == 0) tell();
   }
 
-  void lose(std::size_t other, const std::string& how) { board.fail(fault_of(board, other, how)); }
-
-  void look_for_silence(Clock::time_point now) {
+  void look_for_silence() {
     for (std::size_t other = 0; other < links.size(); ++other) {
       const Link& link = links[other];
-      if (!link.socket.open() || board[other].left || now < link.heard + options.timeout) continue;
-      lose(other, concat(" does not answer: ", rank_text(board, rank), " has heard nothing of it for ",
-                         static_cast<double>(options.timeout.count()) / 1e3, " s"));
+      if (!link.socket.is_open() || board[other].left || Clock::now() < link.heard + options.timeout)
+        continue;
+      end_run(fault_of(board, other,
+                       concat(" does not answer: ", rank_text(board, rank), " has heard nothing of it for ",
+                              static_cast<double>(options.timeout.count()) / 1e3, " s")));
     }
   }
 
-  [[nodiscard]] bool may_stop(Clock::time_point now) const {
-    if (now >= stop_at) return true;
+  void stop() {
+    stopping = true;
+    tell();
+    last_moment.expires_after(options.grace);
+    last_moment.async_wait([this](const error_code&) { io.stop(); });
+    stop_if_done();
+  }
+
+  /// Rank 0 stays until all others have gone, but for one that has ended the run; others until all is sent.
+  void stop_if_done() {
+    if (!stopping) return;
     const auto failure = board.failure();
-    return std::all_of(links.begin(), links.end(), [&](const Link& link) {
-      const auto other = static_cast<std::size_t>(&link - links.data());
-      return !link.socket.open() || (link.out.empty() && rank != 0) || (failure && failure->rank == other);
-    });
+    for (std::size_t other = 0; other < links.size(); ++other) {
+      const Link& link = links[other];
+      const bool done =
+          !link.socket.is_open() || (rank != 0 && !link.writing) || (failure && failure->rank == other);
+      if (!done) return;
+    }
+    io.stop();
   }
 
   TransportOptions options;
@@ -190,25 +204,23 @@ struct Control::State {
   Clock::duration beat;
   std::vector<std::uint64_t> memory;
   Board board;
-  std::vector<Link> links;
-  Bell bell;
-  std::mutex mutex;
-  std::optional<Failure> asked;  ///< of this rank; under the mutex
-  std::atomic<bool> stopping = false, hub_open = true;
-  Clock::time_point stop_at;  ///< set before `stopping`
-  bool announced = false, woken = false, told_last = false;
+  std::atomic<bool> hub_open = true;
+  asio::io_context io{1};
+  asio::steady_timer next_beat{io}, last_moment{io};
+  std::vector<Link> links;       ///< by rank
+  std::optional<Failure> asked;  ///< what this rank wants the run to end for
+  bool stopping = false;
   std::thread thread;
 };
 
-Control::Control(std::vector<Socket> star, std::size_t rank, const TransportOptions& options)
+Control::Control(Sockets star, std::size_t rank, const TransportOptions& options)
     : state_(std::make_unique<State>(std::move(star), rank, options)) {}
 
 Control::~Control() {
-  if (!state_->thread.joinable()) return;
-  state_->stop_at = Clock::now() + state_->options.grace;
-  state_->stopping = true;
-  state_->bell.ring();
-  state_->thread.join();
+  State& self = *state_;
+  if (!self.thread.joinable()) return;
+  asio::post(self.io, [&self] { self.stop(); });
+  self.thread.join();
 }
 
 const Board& Control::board() const { return state_->board; }
@@ -216,23 +228,22 @@ const Board& Control::board() const { return state_->board; }
 void Control::fail(const Failure& failure) {
   State& self = *state_;
   if (self.rank != 0 && self.hub_open) {
-    {
-      const std::lock_guard lock(self.mutex);
+    asio::post(self.io, [&self, failure] {
       if (!self.asked) self.asked = failure;
-    }
-    self.bell.ring();
+      self.tell();
+    });
     const auto end = Clock::now() + self.options.grace;
     while (!self.board.failed() && self.hub_open && Clock::now() < end)
       std::this_thread::sleep_for(milliseconds(1));
   }
   self.board.fail(failure);
   while (!self.board.failed()) std::this_thread::yield();  // another thread is writing it
-  self.bell.ring();
+  asio::post(self.io, [&self] { self.tell(); });
 }
 
 void Control::leave() {
   state_->board[state_->rank].left = true;
-  state_->bell.ring();
+  asio::post(state_->io, [self = state_.get()] { self->tell(); });
 }
 
 }  // namespace slimpack::kernels

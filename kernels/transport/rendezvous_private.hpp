@@ -1,41 +1,47 @@
 #pragma once
 
 #include <array>
+#include <chrono>
+#include <cstddef>
 #include <cstdint>
-#include <string>
+#include <vector>
 
+#include "kernels/transport/asio_private.hpp"
 #include "kernels/transport/launch.hpp"
-#include "kernels/transport/rendezvous.hpp"
-#include "kernels/transport/socket.hpp"
-#include "kernels/transport/transport.hpp"
+#include "kernels/transport/tcp.hpp"
 
-// What rank 0 and the others have in common until they have met.
 namespace slimpack::kernels {
 
-/// What rank 0 answers once all have come, or one does not fit.
-struct Reply {
-  std::uint64_t magic = Hello::right_magic;
-  std::uint32_t version = Hello::right_version;
-  std::uint32_t refused = 0;
-  std::uint64_t run = 0;
-  std::uint32_t fault = 0, reserved = 0;  ///< rank at fault
-  std::array<char, 1024> reason{};
+/// What a process says first on each connection. Fixed in size, so that strangers are told apart: the first two members
+/// stay where they are in every version.
+struct Hello {
+  static constexpr std::uint64_t right_magic = 0x6b6361706d696c73;  // "slimpack", on little-endian machines
+  static constexpr std::uint32_t right_version = 2;
+
+  std::uint64_t magic = right_magic;
+  std::uint32_t version = right_version;
+  std::uint32_t rank = 0, size = 0, local_rank = 0;
+  std::uint32_t port = 0;       ///< on which the rank listens for others
+  std::uint32_t for_data = 0;   ///< 1: a connection for data between two ranks; 0: for control, to rank 0
+  std::uint64_t run = 0;        ///< what rank 0 calls this run; on ways for data only
+  std::array<char, 64> host{};  ///< name of the rank's machine
 };
 
-/// A `Member` as it travels: one for each rank, after the reply.
-struct Entry {
-  std::uint32_t port = 0, local_rank = 0;
-  std::array<char, 64> host{}, address{};
+/// The ranks of a run that have met: a star for control, and a connection between any two for data.
+struct Meeting {
+  std::vector<Member> members;  ///< by rank
+  Sockets control;              ///< on rank 0 to all others, elsewhere to rank 0
+  Sockets data;                 ///< to oneself: closed
 };
 
-/// Name of this machine.
-[[nodiscard]] std::string own_host();
-
-/// Why ranks have not met. @param rank at fault.
-[[nodiscard]] TransportError meeting_error(std::size_t rank, const std::string& what);
-
-/// A socket that listens for the launch's ranks. @param port 0: any free one. @throws TransportError if it is
-/// taken.
-[[nodiscard]] Socket open_port(const Launch& launch, std::uint16_t port);
+/// Meets the other ranks. Rank 0 listens on the launch's port, the others connect, in any order of starting;
+/// then each connects with each, on ports that the system chooses. Connections with another protocol are
+/// ignored. If a rank is missing, or does not fit, all that have come throw the same.
+/// @param io whose sockets are returned.
+/// @param timeout from the call until all have come, at least 1 ms. O(ranks) connections per rank.
+/// @throws InvalidInput for a launch that makes no sense. @throws TransportError naming the rank at fault: a
+/// port in use, rank 0 not reached, ranks that did not come, two with one rank, one that expects another
+/// number of ranks or speaks another version.
+[[nodiscard]] Meeting meet(asio::io_context& io, const Launch& launch, std::chrono::milliseconds timeout);
 
 }  // namespace slimpack::kernels

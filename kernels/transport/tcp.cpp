@@ -2,16 +2,16 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdint>
 #include <optional>
 #include <string>
 #include <thread>
 #include <utility>
 
 #include "kernels/transport/connections_private.hpp"
-#include "kernels/transport/control.hpp"
+#include "kernels/transport/control_private.hpp"
 #include "kernels/transport/failures.hpp"
 #include "kernels/transport/process_rank_private.hpp"
+#include "kernels/transport/rendezvous_private.hpp"
 #include "kernels/transport/watch.hpp"
 #include "slimpack/core/error.hpp"
 
@@ -55,16 +55,16 @@ struct TcpTransport::State {
     const auto done = [&] { return connections.transfers().at(request).done; };
     constexpr int quick_looks = 100;  // going to sleep takes longer than most messages
     for (int i = 0; i < quick_looks; ++i) {
-      connections.progress(0);
+      connections.progress();
       if (done()) return;
       std::this_thread::yield();
     }
     Watch watch(board, {rank, transfer.peer, transfer.sends, transfer.tag}, options);
-    const auto interval = std::chrono::ceil<std::chrono::milliseconds>(watch.interval()).count();
+    const auto interval = std::min<Clock::duration>(watch.interval(), std::chrono::milliseconds(10));
     while (true) {
       auto failure = watch.look();
       throw_if_failed(board);
-      connections.progress(static_cast<int>(std::min<std::int64_t>(interval, 10)));
+      connections.progress(interval);
       if (done()) return;
       if (!failure) failure = loss_of(transfer.peer, watch);
       if (failure) fail(*failure);
@@ -81,7 +81,8 @@ struct TcpTransport::State {
 
 TcpTransport::TcpTransport(const Launch& launch, const TcpOptions& options) {
   require_valid(options);
-  state_ = std::make_unique<State>(launch, meet(launch, options.start_timeout), options);
+  asio::io_context until_all_have_met;
+  state_ = std::make_unique<State>(launch, meet(until_all_have_met, launch, options.start_timeout), options);
 }
 
 TcpTransport::~TcpTransport() = default;
@@ -112,7 +113,7 @@ bool TcpTransport::test(Request& request) {
   Connections& connections = state_->connections;
   const Connections::Unfinished& transfer = connections.transfers().at(request);
   throw_if_failed(state_->board);
-  if (!transfer.done) connections.progress(0);
+  if (!transfer.done) connections.progress();
   if (!transfer.done) return false;
   connections.transfers().remove(request);
   return true;

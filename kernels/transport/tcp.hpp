@@ -1,14 +1,16 @@
 #pragma once
 
+#include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
 #include "kernels/transport/launch.hpp"
-#include "kernels/transport/rendezvous.hpp"
 #include "kernels/transport/transport.hpp"
 
 namespace slimpack::kernels {
@@ -16,6 +18,14 @@ namespace slimpack::kernels {
 struct TcpOptions : TransportOptions {
   /// How long ranks wait for each other to start. At least 1 ms.
   std::chrono::milliseconds start_timeout{300'000};
+};
+
+/// A rank, as all others know it after they have met.
+struct Member {
+  std::string host;     ///< name of its machine
+  std::string address;  ///< numeric, as rank 0 sees it; of rank 0, as this rank does
+  std::uint16_t port = 0;
+  std::size_t local_rank = 0;
 };
 
 /// A rank that is a process which a launcher like torchrun or srun has started. Meets `Transport`. Used by
@@ -26,9 +36,11 @@ struct TcpOptions : TransportOptions {
 /// there is no encryption.
 class TcpTransport {
  public:
-  /// Called by all ranks; returns when all have met. @throws InvalidInput for a launch or a timeout that
-  /// makes no sense.
-  /// @throws TransportError as `meet`.
+  /// Called by all ranks, in any order; returns when all have met. Connections with another protocol are ignored.
+  /// @throws InvalidInput for a launch or a timeout that makes no sense.
+  /// @throws TransportError, the same on all ranks that have come, naming the rank at fault: a port in use, rank 0 not
+  /// reached, ranks that did not come, two with one rank, one that expects another number of ranks or speaks another
+  /// version.
   explicit TcpTransport(const Launch& launch, const TcpOptions& options = {});
   TcpTransport(const TcpTransport&) = delete;
   TcpTransport& operator=(const TcpTransport&) = delete;

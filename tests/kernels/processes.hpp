@@ -11,11 +11,10 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
-#include <system_error>
 #include <vector>
 
+#include "kernels/transport/asio_private.hpp"
 #include "kernels/transport/launch.hpp"
-#include "kernels/transport/socket.hpp"
 
 namespace slimpack::testing {
 
@@ -33,10 +32,11 @@ inline std::uint16_t free_port() {
   static unsigned last = static_cast<unsigned>(getpid()) * 37;
   for (unsigned tries = 0; tries < number; ++tries) {
     const auto port = static_cast<std::uint16_t>(first + ++last % number);
+    boost::asio::io_context io;
     try {
-      const kernels::Socket free = kernels::listen_on(port, false);
+      const kernels::tcp::acceptor free(io, {kernels::tcp::v4(), port});
       return port;
-    } catch (const std::system_error&) {
+    } catch (const boost::system::system_error&) {
       continue;
     }
   }

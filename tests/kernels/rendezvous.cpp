@@ -1,21 +1,18 @@
-#include "kernels/transport/rendezvous.hpp"
-
-#include <poll.h>
-#include <sys/socket.h>
-
 #include <algorithm>
 #include <array>
+#include <boost/asio/write.hpp>
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <csignal>
 #include <map>
 #include <numeric>
 #include <random>
-#include <span>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "kernels/transport/meeting_private.hpp"
+#include "kernels/transport/rendezvous_private.hpp"
 #include "kernels/transport/transport.hpp"
 #include "slimpack/core/error.hpp"
 #include "tests/kernels/processes.hpp"
@@ -56,36 +53,36 @@ std::string complaint(const std::string& name, const char* value) {
 
 /// Meets, and says hello on each way for data.
 std::string meet_and_greet(const Launch& launch, std::chrono::milliseconds timeout) {
-  const Meeting meeting = meet(launch, timeout);
+  asio::io_context io;
+  Meeting meeting = meet(io, launch, timeout);
   const Deadline deadline = std::chrono::steady_clock::now() + timeout;
   std::string said;
   for (std::size_t rank = 0; rank < launch.size; ++rank) {
     if (rank == launch.rank) continue;
     const std::array<std::size_t, 2> letter{launch.rank, rank};
-    write_all(meeting.data[rank], std::as_bytes(std::span(letter)), deadline);
+    write_all(io, meeting.data[rank], buffer_of(letter), deadline);
   }
   for (std::size_t rank = 0; rank < launch.size; ++rank) {
     if (rank == launch.rank) continue;
     std::array<std::size_t, 2> letter{};
     std::size_t got = 0;
-    if (!read_all(meeting.data[rank], std::as_writable_bytes(std::span(letter)), deadline, got))
-      said += "short ";
+    if (read_all(io, meeting.data[rank], buffer_of(letter), deadline, got)) said += "short ";
     if (letter != std::array{rank, launch.rank}) said += concat("wrong letter of ", rank, " ");
     if (meeting.members[rank].local_rank != rank) said += concat("wrong member ", rank, " ");
     if (meeting.members[rank].host.empty() || meeting.members[rank].address.empty()) said += "no host ";
     const bool star = launch.rank == 0 || rank == 0;
-    if (meeting.control[rank].open() != star) said += concat("control of ", rank, " ");
+    if (meeting.control[rank].is_open() != star) said += concat("control of ", rank, " ");
   }
   return said + "met";
 }
 
 /// Connects without being a rank, and says something.
-Socket stranger(std::uint16_t port, std::span<const std::byte> bytes) {
+tcp::socket stranger(asio::io_context& io, std::uint16_t port, asio::const_buffer bytes) {
   std::string error;
   const Deadline soon = std::chrono::steady_clock::now() + 2s;
-  Socket socket = connect_to("localhost", port, soon, error);
-  if (!socket.open()) throw std::runtime_error(error);
-  write_all(socket, bytes, soon);
+  tcp::socket socket = connect_to(io, "localhost", port, soon, error);
+  if (!socket.is_open()) throw std::runtime_error(error);
+  write_all(io, socket, bytes, soon);
   return socket;
 }
 
@@ -160,9 +157,10 @@ TEST_CASE("a launch that makes no sense is refused by its variable") {
   CHECK(complaint("SLIMPACK_PORT", "http") ==
         "SLIMPACK_PORT is 'http'; expected a free port of rank 0's machine, 1 to 65535");
   CHECK_THROWS_AS(launch_of(Launcher::mpi, environment_of(torchrun)), InvalidInput);
-  CHECK_THROWS_AS(meet({.rank = 2, .size = 2}, 1s), InvalidInput);
-  CHECK_THROWS_AS(meet({.rank = 0, .size = 1, .host = ""}, 1s), InvalidInput);
-  CHECK_THROWS_AS(meet({}, 0ms), InvalidInput);
+  asio::io_context io;
+  CHECK_THROWS_AS(meet(io, {.rank = 2, .size = 2}, 1s), InvalidInput);
+  CHECK_THROWS_AS(meet(io, {.rank = 0, .size = 1, .host = ""}, 1s), InvalidInput);
+  CHECK_THROWS_AS(meet(io, {}, 0ms), InvalidInput);
 }
 
 TEST_CASE("processes meet in whatever order they start") {
@@ -238,8 +236,9 @@ TEST_CASE("two processes of one rank end the run of all") {
 }
 
 TEST_CASE("a port in use is named") {
-  const Socket taken = listen_on(0, true);
-  const std::uint16_t port = port_of(taken);
+  asio::io_context io;
+  const tcp::acceptor taken(io, {asio::ip::address_v4::loopback(), 0});
+  const std::uint16_t port = taken.local_endpoint().port();
   const Process process([&] { return meet_and_greet(launch_on(port, 0, 2), 20s); });
   expect_all({process.wait()},
              concat("rank 0 can't listen on port ", port, ": Address already in use; expected a free port"));
@@ -261,19 +260,20 @@ TEST_CASE("strangers keep nobody from meeting") {
   std::vector<Process> processes;
   processes.emplace_back([&] { return meet_and_greet(launch_on(port, 0, 2), 20s); });
   std::mt19937_64 random(7);
-  std::vector<Socket> strangers;
+  asio::io_context io;
+  Sockets strangers;
   for (const std::size_t size : {0U, 1U, 7U, 8U, 9U, 40U, 5000U}) {
     std::vector<std::byte> bytes(size);
     for (std::byte& byte : bytes) byte = static_cast<std::byte>(random());
-    strangers.push_back(stranger(port, bytes));
-    stranger(port, bytes);  // which hangs up
+    strangers.push_back(stranger(io, port, asio::buffer(bytes)));
+    stranger(io, port, asio::buffer(bytes));  // which hangs up
   }
   const Hello hello;  // a cut one
   Hello data;         // one that has lost its way
   data.for_data = 1;
-  strangers.push_back(stranger(port, std::as_bytes(std::span(&data, 1))));
-  strangers.push_back(stranger(port, std::as_bytes(std::span(&hello, 1)).first(11)));
-  stranger(port, std::as_bytes(std::span(&hello, 1)).first(11));
+  strangers.push_back(stranger(io, port, buffer_of(data)));
+  strangers.push_back(stranger(io, port, asio::buffer(buffer_of(hello), 11)));
+  stranger(io, port, asio::buffer(buffer_of(hello), 11));
   processes.emplace_back([&] { return meet_and_greet(launch_on(port, 1, 2), 20s); });
   for (const Ended& ended : testing::wait_all(processes)) CHECK(ended.said == "met");
 }
@@ -283,27 +283,29 @@ TEST_CASE("a process of another version is told so, and ends the run") {
   const Process host([&] { return meet_and_greet(launch_on(port, 0, 2), 20s); });
   Hello hello;
   hello.version = 99;
-  const Socket other = stranger(port, std::as_bytes(std::span(&hello, 1)));
+  asio::io_context io;
+  const tcp::socket other = stranger(io, port, buffer_of(hello));
   CHECK_THAT(host.wait().said,
              Catch::StartsWith("error: a process of 127.0.0.1 speaks version 99 of slimpack's protocol"));
 }
 
 TEST_CASE("a server that is not rank 0 is told apart") {
   const auto served = [](std::string_view answer) {
-    const Socket listener = listen_on(0, true);
-    const Process rank([&] { return meet_and_greet(launch_on(port_of(listener), 1, 2), 500ms); });
-    pollfd polled{listener.get(), POLLIN, 0};
-    poll(&polled, 1, 5000);
-    const Socket guest(accept(listener.get(), nullptr, nullptr));
-    write_all(guest, std::as_bytes(std::span(answer)), std::chrono::steady_clock::now() + 1s);
+    asio::io_context io;
+    tcp::acceptor listener(io, {asio::ip::address_v4::loopback(), 0});
+    const Process rank(
+        [&] { return meet_and_greet(launch_on(listener.local_endpoint().port(), 1, 2), 500ms); });
+    tcp::socket guest = listener.accept();
+    asio::write(guest, asio::buffer(answer));
     return rank.wait().said;
   };
   CHECK_THAT(served("HTTP/1.1 400 Bad Request\r\n\r\n"),
              Catch::Contains("has answered rank 1 in another protocol"));
   CHECK_THAT(served(""), Catch::Contains("has not answered rank 1 before all ranks had come"));
   Hello other;
-  other.version = 2;
+  ++other.version;
   const auto* bytes = reinterpret_cast<const char*>(&other);
   CHECK_THAT(served({bytes, sizeof other}),
-             Catch::Contains("speaks version 2 of slimpack's protocol; expected 1"));
+             Catch::Contains(concat("speaks version ", other.version, " of slimpack's protocol; expected ",
+                                    Hello::right_version)));
 }
