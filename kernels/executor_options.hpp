@@ -9,7 +9,6 @@
 #include "kernels/transport/transport.hpp"
 #include "slimpack/core/ids.hpp"
 #include "slimpack/exec/loop.hpp"
-#include "slimpack/exec/settings.hpp"
 #include "slimpack/sharding/by_position.hpp"
 
 namespace slimpack::kernels {
@@ -23,8 +22,6 @@ struct ExecutorOptions {
   Tokens block = default_ownership_block;  ///< tokens of a chunk of a merged sample
   LoopOptions loop = {};
   TransportOptions waits = {};  ///< with links between devices: how long a rank waits for its own one
-  /// What else ranks have to agree on, such as the trainer's build or data, by names that `executor_settings` has not.
-  Settings agreed = {};
 };
 
 /// What a step was like on one rank.

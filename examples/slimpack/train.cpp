@@ -1,5 +1,6 @@
 #include <iostream>
 #include <memory>
+#include <string>
 #include <utility>
 
 #include "commands.hpp"
@@ -8,6 +9,8 @@
 #include "kernels/transport/in_process.hpp"
 #include "kernels/transport/tcp.hpp"
 #include "slimpack/core/error.hpp"
+#include "slimpack/exec/settings.hpp"
+#include "train_build.hpp"
 #include "train_ranks.hpp"
 #ifdef SLIMPACK_COMMAND_CUDA
 #include "gpu.hpp"
@@ -44,15 +47,19 @@ std::size_t gpu_of(const TrainOptions& options) {
 }
 #endif
 
-/// Processes' first words: one without its GPU ends all others at once, before they plan. All ranks have to call it.
+/// Processes' first words: what they need in common before they can do anything together; the executor sees to the rest.
+/// One without its GPU ends all others at once, before they plan. All ranks have to call it.
 template <kernels::Transport T>
-Course met_course([[maybe_unused]] T& transport, const TrainOptions& options) {
+Course met_course(T& transport, const TrainOptions& options) {
 #ifdef SLIMPACK_COMMAND_CUDA
-  if (options.cuda) {
-    static_cast<void>(use_gpu(gpu_of(options)));
-    kernels::Group<T>(transport).barrier();
-  }
+  if (options.cuda) static_cast<void>(use_gpu(gpu_of(options)));
 #endif
+  const Settings own{{"build", build_text()},
+                     {"device", options.cuda ? "cuda" : "cpu"},
+                     {"links", options.values["links"].as<std::string>()},
+                     setting("number of steps", options.steps)};
+  kernels::Group<T> all(transport);
+  agree_on_settings(own, [&](const std::string& text) { return kernels::all_gather_text(all, text); });
   return make_course(options);
 }
 

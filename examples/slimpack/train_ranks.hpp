@@ -12,7 +12,6 @@
 #include "kernels/executor.hpp"
 #include "language.hpp"
 #include "slimpack/exec/high_water.hpp"
-#include "train_build.hpp"
 #include "train_options.hpp"
 #include "train_report.hpp"
 
@@ -108,12 +107,10 @@ void require_room_for_weights(const Course& course, std::size_t rank) {
 template <kernels::StageBackEnd Stage, kernels::Transport T, class OnStep, class Links = kernels::NoLinks>
 void train_rank(T& transport, const Course& course, const TrainOptions& options, OnStep&& on_step,
                 Links links = {}) {
-  const kernels::ExecutorOptions executor_options{
-      .stage = course.stage,
-      .init = {.seed = options.seed},
-      .adamw = {.learning_rate = options.learning_rate},
-      .waits = {.timeout = options.timeout},
-      .agreed = {{"build", build_text()}, setting("number of steps", course.steps)}};
+  const kernels::ExecutorOptions executor_options{.stage = course.stage,
+                                                  .init = {.seed = options.seed},
+                                                  .adamw = {.learning_rate = options.learning_rate},
+                                                  .waits = {.timeout = options.timeout}};
   require_room_for_weights<Stage>(course, transport.rank());
   kernels::RankExecutor<Stage, T, Links> executor(transport, course.model, course.plan(0), executor_options,
                                                   std::move(links));

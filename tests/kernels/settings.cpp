@@ -80,17 +80,12 @@ const std::map<std::string, Change> changes{
     {"weight decay", [](ExecutorCase& c) { c.options.adamw.weight_decay *= 2; }},
     {"sharding of the optimiser", [](ExecutorCase& c) { c.options.shard_optimiser ^= true; }},
     {"chunk of a merged sample", [](ExecutorCase& c) { ++c.options.block; }},
-    {"build",
-     [](ExecutorCase& c) {
-       c.options.agreed = {{"build", "another"}};
-     }},
 };
 
 ExecutorCase two_ranks() {
   ExecutorCase c = slimpack::testing::executor_case(PlanKind::equal_packs, 0, 2);
   c.model.heads = 4;
   c.model.kv_heads = 2;
-  c.options.agreed = {{"build", "this one"}};
   return c;
 }
 
