@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <limits>
-#include <span>
 #include <string_view>
 
 #include "slimpack/core/error.hpp"
@@ -16,15 +14,6 @@ namespace {
 /// Samples of a batch where all have as many.
 std::size_t batch_size(const JobOptions& options, const Lengths& lengths) {
   return options.count > 0 ? options.count : lengths.tokens.size() - options.first;
-}
-
-/// Samples that a batch has once long ones are split.
-void require_countable(std::span<const Tokens> tokens, Tokens context, const std::string& source) {
-  constexpr Tokens most = std::numeric_limits<SampleId>::max();
-  Tokens samples = 0;
-  for (const Tokens length : tokens) samples += (length - 1) / context + 1;
-  require(samples <= most, source, ": --split at a context of ", context, " makes ", samples,
-          " samples; expected at most ", most);
 }
 
 }  // namespace
@@ -48,6 +37,19 @@ BatchRange batch_range(const JobOptions& options, const Lengths& lengths, std::s
     return {options.first + iteration * count, count};
   }
   return {lengths.batches[iteration], lengths.batches[iteration + 1] - lengths.batches[iteration]};
+}
+
+std::span<const Tokens> batch_lengths(const JobOptions& options, const Lengths& lengths,
+                                      std::size_t iteration) {
+  const auto [begin, count] = batch_range(options, lengths, iteration);
+  const std::span<const Tokens> tokens(lengths.tokens.data() + begin, count);
+  if (options.long_samples != LongSamples::split) return tokens;
+  const std::size_t samples = count_pieces(tokens, options.context);
+  require(samples <= most_split_samples, lengths.source, ", line ", lengths.lines[begin],
+          ": --split at a context of ", options.context, " makes ", samples,
+          " samples of the batch that begins here; expected at most ", most_split_samples,
+          " (or a larger --context)");
+  return tokens;
 }
 
 std::size_t batch_count(const JobOptions& options, const Lengths& lengths) {
@@ -81,17 +83,11 @@ void require_batches(const JobOptions& options, const Lengths& lengths, std::siz
           " batches of ", count, " from the ", rest, " lengths that ", lengths.source,
           " holds after --first");
   require_lengths(options.first + count * iterations);
-  if (options.long_samples != LongSamples::split) return;
-  for (std::size_t i = 0; i < iterations; ++i) {
-    const std::span<const Tokens> tokens(lengths.tokens.data() + options.first + i * count, count);
-    require_countable(tokens, options.context, lengths.source);
-  }
+  for (std::size_t i = 0; i < iterations; ++i) batch_lengths(options, lengths, i);
 }
 
 std::vector<Tokens> batch(const JobOptions& options, const Lengths& lengths, std::size_t iteration) {
-  const auto [begin, count] = batch_range(options, lengths, iteration);
-  const std::span<const Tokens> tokens(lengths.tokens.data() + begin, count);
-  return apply_context(tokens, options.context, options.long_samples);
+  return apply_context(batch_lengths(options, lengths, iteration), options.context, options.long_samples);
 }
 
 std::string with_line(const std::string& message, const JobOptions& options, const Lengths& lengths,

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,11 @@ struct BatchRange {
 
 /// Where batch number `iteration` stands.
 BatchRange batch_range(const JobOptions& options, const Lengths& lengths, std::size_t iteration);
+
+/// The lengths of batch number `iteration` as the file has them.
+/// @throws InvalidInput if splitting them makes more than `most_split_samples`.
+std::span<const Tokens> batch_lengths(const JobOptions& options, const Lengths& lengths,
+                                      std::size_t iteration);
 
 /// Whole batches from `first` on.
 std::size_t batch_count(const JobOptions& options, const Lengths& lengths);

@@ -7,15 +7,13 @@
 namespace slimpack::command {
 
 std::vector<Document> documents(const JobOptions& o, const Lengths& lengths, std::size_t iteration) {
-  const auto [begin, count] = batch_range(o, lengths, iteration);
+  std::uint64_t id = batch_range(o, lengths, iteration).begin;
   std::vector<Document> batch;
-  constexpr Tokens most_pieces = Tokens{1} << 23;
-  for (std::size_t i = begin; i < begin + count; ++i) {
-    const auto pieces = apply_context({&lengths.tokens[i], 1}, o.context, o.long_samples);
-    require(pieces.size() <= most_pieces, lengths.source, ", line ", lengths.lines[i], ": --split makes ",
-            pieces.size(), " documents of it; expected at most ", most_pieces);
+  for (const Tokens length : batch_lengths(o, lengths, iteration)) {
+    const auto pieces = apply_context({&length, 1}, o.context, o.long_samples);
     for (std::size_t k = 0; k < pieces.size(); ++k)
-      batch.push_back({std::uint64_t{i} + (std::uint64_t{k} << 40), pieces[k]});
+      batch.push_back({id + (std::uint64_t{k} << 40), pieces[k]});
+    ++id;
   }
   return batch;
 }

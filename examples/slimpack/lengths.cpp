@@ -1,46 +1,38 @@
 #include "lengths.hpp"
 
-#include <algorithm>
 #include <fstream>
+#include <ios>
 #include <iostream>
 
+#include "line_reader.hpp"
 #include "slimpack/core/error.hpp"
+#include "slimpack/core/visible.hpp"
 
 namespace slimpack::command {
 
-namespace {
-
-std::string_view trimmed(std::string_view line) {
-  const auto first = line.find_first_not_of(" \t\r");
-  if (first == std::string_view::npos) return {};
-  return line.substr(first, line.find_last_not_of(" \t\r") - first + 1);
-}
-
-/// A line as messages quote it. They end at a null character.
-std::string quotable(std::string_view line) {
-  std::string text(line.substr(0, 40));
-  std::replace(text.begin(), text.end(), '\0', '?');
-  return text;
-}
-
-}  // namespace
-
-Lengths read_lengths(std::istream& in, const std::string& source) {
+Lengths read_lengths(std::istream& in, const std::string& source) try {
   Lengths lengths{.source = source, .tokens = {}, .lines = {}};
-  std::string line;
-  for (std::size_t number = 1; std::getline(in, line); ++number) {
-    const std::string_view text = trimmed(line);
+  CompactNumbers all;  // for a vector that grows holds its numbers three times
+  std::size_t count = 0;
+  for (LineReader line(in); line.next();) {
+    const std::string_view text = line.text();
     if (text.empty()) continue;
-    const Tokens tokens = parse_token_count(text).value_or(0);
-    require(tokens > 0 && tokens <= most_tokens, source, ", line ", number, ": '", quotable(text),
-            "' is no length; expected an integer from 1 to 2^40", token_suffixes);
-    lengths.tokens.push_back(tokens);
-    lengths.lines.push_back(number);
+    const Tokens tokens = text.size() > LineReader::most ? 0 : parse_token_count(text).value_or(0);
+    if (tokens <= 0 || tokens > most_tokens) {
+      throw InvalidInput(concat(source, ", line ", line.number(), ": '", visible(text),
+                                "' is no length; expected an integer from 1 to 2^40", token_suffixes));
+    }
+    all.add(static_cast<std::uint64_t>(tokens));
+    lengths.lines.add(line.number());
+    ++count;
   }
-  require(!in.bad(), "can't read the lengths from '", source,
-          "'; expected a readable file, or - for standard input");
-  require(!lengths.tokens.empty(), source, " holds no lengths; expected one per line");
+  require(count > 0, source, " holds no lengths; expected one per line");
+  lengths.tokens.reserve(count);
+  for (std::size_t at = 0; at < all.end();) lengths.tokens.push_back(static_cast<Tokens>(all.take(at)));
   return lengths;
+} catch (const std::ios_base::failure&) {  // a directory opens, but can't be read
+  throw InvalidInput(concat("can't read the lengths from '", source,
+                            "'; expected a readable file, or - for standard input"));
 }
 
 Lengths read_lengths_from(const std::string& path) {

@@ -18,6 +18,8 @@ po::options_description job_description(const JobDefaults& defaults) {
   const auto tokens = [] { return po::value<TokenCount>()->value_name("N"); };
   auto* context = po::value<TokenCount>()->value_name("C");
   if (defaults.needs_context) context->required();
+  const std::string split =
+      concat("make several samples of longer ones, at most ", most_split_samples, " in a batch");
   po::options_description batch("Batch");
   batch.add_options()("lengths", po::value<std::string>()->value_name("FILE")->default_value("-"),
                       "token lengths, one per line, such as 70000 or 128K; - for standard input")(
@@ -26,7 +28,7 @@ po::options_description job_description(const JobDefaults& defaults) {
       "sequences", po::value<std::int64_t>()->value_name("N"),
       "instead of --count: a batch fills N sequences of the context with whole samples in their order")(
       "context", context, "most tokens of a sample, and of a pack of whole samples; 128K is 131072")(
-      "truncate", "cut longer samples to the context")("split", "make several samples of longer ones");
+      "truncate", "cut longer samples to the context")("split", split.c_str());
   po::options_description job("Job");
   job.add_options()("model", po::value<std::string>()->value_name("NAME")->default_value(defaults.model),
                     "see `slimpack presets`")(

@@ -2,7 +2,6 @@
 
 #include <fstream>
 #include <ios>
-#include <iterator>
 
 #include "slimpack/cost/profile_json.hpp"
 
@@ -12,14 +11,10 @@ Profile read_profile_file(const std::string& path) {
   constexpr const char* expected = "'; expected a file that `slimpack profile` has written";
   std::ifstream file(path);
   require(file.is_open(), "can't read the profile '", path, expected);
-  std::string text;
   try {
-    text.assign(std::istreambuf_iterator<char>(file), {});
+    return profile_from_json(file);
   } catch (const std::ios_base::failure&) {  // a directory opens, but can't be read
     throw InvalidInput(concat("can't read the profile '", path, expected));
-  }
-  try {
-    return profile_from_json(text);
   } catch (const InvalidInput& error) {
     throw InvalidInput(path + ": " + error.what());
   }

@@ -22,15 +22,17 @@ namespace {
 std::string read_state(const std::string& path) {
   std::error_code error;
   if (!std::filesystem::exists(path, error) && !error) return "";
+  std::string bytes;
   try {
-    std::string bytes = read_state_file(path);
-    require(!bytes.empty(), "the state '", path,
-            "' is empty; expected a state that `slimpack plan` has left");
-    return bytes;
+    bytes = read_state_file(path);
   } catch (const std::system_error& error) {
     throw InvalidInput(concat("can't read the state '", path, "': ", error.code().message(),
                               "; expected a readable file, or none"));
+  } catch (const InvalidInput& none) {
+    throw InvalidInput(concat("with the state '", path, "': ", none.what()));
   }
+  require(!bytes.empty(), "the state '", path, "' is empty; expected a state that `slimpack plan` has left");
+  return bytes;
 }
 
 std::uint64_t fingerprint(std::string_view text) {

@@ -148,7 +148,7 @@ refuses "context" "$slimpack" plan --lengths "$lengths"
 refuses "can't read the lengths from '$folder/none'" "$slimpack" plan --lengths "$folder/none" --context 1024
 refuses "holds no lengths" "$slimpack" plan --lengths "$(file empty '')" --context 1024
 refuses "line 2: 'twelve'" "$slimpack" plan --lengths "$(file letters '5\ntwelve\n')" --context 1024
-refuses "line 1: '5?x' is no length; expected" "$slimpack" plan --lengths "$(file null '5\0000x\n')" --context 1024
+refuses "line 1: '5\\x00x' is no length; expected" "$slimpack" plan --lengths "$(file null '5\0000x\n')" --context 1024
 refuses "line 3: '0'" "$slimpack" plan --lengths "$(file zero '5\n7\n0\n')" --context 1024
 refuses "line 1: '-3'" "$slimpack" plan --lengths "$(file negative '-3\n')" --context 1024
 refuses "line 2: '9223372036854775808'" "$slimpack" plan --lengths "$(file big '1\n9223372036854775808\n')" --context 1024
@@ -169,8 +169,33 @@ refuses "--iterations is 9000; expected at most" "$slimpack" compare "${batch[@]
 refuses "--count is 4611686018427387904" "$slimpack" compare --lengths "$lengths" --count 4611686018427387904 \
   --context 65536 --truncate --iterations 4 --threads 4
 refuses "line 3: 2000 tokens" "$slimpack" compare --lengths "$(file late '5\n7\n2000\n9\n')" --count 2 --iterations 2 --context 1024
-refuses "--split at a context of 1 makes 1099511627781 samples" \
+refuses "line 1: --split at a context of 1 makes 1099511627781 samples of the batch that begins here; expected at most 1048576" \
   "$slimpack" plan --lengths "$(file pieces '1099511627776\n5\n')" --context 1 --split
+refuses "line 2: --split at a context of 1 makes 1048577 samples" \
+  "$slimpack" compare --lengths "$(file pieces '1048576\n1048577\n')" --context 1 --split --count 1 --iterations 2
+for planner in wlb plain-4d megatron; do
+  refuses "line 1: --split at a context of 131072 makes 8388608 samples" "$slimpack" plan --planner $planner \
+    --lengths "$(file pieces '1099511627776\n')" --context 131072 --split
+done
+works "$slimpack" plan --help
+grep -q 1048576 "$folder/out" || fail "help does not say how many samples --split makes"
+
+# Large and strange input: few words, and memory in proportion to what is no blank.
+limited() { bash -c 'ulimit -v 65536; "$@"' - "$@"; }  # COMMAND...: in 64 MB
+blanks() { head -c 30000000 /dev/zero | tr '\0' "$1"; }
+{ blanks ' '; cat "$folder/plan.json"; blanks '\n'; } >"$folder/blank.json"
+works limited "$slimpack" check "$folder/blank.json"
+{ blanks '\n'; echo x; } >"$folder/strange"
+refuses "not JSON: line 30000001, column 1 (' x')" limited "$slimpack" check "$folder/strange"
+[[ $(wc -c <"$folder/err") -lt 300 ]] || fail "a message of $(wc -c <"$folder/err") characters"
+refuses "not JSON: line 30000001, column 1 (' x')" limited "$slimpack" presets --profile "$folder/strange"
+refuses "line 30000001: 'x' is no length" limited "$slimpack" plan --lengths "$folder/strange" --context 1024
+refuses "no saved state" limited "$slimpack" plan "${batch[@]}" --planner wlb --state "$folder/strange"
+{ echo 5; blanks ' '; echo 7; blanks ' '; } >"$folder/strange"
+works limited "$slimpack" plan --lengths "$folder/strange" --context 1024 --model llama-7b --tp 8 -o "$folder/blank.json"
+grep -qF '"tokens":[5,7]' "$folder/blank.json" || fail "lengths between blanks are not read"
+{ cat "$folder/plan.json"; printf '\0'; } >"$folder/null.json"
+refuses "unexpected null character" "$slimpack" check "$folder/null.json"
 refuses "('x') for option '--dp' is invalid; expected an integer" "$slimpack" plan "${batch[@]}" --dp x
 refuses "expected an integer up to 2147483647" "$slimpack" plan "${batch[@]}" --dp 2147483648
 refuses "--exchange is 'pigeon'; expected ring, all_to_all, cheapest or all_gather" "$slimpack" plan "${batch[@]}" --exchange pigeon

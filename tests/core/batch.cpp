@@ -1,6 +1,7 @@
 #include "slimpack/core/batch.hpp"
 
 #include <catch2/catch.hpp>
+#include <limits>
 
 #include "slimpack/core/packs.hpp"
 #include "slimpack/schedule/task.hpp"
@@ -18,6 +19,15 @@ TEST_CASE("samples above the context are refused, cut or split") {
                     Catch::Contains("no samples"));
   CHECK_THROWS_WITH(apply_context(std::vector<Tokens>{4, -1}, 10, LongSamples::split),
                     Catch::Contains("sample 1 has -1"));
+}
+
+TEST_CASE("more samples than ids can count are refused before they are made") {
+  const std::vector<Tokens> lengths{7, Tokens{1} << 40}, longest{std::numeric_limits<Tokens>::max()};
+  CHECK_THROWS_WITH(apply_context(lengths, 16, LongSamples::split),
+                    Catch::Contains("68719476737 samples up to number 1; expected at most 4294967295"));
+  CHECK_THROWS_WITH(apply_context(longest, 1, LongSamples::split), Catch::Contains("9223372036854775807"));
+  CHECK(count_pieces(lengths, Tokens{1} << 39) == 3);
+  CHECK(count_pieces(longest, longest.front()) == 1);
 }
 
 TEST_CASE("packs are lists of slices") {

@@ -7,6 +7,7 @@
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <random>
 #include <string>
 #include <vector>
@@ -30,6 +31,11 @@ fs::path own_folder(const std::string& name) {
   fs::remove_all(folder);
   fs::create_directories(folder);
   return folder;
+}
+
+std::string text_in(const fs::path& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
 }
 
 std::string text_of(const PackedIteration& packed) {
@@ -89,7 +95,7 @@ TEST_CASE("a process that is killed repeatedly trains what an undisturbed one do
     for (const auto& batch : some_batches(seed)) expected.push_back(text_of(undisturbed.push(batch)));
     for (const auto& rest : undisturbed.flush()) expected.push_back(text_of(rest));
     for (std::size_t i = 0; i < expected.size(); ++i)
-      CHECK(read_state_file(folder / ("iteration-" + std::to_string(i))) == expected[i]);
+      CHECK(text_in(folder / ("iteration-" + std::to_string(i))) == expected[i]);
     CHECK_FALSE(fs::exists(folder / ("iteration-" + std::to_string(expected.size()))));
     fs::remove_all(folder);
   }
@@ -124,5 +130,25 @@ TEST_CASE("a state file holds the old state until it holds the new one") {
   CHECK_THROWS_WITH(write_state_file(folder / "folder", first),
                     Catch::Contains("folder.new: Is a directory"));
   CHECK(fs::is_directory(folder / "folder.new"));
+  CHECK_THROWS_AS(read_state_file(folder), std::system_error);
+  fs::remove_all(folder);
+}
+
+TEST_CASE("of a file that is no state, or more than one, only the beginning is read") {
+  const fs::path folder = own_folder("strange"), path = folder / "state";
+  const std::string saved = running_stream(1).save();
+  const auto holding = [&](const std::string& bytes) {
+    std::ofstream(path, std::ios::binary) << bytes;
+    return path;
+  };
+  CHECK(read_state_file(holding("")).empty());
+  CHECK_THROWS_WITH(read_state_file(holding("slim")), Catch::Contains("no saved state of a stream"));
+  CHECK_THROWS_WITH(read_state_file(holding(saved.substr(0, 20))), Catch::Contains("ends in the middle"));
+  CHECK(read_state_file(holding(saved.substr(0, 100))).size() == 100);  // its user says what is missing
+  CHECK_THROWS_WITH(read_state_file(holding(saved + "1")), Catch::Contains("goes on after the"));
+  CHECK_THROWS_WITH(read_state_file(holding(std::string(100, ' '))), Catch::Contains("no saved state"));
+  // These have no end.
+  if (fs::exists("/dev/zero"))
+    CHECK_THROWS_WITH(read_state_file("/dev/zero"), Catch::Contains("no saved state of a stream"));
   fs::remove_all(folder);
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <vector>
 
@@ -18,6 +19,14 @@ enum class LongSamples : std::uint8_t {
   split,     ///< make several samples of it, each of at most `context` tokens
 };
 
+/// Samples of at most `context` tokens that lengths make once they are split. @pre lengths and context are positive,
+/// and the sum of the lengths fits 63 bits. O(lengths).
+[[nodiscard]] inline std::size_t count_pieces(std::span<const Tokens> lengths, Tokens context) {
+  std::size_t pieces = 0;
+  for (const Tokens length : lengths) pieces += static_cast<std::size_t>((length - 1) / context + 1);
+  return pieces;
+}
+
 /// Checks lengths and applies the policy for samples above the context.
 /// @returns the lengths to plan for; with `split` there can be more of them than came in, in the same order.
 /// @throws InvalidInput naming the first sample whose length is not positive, or above the context where that
@@ -26,19 +35,24 @@ enum class LongSamples : std::uint8_t {
                                                        LongSamples policy) {
   require(context > 0, "context is ", context, "; expected a positive number of tokens");
   require(!lengths.empty(), "the batch has no samples; expected at least one");
-  std::vector<Tokens> result;
-  result.reserve(lengths.size());
+  constexpr std::size_t most = std::numeric_limits<SampleId>::max();
+  std::size_t samples = 0;
   for (std::size_t i = 0; i < lengths.size(); ++i) {
     const Tokens length = lengths[i];
     require(length > 0, "sample ", i, " has ", length, " tokens; expected a positive number");
     require(length <= context || policy != LongSamples::error, "sample ", i, " has ", length,
             " tokens; expected at most the context of ", context, " (or truncate or split longer samples)");
+    samples += policy == LongSamples::split ? count_pieces({&length, 1}, context) : 1;
+    require(samples <= most, "the batch has ", samples, " samples up to number ", i, "; expected at most ",
+            most);
+  }
+  std::vector<Tokens> result;
+  result.reserve(samples);
+  for (const Tokens length : lengths) {
     result.push_back(std::min(length, context));
     if (policy != LongSamples::split) continue;
     for (Tokens rest = length - context; rest > 0; rest -= context) result.push_back(std::min(rest, context));
   }
-  require(result.size() <= 0xffffffffu, "the batch has ", result.size(),
-          " samples; expected at most 4294967295");
   return result;
 }
 

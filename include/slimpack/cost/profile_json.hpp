@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <istream>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
@@ -85,25 +86,31 @@ inline Profile read_profile(const JsonPlace& file) {
   version.expect(version.integer<std::int32_t>(0) == 1, "1");
   Profile p;
   const JsonPlace model = file["model"], transfer = file["transfer"], operators = file["operators"];
-  p.model.name = model["name"].text();
+  p.model.name = std::string(model["name"].text());
   visit_sizes(p.model,
               [&](const char* name, std::int32_t& size) { size = model[name].integer<std::int32_t>(0); });
   p.real_bytes = file["real_bytes"].integer<std::int32_t>(0);
-  p.machine = file["machine"].text();
-  p.date = file["date"].text();
+  p.machine = std::string(file["machine"].text());
+  p.date = std::string(file["date"].text());
   p.forward = read_pass(file["forward"]);
   p.backward = read_pass(file["backward"]);
   p.recompute = read_rates(file["recompute"]);
   p.transfer = {.bandwidth = transfer["bandwidth"].number(), .latency = transfer["latency"].number()};
   p.optimiser_seconds_per_parameter = file["optimiser_seconds_per_parameter"].number();
-  for (std::size_t i = 0; i < operators.size(); ++i) {
-    const JsonPlace one = operators[i];
-    p.operators.push_back({one["name"].text(), one["seconds_per_number"].number()});
-  }
+  p.operators.reserve(operators.size());
+  operators.for_each([&](const JsonPlace& one) {
+    p.operators.push_back({std::string(one["name"].text()), one["seconds_per_number"].number()});
+  });
   p.fit = read_error(file["fit"]);
   p.held_out = read_error(file["held_out"]);
   if (file.has("device")) p.device = read_measured_device(file["device"]);
   return p;
+}
+
+inline Profile profile_from(JsonInput& input) {
+  Profile profile = read_profile(JsonPlace(JsonTree(input), "profile"));
+  validate(profile);
+  return profile;
 }
 
 }  // namespace detail
@@ -140,15 +147,14 @@ inline Profile read_profile(const JsonPlace& file) {
 /// @throws InvalidInput naming the position of a syntax error, a field by its path (`profile.forward.layer`) and what
 /// would be accepted, or as `validate`. O(size of the text).
 [[nodiscard]] inline Profile profile_from_json(std::string_view text) {
-  nlohmann::json json;
-  try {
-    json = nlohmann::json::parse(text.begin(), text.end());
-  } catch (const nlohmann::json::exception& error) {
-    throw InvalidInput(concat("the profile is not JSON: ", error.what()));
-  }
-  Profile profile = detail::read_profile(detail::JsonPlace(json, "profile"));
-  validate(profile);
-  return profile;
+  detail::JsonInput input("profile", text);
+  return detail::profile_from(input);
+}
+
+/// Reads a profile's file from a stream, to its end, and never holds its text.
+[[nodiscard]] inline Profile profile_from_json(std::istream& in) {
+  detail::JsonInput input("profile", in);
+  return detail::profile_from(input);
 }
 
 }  // namespace slimpack

@@ -25,6 +25,7 @@ namespace detail {
 
 inline constexpr std::uint64_t state_magic = 0x6b6361706d696c73;  // "slimpack"
 inline constexpr std::uint64_t state_version = 2;
+inline constexpr std::size_t state_head_words = 3;  ///< of which the last one is the number of words
 
 inline void write_waiting(const std::vector<WaitingDocument>& list, WordWriter& out) {
   out.add_all(list, [&](const WaitingDocument& waiting) {
@@ -185,7 +186,22 @@ inline std::optional<LastIteration> read_last(WordReader& in, std::int64_t next,
   return last;
 }
 
-/// The head of a saved state, and what follows it.
+/// The first words of a saved state, after those by which it is recognised.
+struct StateHead {
+  std::uint64_t version = 0;
+  std::uint64_t words = 0;  ///< that it was written with
+};
+
+inline StateHead read_head(WordReader& in) {
+  require(in.words() > 0 && in.take() == state_magic,
+          "the bytes are no saved state of a stream; expected them to begin with 'slimpack'");
+  const std::uint64_t version = in.take();
+  require(version >= 1 && version <= state_version, "the saved state has version ", version,
+          "; expected 1 to ", state_version);
+  return {version, in.take()};
+}
+
+/// What follows the head of a saved state.
 struct OpenState {
   WordReader rest;
   std::uint64_t version = 0;
@@ -195,12 +211,7 @@ struct OpenState {
 /// Reads the head of a saved state and checks that its bytes are complete.
 inline OpenState open_state(std::string_view bytes) {
   WordReader in(bytes);
-  require(in.words() > 0 && in.take() == state_magic,
-          "the bytes are no saved state of a stream; expected them to begin with 'slimpack'");
-  const std::uint64_t version = in.take();
-  require(version >= 1 && version <= state_version, "the saved state has version ", version,
-          "; expected 1 to ", state_version);
-  const std::uint64_t words = in.take();
+  const auto [version, words] = read_head(in);
   require(bytes.size() % 8 == 0 && words == in.words(), "the saved state has ", bytes.size(),
           " bytes; expected 8 times the ", words, " words that it was written with");
   WordHash hash;

@@ -1,12 +1,17 @@
 #pragma once
 
 #include <cerrno>
+#include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
+#include <ios>
 #include <string>
 #include <string_view>
 #include <system_error>
+
+#include "slimpack/core/error.hpp"
+#include "slimpack/stream/state.hpp"
 
 namespace slimpack {
 
@@ -50,11 +55,25 @@ void write_state_file(const std::filesystem::path& path, std::string_view bytes,
   sync(path.has_parent_path() ? path.parent_path() : std::filesystem::path("."));
 }
 
-/// The bytes of a saved state. @throws std::system_error, with the system's reason, if the file can't be read.
+/// The bytes of a saved state, as `write_state_file` has written them; none of an empty file. A file that does not begin as
+/// a saved state is not read any further, nor one that goes on where its state ends.
+/// @throws std::system_error, with the system's reason, if the file can't be read. @throws InvalidInput if it holds something else.
 [[nodiscard]] inline std::string read_state_file(const std::filesystem::path& path) {
   errno = 0;
   std::ifstream file(path, std::ios::binary);
-  std::string bytes((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  std::string bytes;
+  std::uint64_t words = 0;  // that it was written with
+  for (std::size_t next = 8 * detail::state_head_words; file; next = std::size_t{1} << 20) {
+    const std::size_t before = bytes.size();
+    bytes.resize(before + next);
+    file.read(bytes.data() + before, static_cast<std::streamsize>(next));
+    bytes.resize(before + static_cast<std::size_t>(file.gcount()));
+    if (bytes.empty()) break;
+    detail::WordReader in(bytes);
+    if (before == 0) words = detail::read_head(in).words;
+    require((bytes.size() + 7) / 8 <= words, "the saved state goes on after the ", words,
+            " words that it was written with; expected its end there");
+  }
   if (!file.is_open() || file.bad()) {
     detail::throw_file_error(errno, "reading " + path.string());
   }
