@@ -15,6 +15,7 @@
 #include "progress.hpp"
 #include "slimpack/model/presets.hpp"
 #include "slimpack/plan/json.hpp"
+#include "slimpack/plan/not_checked.hpp"
 #include "slimpack/plan/timeline.hpp"
 #include "slimpack/plan/trace.hpp"
 #include "slimpack/plan/validate.hpp"
@@ -35,6 +36,13 @@ po::options_description plan_file_options() {
 
 void add_output(po::options_description& options, const char* what) {
   options.add_options()("output,o", po::value<std::string>()->value_name("FILE")->default_value("-"), what);
+}
+
+/// Names of the figures that `check` can't find wrong, separated by commas.
+std::string not_checked_fields() {
+  std::string all;
+  for (const NotChecked& figure : not_checked) all += concat(all.empty() ? "" : ", ", figure.field);
+  return all;
 }
 
 }  // namespace
@@ -83,7 +91,10 @@ int check(const std::vector<std::string>& arguments) {
           found.size() < most ? "" : " or more", found.size() == 1 ? " place" : " places", "; expected none");
   std::cout << path << ": valid; " << plan.pipelines.size() << " pipelines, " << plan.forward.packs.size()
             << " forward and " << plan.backward.packs.size() << " backward packs, step " << plan.step.seconds
-            << " s\n";
+            << " s\n"
+            << path
+            << ": not checked, for nothing else in a plan says what they are: " << not_checked_fields()
+            << '\n';
   for (const std::string& note : plan.notes) std::cout << path << ": note: " << note << '\n';
   return 0;
 }

@@ -130,18 +130,12 @@ template <class MakeCost>
   plan.forward = std::move(forward);
   plan.backward = std::move(backward);
   plan.step = {};
-  double busy = 0.0, stages = 0.0;
-  for (const PipelinePlan& pipeline : plan.pipelines) stages += static_cast<double>(pipeline.stages());
   for (const auto& cost : costs.alone())
     plan.step.sync_seconds = std::max(plan.step.sync_seconds, cost.sync_seconds());
-  for (const PassPlan* pass : {&plan.forward, &plan.backward}) {
-    for (PackId k = 0; k < pass->packs.size(); ++k) {
-      for (const double seconds : pass->seconds[k]) busy += seconds * double(pass->pipelines[k].size());
-    }
-  }
-  plan.step.pipeline_seconds = time_plan(plan).seconds;
-  plan.step.seconds = plan.step.pipeline_seconds + plan.step.sync_seconds;
-  plan.step.bubble_ratio = std::max(0.0, 1.0 - busy / (plan.step.pipeline_seconds * stages));
+  const Timeline times = time_plan(plan);
+  plan.step.pipeline_seconds = times.seconds;
+  plan.step.seconds = times.seconds + plan.step.sync_seconds;
+  plan.step.bubble_ratio = times.bubble_sum.ratio();
   return plan;
 }
 

@@ -18,6 +18,7 @@ grep -qE '^h100 +989 +0\.66 +0\.66 +0\.60 +0\.52 ' "$folder/out" || fail "preset
 works "$slimpack" plan --lengths "$lengths" --count 100 --context 65536 --truncate "${job[@]}" --planner slimpack -o "$folder/plan.json"
 works "$slimpack" check "$folder/plan.json"
 grep -q "valid; 4 pipelines" "$folder/out" || fail "check does not say valid"
+grep -q "not checked.*: version, model.vocab, device, .*, step.peak_bytes$" "$folder/out" || fail "check does not say what it can't check"
 [[ $(grep -c ': note: ' "$folder/out") == $(grep -o '"notes":.*' "$folder/plan.json" | grep -o '"[^"]* [^"]*"' | wc -l) ]] ||
   fail "check does not show the plan's notes"
 works "$slimpack" trace "$folder/plan.json" -o "$folder/trace.json"

@@ -66,8 +66,10 @@ std::vector<std::int32_t> random_layers(std::mt19937& random, std::int32_t layer
 
 void take_shuffled_orders(Plan& plan, unsigned seed) {
   shuffle_orders(plan, seed);
-  plan.step.pipeline_seconds = time_plan(plan).seconds;
-  plan.step.seconds = plan.step.pipeline_seconds + plan.step.sync_seconds;
+  const Timeline times = time_plan(plan);
+  plan.step.pipeline_seconds = times.seconds;
+  plan.step.seconds = times.seconds + plan.step.sync_seconds;
+  plan.step.bubble_ratio = times.bubble_sum.ratio();
 }
 
 Plan plan_by_hand(unsigned seed) {

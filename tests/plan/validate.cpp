@@ -270,9 +270,10 @@ TEST_CASE("rule 4: members of merged packs run them in one order", "[validate]")
   plan.pipelines[1].id = 1;
   for (auto& pipeline : plan.pipelines) pipeline.order.assign(2, tasks({"F0", "F1", "B0", "B1"}));
   plan.step.peak_bytes.clear();
-  // Stage 1: F0 1-2, F1 2-3, B0 3-4, B1 4-5; stage 0: B1 ends at 6.
+  // Stage 1: F0 1-2, F1 2-3, B0 3-4, B1 4-5; stage 0: B1 ends at 6. Both stages wait for 2 s.
   plan.step.pipeline_seconds = 6.0;
   plan.step.seconds = 6.5;
+  plan.step.bubble_ratio = 1.0 / 3.0;
   plan.step.lower_bound_seconds = 5.0;
   CHECK(violations(plan).empty());
   plan.pipelines[1].order[0] = tasks({"F1", "F0", "B0", "B1"});
@@ -291,10 +292,12 @@ TEST_CASE("rule 7: weight gradients that take time are computed", "[validate]") 
   plan.pipelines[0].order = {tasks({"F0", "F1", "F2", "B0", "W0", "B1", "B2"}),
                              tasks({"F0", "F1", "B0", "F2", "B1", "B2", "W0"})};
   // Only stage 0 is busy to the end: B0 ends there at 5, W0 at 5.25, B1 runs from 6.
+  plan.step.bubble_ratio = 3.5 / 16.0;
   CHECK(violations(plan).empty());
   plan.pipelines[0].order[0] = tasks({"F0", "F1", "F2", "B0", "B1", "B2", "W0"});
   plan.step.pipeline_seconds = 8.25;
   plan.step.seconds = 8.75;
+  plan.step.bubble_ratio = 4.0 / 16.5;
   CHECK(violations(plan).empty());
 }
 
@@ -349,12 +352,14 @@ TEST_CASE("groups of different samples may overlap", "[validate]") {
   plan.step.peak_bytes.clear();
   plan.step.pipeline_seconds = 6.0;
   plan.step.seconds = 6.5;
+  plan.step.bubble_ratio = 20.0 / 36.0;
   plan.step.lower_bound_seconds = 0.0;
   for (const std::string& text : violations(plan)) UNSCOPED_INFO(text);
   CHECK(violations(plan).empty());
   plan.pipelines[1].order[1] = tasks({"F0", "B0", "F1", "B1"});
   plan.step.pipeline_seconds = testing::NaiveTimes(plan).seconds;
   plan.step.seconds = plan.step.pipeline_seconds + 0.5;
+  plan.step.bubble_ratio = 1.0 - 16.0 / (6.0 * plan.step.pipeline_seconds);
   CHECK(violations(plan).empty());
 }
 
@@ -432,12 +437,44 @@ TEST_CASE("rule 5: step seconds are the longest path", "[validate]") {
   CHECK_FALSE(
       violations(changed(small_plan(), [](Plan& p) { p.step.pipeline_seconds *= 1.0 + 2e-6; })).empty());
 
-  // A pack on the longest path that takes longer, or whose transfer does.
-  CHECK(violations(changed(small_plan(), [](Plan& p) { p.forward.seconds[0][0] = 1.5; })).size() == 2);
+  // A pack on the longest path that takes longer, or whose transfer does: stages also wait longer.
+  CHECK(violations(changed(small_plan(), [](Plan& p) { p.forward.seconds[0][0] = 1.5; })).size() == 3);
   CHECK(violations(changed(small_plan(), [](Plan& p) { p.backward.transfer_seconds[2][0] = 0.5; })).size() ==
-        2);
+        3);
   // Stage 0 has nothing to do between F2's end at 3 and B0's start at 4.
-  CHECK(violations(changed(small_plan(), [](Plan& p) { p.forward.seconds[2][0] = 1.9; })).empty());
+  const Plan filled = changed(small_plan(), [](Plan& p) { p.forward.seconds[2][0] = 1.75; });
+  check_one(filled, "rule 5", "step.bubble_ratio is 0.25; expected 0.203125, the share of the stages' time");
+  CHECK(violations(changed(filled, [](Plan& p) { p.step.bubble_ratio = 0.203125; })).empty());
+}
+
+TEST_CASE("rule 5: the bubble ratio is the share of the stages' time in which they wait", "[validate]") {
+  for (const double wrong : {0.0, 0.25 + 2e-9, 0.25 - 2e-9, 0.26, 1.0}) {
+    check_one(changed(small_plan(), [=](Plan& p) { p.step.bubble_ratio = wrong; }),
+              "rule 5: step.bubble_ratio is ", "expected 0.25, the share of the stages' time");
+  }
+  CHECK(violations(changed(small_plan(), [](Plan& p) { p.step.bubble_ratio += 5e-10; })).empty());
+  Plan nothing = small_plan();
+  nothing.forward = nothing.backward = {};
+  nothing.deferred = {0, 1};
+  nothing.pipelines[0].order.assign(2, {});
+  nothing.step = {.peak_bytes = {{0.0, 0.0}}};
+  CHECK(violations(nothing).empty());
+  nothing.step.bubble_ratio = 0.5;
+  check_one(nothing, "rule 5: step.bubble_ratio is 0.5; expected 0", "");
+}
+
+TEST_CASE("rule 5: durations of which nothing can be computed are named", "[validate]") {
+  for (const double huge : {1e308, 1.7e308}) {
+    const std::string number = huge == 1e308 ? "1e+308" : "1.7e+308";
+    check_one(changed(small_plan(), [=](Plan& p) { p.forward.seconds[1][0] = huge; }),
+              "rule 5: forward[1].seconds holds " + number,
+              "expected durations whose sum over all stages is a number");
+    check_one(changed(small_plan(), [=](Plan& p) { p.backward.transfer_seconds[2][0] = huge; }),
+              "rule 5: backward[2].transfer_seconds holds " + number, "expected durations");
+  }
+  const auto found = violations(changed(small_plan(), [](Plan& p) { p.backward.seconds[0][1] = 1e300; }));
+  REQUIRE(found.size() == 3);
+  CHECK(found[0] == "rule 5: step.pipeline_seconds is 8; expected the longest path of 1e+300");
 }
 
 TEST_CASE("rule 6: the bound is not above the step", "[validate]") {

@@ -7,6 +7,7 @@
 
 #include "slimpack/core/error.hpp"
 #include "slimpack/plan/plan.hpp"
+#include "slimpack/plan/timeline.hpp"
 
 namespace slimpack {
 
@@ -48,9 +49,10 @@ inline void share_among_ranks(const std::vector<PipelineId>& first, Tokens block
 /// whole stages: ranks of a pipeline become members of its packs. Ranks of one pipeline follow each other, and keep
 /// their order in merged packs. Packs that several of them run are dealt by position, whatever the plan says.
 ///
-/// The step's figures stay, and durations are each rank's already; peaks of memory are repeated for each rank.
+/// Durations are each rank's already, so that the step's times stay; peaks of memory are repeated for each rank, and the
+/// bubble ratio counts each rank's time.
 /// @param plan that `violations` finds nothing wrong with. @param block of packs, where the plan names none.
-/// @throws InvalidInput if a stage names too few devices. Complexity: O(tasks * cp).
+/// @throws InvalidInput if a stage names too few devices. Complexity: O((tasks + slices) * cp).
 [[nodiscard]] inline Plan context_ranks_as_members(Plan plan, Tokens block) {
   std::vector<PipelineId> first{0};
   for (const PipelinePlan& pipeline : plan.pipelines)
@@ -70,6 +72,7 @@ inline void share_among_ranks(const std::vector<PipelineId>& first, Tokens block
   plan.step.peak_bytes = std::move(peaks);
   detail::share_among_ranks(first, block, plan.forward);
   detail::share_among_ranks(first, block, plan.backward);
+  plan.step.bubble_ratio = time_plan(plan).bubble_sum.ratio();
   return plan;
 }
 

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <algorithm>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -12,15 +11,10 @@
 #include "slimpack/cost/flops.hpp"
 #include "slimpack/plan/graph.hpp"
 #include "slimpack/plan/plan.hpp"
-#include "slimpack/plan/timeline.hpp"
+#include "slimpack/plan/validate_times.hpp"
 #include "slimpack/plan/violations.hpp"
 
 namespace slimpack::detail {
-
-/// Whether two numbers differ by no more than a share of the larger one.
-inline bool close(double a, double b, double tolerance) {
-  return std::abs(a - b) <= tolerance * std::max(std::abs(a), std::abs(b));
-}
 
 /// Pipelines for a message: `0, 1`.
 inline std::string ids_text(std::span<const PipelineId> ids) {
@@ -34,11 +28,14 @@ inline void check_flops(const Plan& plan, Violations& found) {
   for (const Pass pass : {Pass::forward, Pass::backward}) {
     const PassPlan& packs = plan.of(pass);
     for (std::size_t k = 0; k < packs.packs.size(); ++k) {
+      const auto check = [&](const char* field, double said, double expected) {
+        if (close(said, expected, 1e-9)) return;
+        found.expect(false, pass_name(pass), "[", k, "].flops.", field, " is ", all_digits(said),
+                     "; expected ", all_digits(expected));
+      };
       const Flops expected = pack_flops(plan.model, packs.packs[k], pass);
-      found.expect(close(packs.flops[k].linear, expected.linear, 1e-9), pass_name(pass), "[", k,
-                   "].flops.linear is ", packs.flops[k].linear, "; expected ", expected.linear);
-      found.expect(close(packs.flops[k].attention, expected.attention, 1e-9), pass_name(pass), "[", k,
-                   "].flops.attention is ", packs.flops[k].attention, "; expected ", expected.attention);
+      check("linear", packs.flops[k].linear, expected.linear);
+      check("attention", packs.flops[k].attention, expected.attention);
     }
   }
 }
@@ -283,21 +280,6 @@ class SampleOrderCheck {
   std::vector<std::uint32_t> place_[2];            ///< of each pass, in the stage's order
 };
 
-/// Rules 4 and 5: the graph of dependencies and orders has no cycle, and the times are its longest path.
-inline void check_longest_path(const Plan& plan, Violations& found) {
-  const StepPlan& step = plan.step;
-  try {
-    const double longest = time_plan(plan).seconds;
-    found.expect(close(step.pipeline_seconds, longest, 1e-6), "rule 5: step.pipeline_seconds is ",
-                 step.pipeline_seconds, "; expected the longest path of ", longest);
-    found.expect(close(step.seconds - step.sync_seconds, longest, 1e-6),
-                 "rule 5: step.seconds - step.sync_seconds is ", step.seconds - step.sync_seconds,
-                 "; expected the longest path of ", longest);
-  } catch (const InvalidInput& error) {
-    found.expect(false, "rule 4: ", std::string(error.what()));
-  }
-}
-
 /// The plan format's rules, for a plan whose shapes and values are right. A check relies on those before it:
 /// what they find keeps it from running on nonsense.
 inline void check_rules(const Plan& plan, Violations& found) {
@@ -310,10 +292,10 @@ inline void check_rules(const Plan& plan, Violations& found) {
   check_groups(plan, forward, backward, found);
   ShardingCheck(plan, forward, backward, found).run();
   if (found.none()) SampleOrderCheck(plan, forward, backward, found).run();
-  if (found.none()) check_longest_path(plan, found);
+  if (found.none()) check_times(plan, found);
   found.expect(plan.step.lower_bound_seconds <= plan.step.seconds * (1.0 + 1e-12),
-               "rule 6: step.lower_bound_seconds is ", plan.step.lower_bound_seconds,
-               "; expected at most step.seconds = ", plan.step.seconds);
+               "rule 6: step.lower_bound_seconds is ", all_digits(plan.step.lower_bound_seconds),
+               "; expected at most step.seconds = ", all_digits(plan.step.seconds));
 }
 
 }  // namespace slimpack::detail
