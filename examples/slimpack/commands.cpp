@@ -13,6 +13,7 @@
 #include "plan_file.hpp"
 #include "planners.hpp"
 #include "progress.hpp"
+#include "slimpack/core/visible.hpp"
 #include "slimpack/model/presets.hpp"
 #include "slimpack/plan/json.hpp"
 #include "slimpack/plan/not_checked.hpp"
@@ -95,7 +96,7 @@ int check(const std::vector<std::string>& arguments) {
             << path
             << ": not checked, for nothing else in a plan says what they are: " << not_checked_fields()
             << '\n';
-  for (const std::string& note : plan.notes) std::cout << path << ": note: " << note << '\n';
+  for (const std::string& note : plan.notes) std::cout << path << ": note: " << visible(note, 1000) << '\n';
   return 0;
 }
 

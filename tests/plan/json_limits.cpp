@@ -162,6 +162,15 @@ TEST_CASE("a list of any size takes memory in proportion to its text", "[json]")
   CHECK_THAT(at("/backward/0/weight_seconds", "0", many), Catch::StartsWith("invalid: backward[0].weight"));
 }
 
+TEST_CASE("a name from a file is quoted in few visible characters", "[json]") {
+  json plan = json::parse(small_plan_file());
+  plan["model"]["name"] = "\x1b[2J" + std::string(1000, 'x');
+  plan["model"]["kv_heads"] = 3;
+  const auto found = violations(read_json(plan.dump()));
+  REQUIRE_FALSE(found.empty());
+  CHECK_THAT(found[0], Catch::StartsWith("model '\\x1b[2J" + std::string(70, 'x') + "...': kv_heads is 3"));
+}
+
 TEST_CASE("null characters are no end of a plan, and no blanks", "[json]") {
   const std::string plan = small_plan_file(), null(1, '\0');
   for (const std::string& text :

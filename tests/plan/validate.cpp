@@ -609,6 +609,13 @@ TEST_CASE("a length that no sample can have", "[validate]") {
   Plan plan = small_plan();
   plan.tokens.push_back(0);
   check_one(plan, "tokens[2] is 0", "expected a positive number");
+  // All tokens together are counted, too.
+  constexpr Tokens most = std::numeric_limits<Tokens>::max();
+  plan.tokens = {100, 40, most - 140};
+  plan.deferred = {2};
+  CHECK(violations(plan).empty());
+  ++plan.tokens[2];
+  check_one(plan, "tokens[2] is 9223372036854775668", "expected lengths whose sum is below 2^63");
 }
 
 TEST_CASE("merged packs: members are distinct and have equally many stages", "[validate]") {

@@ -12,6 +12,7 @@
 
 #include "slimpack/core/error.hpp"
 #include "slimpack/core/packs.hpp"
+#include "slimpack/core/visible.hpp"
 #include "slimpack/cost/flops.hpp"
 #include "slimpack/cost/profile.hpp"
 #include "slimpack/sharding/attention_model.hpp"
@@ -210,7 +211,7 @@ class AttentionKernel {
                 std::make_shared<const Known>(std::move(table)))) {
     validate(model);
     require(tp > 0 && model.heads % tp == 0, "tp is ", tp, "; expected a divisor of the ", model.heads,
-            " heads of model '", model.name, "'");
+            " heads of model '", visible(model.name), "'");
     const double launch = this->table().launch_seconds;
     require(launch >= 0.0 && launch < 1e30, "attention table: launch_seconds is ", launch,
             "; expected zero or a positive number");

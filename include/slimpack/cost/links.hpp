@@ -5,6 +5,7 @@
 #include <span>
 
 #include "slimpack/core/error.hpp"
+#include "slimpack/core/visible.hpp"
 #include "slimpack/model/device.hpp"
 #include "slimpack/model/strategy.hpp"
 #include "slimpack/model/transformer.hpp"
@@ -81,7 +82,7 @@ inline void require_pipeline(const PipelineSpec& spec, const Transformer& model)
   require(spec.tp > 0, "tp is ", spec.tp, "; expected a positive number");
   require(spec.cp > 0, "cp is ", spec.cp, "; expected a positive number");
   require(model.heads % spec.tp == 0, "tp is ", spec.tp, "; expected a divisor of the ", model.heads,
-          " heads of model '", model.name, "'");
+          " heads of model '", visible(model.name), "'");
   require(!spec.layers.empty(), "there are no stages; expected at least one");
   std::int64_t sum = 0;
   for (std::size_t s = 0; s < spec.layers.size(); ++s) {
@@ -89,7 +90,7 @@ inline void require_pipeline(const PipelineSpec& spec, const Transformer& model)
     sum += spec.layers[s];
   }
   require(sum == model.layers, "the stages hold ", sum, " layers; expected the ", model.layers, " of model '",
-          model.name, "'");
+          visible(model.name), "'");
   require(spec.devices.size() == spec.layers.size(), "devices are given for ", spec.devices.size(),
           " stages; expected the ", spec.layers.size(), " that have layers");
   for (std::size_t s = 0; s < spec.devices.size(); ++s) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "slimpack/core/error.hpp"
+#include "slimpack/core/visible.hpp"
 #include "slimpack/cost/concepts.hpp"
 #include "slimpack/cost/exchange.hpp"
 #include "slimpack/cost/polynomial.hpp"
@@ -66,7 +67,7 @@ class MeasuredCost {
       sum += layers_[s];
     }
     require(sum == model.layers, "the stages hold ", sum, " layers; expected the ", model.layers,
-            " of model '", model.name, "'");
+            " of model '", visible(model.name), "'");
     tabulate();
   }
 
@@ -158,7 +159,7 @@ class MeasuredCost {
   void require_group(std::int32_t group) const {
     require(supports_context_parallel(group), "context-parallel group is ", group * group_,
             "; expected a divisor of the ", profile_->model.kv_heads, " key/value heads of model '",
-            profile_->model.name, "', which members share");
+            visible(profile_->model.name), "', which members share");
   }
 
   [[nodiscard]] bool by_heads() const { return options_.exchange == KeyExchange::all_to_all; }

@@ -12,6 +12,7 @@
 #include "slimpack/core/error.hpp"
 #include "slimpack/core/flops.hpp"
 #include "slimpack/core/packs.hpp"
+#include "slimpack/core/visible.hpp"
 #include "slimpack/cost/flops.hpp"
 #include "slimpack/model/attention_choice.hpp"
 #include "slimpack/model/device.hpp"
@@ -190,7 +191,7 @@ inline void validate(const Profile& p) {
 inline void require_same_layers(const Profile& profile, const Transformer& model) {
   const auto same = [&](const char* field, std::int32_t measured, std::int32_t wanted) {
     require(measured == wanted, "the profile is of a model with ", field, " ", measured, ", but model '",
-            model.name, "' has ", wanted, "; expected a profile of this model's layers");
+            visible(model.name), "' has ", wanted, "; expected a profile of this model's layers");
   };
   same("hidden", profile.model.hidden, model.hidden);
   same("heads", profile.model.heads, model.heads);

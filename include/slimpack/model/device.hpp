@@ -3,6 +3,7 @@
 #include <string>
 
 #include "slimpack/core/error.hpp"
+#include "slimpack/core/visible.hpp"
 
 namespace slimpack {
 
@@ -38,15 +39,15 @@ struct Device {
 /// @throws InvalidInput naming the first constant that no device can have.
 inline void validate(const Device& d) {
   const auto positive = [&](const char* field, double value) {
-    require(value > 0.0 && value < 1e30, "device '", d.name, "': ", field, " is ", value,
+    require(value > 0.0 && value < 1e30, "device '", visible(d.name), "': ", field, " is ", value,
             "; expected a positive number");
   };
   const auto fraction = [&](const char* field, double value) {
-    require(value > 0.0 && value <= 1.0, "device '", d.name, "': ", field, " is ", value,
+    require(value > 0.0 && value <= 1.0, "device '", visible(d.name), "': ", field, " is ", value,
             "; expected a fraction in (0, 1]");
   };
   const auto not_negative = [&](const char* field, double value) {
-    require(value >= 0.0 && value < 1e30, "device '", d.name, "': ", field, " is ", value,
+    require(value >= 0.0 && value < 1e30, "device '", visible(d.name), "': ", field, " is ", value,
             "; expected zero or a positive number");
   };
   positive("peak_flops", d.peak_flops);
@@ -63,7 +64,7 @@ inline void validate(const Device& d) {
   not_negative("intra_node.latency", d.intra_node.latency);
   not_negative("inter_node.latency", d.inter_node.latency);
   not_negative("host.latency", d.host.latency);
-  require(d.devices_per_node > 0, "device '", d.name, "': devices_per_node is ", d.devices_per_node,
+  require(d.devices_per_node > 0, "device '", visible(d.name), "': devices_per_node is ", d.devices_per_node,
           "; expected a positive number");
 }
 

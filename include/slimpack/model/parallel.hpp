@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "slimpack/core/error.hpp"
+#include "slimpack/core/visible.hpp"
 #include "slimpack/model/device.hpp"
 #include "slimpack/model/transformer.hpp"
 
@@ -66,9 +67,9 @@ inline void validate(const Job& job) {
             std::numeric_limits<std::int32_t>::max(), " devices; expected at most that many");
   }
   require(job.layout.pp <= job.model.layers, "pp is ", job.layout.pp, "; expected at most the ",
-          job.model.layers, " layers of model '", job.model.name, "'");
+          job.model.layers, " layers of model '", visible(job.model.name), "'");
   require(job.model.heads % job.layout.tp == 0, "tp is ", job.layout.tp, "; expected a divisor of the ",
-          job.model.heads, " heads of model '", job.model.name, "'");
+          job.model.heads, " heads of model '", visible(job.model.name), "'");
 }
 
 }  // namespace slimpack

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "slimpack/core/error.hpp"
+#include "slimpack/core/visible.hpp"
 #include "slimpack/model/parallel.hpp"
 
 namespace slimpack {
@@ -69,7 +70,7 @@ inline void validate_pipeline(const PipelineSpec& spec, std::size_t p, const Tra
   require(spec.tp > 0, "pipeline ", p, " has tp ", spec.tp, "; expected a positive number");
   require(spec.cp > 0, "pipeline ", p, " has cp ", spec.cp, "; expected a positive number");
   require(model.heads % spec.tp == 0, "pipeline ", p, " has tp ", spec.tp, "; expected a divisor of the ",
-          model.heads, " heads of model '", model.name, "'");
+          model.heads, " heads of model '", visible(model.name), "'");
   require(!spec.layers.empty(), "pipeline ", p, " has no stages; expected at least one");
   std::int64_t layers = 0;
   for (std::size_t s = 0; s < spec.stages(); ++s) {
@@ -78,7 +79,7 @@ inline void validate_pipeline(const PipelineSpec& spec, std::size_t p, const Tra
     layers += spec.layers[s];
   }
   require(layers == model.layers, "the stages of pipeline ", p, " hold ", layers, " layers; expected the ",
-          model.layers, " of model '", model.name, "'");
+          model.layers, " of model '", visible(model.name), "'");
   if (spec.devices.empty()) return;
   require(spec.devices.size() == spec.stages(), "pipeline ", p, " names the devices of ", spec.devices.size(),
           " stages; expected its ", spec.stages(), ", or none");

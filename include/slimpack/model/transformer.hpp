@@ -4,6 +4,7 @@
 #include <string>
 
 #include "slimpack/core/error.hpp"
+#include "slimpack/core/visible.hpp"
 
 namespace slimpack {
 
@@ -40,7 +41,8 @@ struct Transformer {
 /// @throws InvalidInput naming the first field that no transformer can have.
 inline void validate(const Transformer& m) {
   const auto positive = [&](const char* field, std::int32_t value) {
-    require(value > 0, "model '", m.name, "': ", field, " is ", value, "; expected a positive number");
+    require(value > 0, "model '", visible(m.name), "': ", field, " is ", value,
+            "; expected a positive number");
   };
   positive("layers", m.layers);
   positive("hidden", m.hidden);
@@ -49,7 +51,7 @@ inline void validate(const Transformer& m) {
   positive("head_dim", m.head_dim);
   positive("ffn", m.ffn);
   positive("vocab", m.vocab);
-  require(m.heads % m.kv_heads == 0, "model '", m.name, "': kv_heads is ", m.kv_heads,
+  require(m.heads % m.kv_heads == 0, "model '", visible(m.name), "': kv_heads is ", m.kv_heads,
           "; expected a divisor of heads = ", m.heads);
 }
 

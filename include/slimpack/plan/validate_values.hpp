@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <string>
 
@@ -90,6 +91,18 @@ inline void check_step_values(const Plan& plan, Violations& found) {
   }
 }
 
+/// Lengths are positive, and so are all their sums.
+inline void check_tokens_sum(const Plan& plan, Violations& found) {
+  Tokens room = std::numeric_limits<Tokens>::max();
+  for (std::size_t i = 0; i < plan.tokens.size(); ++i) {
+    found.expect(plan.tokens[i] > 0, "tokens[", i, "] is ", plan.tokens[i], "; expected a positive number");
+    found.expect(plan.tokens[i] <= room, "tokens[", i, "] is ", plan.tokens[i],
+                 "; expected lengths whose sum is below 2^63");
+    if (plan.tokens[i] > room) return;
+    room -= std::max(plan.tokens[i], Tokens{0});
+  }
+}
+
 /// Numbers are finite and in range, layers add up. Of a plan whose shapes are right.
 inline void check_values(const Plan& plan, Violations& found) {
   try {
@@ -98,9 +111,7 @@ inline void check_values(const Plan& plan, Violations& found) {
     found.expect(false, std::string(error.what()));
   }
   check_device(plan.device, found);
-  for (std::size_t i = 0; i < plan.tokens.size(); ++i) {
-    found.expect(plan.tokens[i] > 0, "tokens[", i, "] is ", plan.tokens[i], "; expected a positive number");
-  }
+  check_tokens_sum(plan, found);
   for (const PipelinePlan& pipeline : plan.pipelines) {
     std::int64_t layers = 0;
     for (const std::int32_t l : pipeline.layers) {
