@@ -24,7 +24,10 @@ DOCS, PLAN_FILES = pathlib.Path(sys.argv[1]), sys.argv[2]
 GONE = object()
 REPLACEMENTS = [None, True, -1, 0, 0.5, 2**31, 2**32, 2**63, "text", "F0", "both", [], [-1], {}]
 # What a schema can't say: rules between fields, and the end of the numbers of packs in tasks.
-BETWEEN_FIELDS = ("one of each for every stage", ", the pack's place", ", as in the packs before it")
+BETWEEN_FIELDS = (
+    "one of each for every stage", ", the pack's place", ", as in the packs before it",
+    " pipelines, or none", "one list for each of the ",
+)
 # The reader takes null in an optional field as if it were left out; files should leave it out.
 OPTIONAL = (
     "notes", "document_ids", "recompute_layers", "per_document_slices", "devices", "block", "exchange",
