@@ -12,7 +12,7 @@
 
 namespace slimpack::kernels {
 
-/// What decides the result of a run beside its plans and texts: the model, the executor's options, the numbers of the
+/// What decides the result of a run besides its plans and texts: the model, the executor's options, the numbers of the
 /// back end. Not what only limits a rank's memory or time.
 /// @tparam Stage the back end.
 template <class Stage>

@@ -17,7 +17,7 @@ namespace slimpack::testing {
 
 namespace limited {
 
-/// Allows this process so many bytes beside those that it has. Where the system does not say how many these are, and under
+/// Allows this process so many bytes more than it has. Where the system does not say how many it has, and under
 /// a sanitizer, which takes as many as it likes, there is no limit.
 inline void limit_memory(std::size_t bytes) {
   std::size_t pages = 0;

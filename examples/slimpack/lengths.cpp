@@ -1,5 +1,6 @@
 #include "lengths.hpp"
 
+#include <cstdio>
 #include <fstream>
 #include <ios>
 #include <iostream>
@@ -26,6 +27,7 @@ Lengths read_lengths(std::istream& in, const std::string& source) try {
     lengths.lines.add(line.number());
     ++count;
   }
+  if (&in == &std::cin && std::ferror(stdin) != 0) throw std::ios_base::failure("standard input");
   require(count > 0, source, " holds no lengths; expected one per line");
   lengths.tokens.reserve(count);
   for (std::size_t at = 0; at < all.end();) lengths.tokens.push_back(static_cast<Tokens>(all.take(at)));

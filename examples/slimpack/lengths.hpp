@@ -23,7 +23,7 @@ struct Lengths {
   std::vector<std::size_t> batches = {};
 };
 
-/// Reads lengths; blank lines are skipped. Memory: at most 16 times the text without its blanks, beside 1 MB.
+/// Reads lengths; blank lines are skipped. Memory: at most 16 times the text without its blanks, plus 1 MB.
 /// @throws InvalidInput naming the line and what would be accepted.
 Lengths read_lengths(std::istream& in, const std::string& source);
 

@@ -77,14 +77,12 @@ Written plan_iteration(const KeptRun& run, std::optional<std::int64_t> number,
   return written;
 }
 
-/// Gives the file its next state, unless another process that was asked for the same has done so. @throws InvalidInput if
-/// the file is no longer what was read: a process that was given up may wake after others have gone on.
-void replace_state(const std::string& file, const std::string& saved, const std::string& next) {
+/// @throws InvalidInput if the file is no longer what was read, nor the next state, which another process that was asked for the
+/// same may have written: a process that was given up may resume after later calls.
+void require_unchanged(const std::string& file, const std::string& saved, const std::string& next) {
   const std::string now = read_state(file);
-  if (now == next) return;
-  require(now == saved, "the state '", file,
+  require(now == saved || (!next.empty() && now == next), "the state '", file,
           "' was changed while an iteration was planned from it; expected one process at a time");
-  write_output(file, next);
 }
 
 }  // namespace
@@ -96,6 +94,8 @@ std::optional<StateOptions> state_options(const boost::program_options::variable
     return std::nullopt;
   }
   StateOptions options{.file = values["state"].as<std::string>(), .iteration = std::nullopt};
+  require(!options.file.empty() && options.file != "-", "--state is '", options.file,
+          "'; expected a file, because the next iteration reads it");
   if (numbered) options.iteration = static_cast<std::int64_t>(at_least(values, "iteration", 0));
   return options;
 }
@@ -117,8 +117,10 @@ void plan_with_state(const Planner& planner, const JobOptions& job, const Length
     return with_document_line(
         lengths, [&] { return plan_iteration(*runs.front().kept, state.iteration, batch, saved); });
   });
+  require_unchanged(state.file, saved, written.state);
   write_output(output, written.plan);
-  if (!written.state.empty()) replace_state(state.file, saved, written.state);
+  require_unchanged(state.file, saved, written.state);
+  if (!written.state.empty()) write_output(state.file, written.state);
 }
 
 }  // namespace slimpack::command

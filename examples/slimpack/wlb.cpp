@@ -111,7 +111,7 @@ OutlierDelayOptions stream_options(const JobOptions& o, const Lengths& lengths, 
   return stream;
 }
 
-PlanRun run_of(std::shared_ptr<WlbPlanner> planner, bool drain) {
+PlanRun run_of(const std::shared_ptr<WlbPlanner>& planner, bool drain) {
   return {.push =
               [planner](const std::vector<Document>& batch) {
                 std::vector<Plan> plans;
@@ -146,7 +146,7 @@ std::vector<PlanRun> start_wlb(const JobOptions& o, const Lengths& lengths, cons
         .stream = stream_options(o, lengths, scope, planner)};
     auto wlb = std::make_shared<WlbPlanner>(o.job, cost, memory, attention, std::move(options));
     if (!scope.state.empty()) wlb->restore(scope.state);
-    return std::vector<PlanRun>{run_of(std::move(wlb), o.documents.drain)};
+    return std::vector<PlanRun>{run_of(wlb, o.documents.drain)};
   });
 }
 

@@ -3,6 +3,7 @@
 #include <boost/asio/ip/v6_only.hpp>
 #include <boost/asio/read.hpp>
 #include <boost/asio/write.hpp>
+#include <cstddef>
 #include <thread>
 #include <utility>
 
@@ -112,11 +113,21 @@ void Door::accept() {
     if (error) return;
     close_in_children(socket);
     const auto guest = std::make_shared<Guest>(Guest{std::move(socket)});
-    asio::async_read(guest->socket, buffer_of(guest->hello),
-                     [this, guest](const error_code& cut, std::size_t) {
-                       if (!cut && guest->hello.magic == Hello::right_magic) ready_.push_back(guest);
-                     });
+    hear(guest);
   });
+}
+
+void Door::hear(const std::shared_ptr<Guest>& guest) {
+  const asio::mutable_buffer hello = buffer_of(guest->hello);
+  constexpr std::size_t same = offsetof(Hello, rank);  // as long in every version
+  asio::async_read(
+      guest->socket, asio::buffer(hello, same), [this, guest, hello](const error_code& cut, std::size_t) {
+        if (cut || guest->hello.magic != Hello::right_magic) return;
+        if (guest->hello.version != Hello::right_version) return ready_.push_back(guest);
+        asio::async_read(guest->socket, hello + same, [this, guest](const error_code& late, std::size_t) {
+          if (!late) ready_.push_back(guest);
+        });
+      });
 }
 
 std::string address_text(const std::string& host, std::uint16_t port) {

@@ -72,6 +72,8 @@ class Door {
 
  private:
   void accept();
+  /// Reads a guest's hello: first what every version begins with.
+  void hear(const std::shared_ptr<Guest>& guest);
 
   tcp::acceptor acceptor_;
   std::deque<std::shared_ptr<Guest>> ready_;
@@ -89,10 +91,9 @@ class Door {
 }
 
 /// Rank 0's part: waits for all, and tells them who is who. @param run what this run is called.
-/// @param data_port on which rank 0 lets others in for data. @returns members and control. @throws TransportError naming
-/// who is missing or does not fit: so do all that have come.
+/// @param[out] data listens for connections for data, on a port that the system chooses once the launch's own is taken.
+/// @returns members and control. @throws TransportError naming who is missing or does not fit: so do all that have come.
 [[nodiscard]] Meeting gather_ranks(asio::io_context& io, const Launch& launch,
-                                   std::chrono::milliseconds timeout, std::uint64_t run,
-                                   std::uint16_t data_port);
+                                   std::chrono::milliseconds timeout, std::uint64_t run, tcp::acceptor& data);
 
 }  // namespace slimpack::kernels

@@ -93,8 +93,11 @@ void connect_all(asio::io_context& io, const Launch& launch, milliseconds timeou
     const Member& member = members[rank];
     std::string error;
     meeting.data[rank] = connect_to(io, member.address, member.port, deadline, error);
-    if (meeting.data[rank].is_open() && !write_all(io, meeting.data[rank], buffer_of(hello), deadline))
-      continue;
+    if (meeting.data[rank].is_open()) {
+      const error_code code = write_all(io, meeting.data[rank], buffer_of(hello), deadline);
+      if (!code) continue;
+      error = code.message();
+    }
     throw meeting_error(
         rank, concat("rank ", launch.rank, " could not reach rank ", rank, " (", member.host, ") at ",
                      address_text(member.address, member.port), " within ", seconds_text(timeout), ": ",
@@ -136,8 +139,7 @@ Meeting meet(asio::io_context& io, const Launch& launch, milliseconds timeout) {
   if (launch.rank == 0) {
     std::random_device random;
     run = (std::uint64_t{random()} << 32) + random();
-    listener = open_port(own, launch, 0);
-    meeting = gather_ranks(own, launch, timeout, run, listener.local_endpoint().port());
+    meeting = gather_ranks(own, launch, timeout, run, listener);
   } else {
     meeting = join(own, launch, timeout, listener, run);
   }

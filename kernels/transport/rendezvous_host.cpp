@@ -141,8 +141,10 @@ class Host {
 }  // namespace
 
 Meeting gather_ranks(asio::io_context& io, const Launch& launch, milliseconds timeout, std::uint64_t run,
-                     std::uint16_t data_port) {
-  return Host(launch, timeout).gather(io, run, data_port);
+                     tcp::acceptor& data) {
+  Host host(launch, timeout);
+  data = open_port(io, launch, 0);
+  return host.gather(io, run, data.local_endpoint().port());
 }
 
 }  // namespace slimpack::kernels

@@ -2,7 +2,7 @@
 """Kills `slimpack plan --state` at random moments and asks again, until all documents are planned; then begins again.
 
 Usage: kills.py BINARY [--kills N] [--seed S]. Exits with 1 unless every document is in exactly one plan, each plan is the one
-that an undisturbed caller gets, and nothing is left beside the plans and the state.
+that an undisturbed caller gets, and no other file is left.
 """
 import argparse
 import collections

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The files that the slimpack command writes: whole or not at all, nothing beside them, never over one that it reads, and if
+# The files that the slimpack command writes: whole or not at all, no other file left, never over one that it reads, and if
 # that can't be, why. Usage: files_test.sh BINARY LENGTHS
 set -uo pipefail
 slimpack=$1 lengths=$2

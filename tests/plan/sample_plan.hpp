@@ -250,7 +250,7 @@ class SamplePlanMaker {
     const double transfer = below(4) == 0 ? 0.0 : fraction() / 8;
     for (double& seconds : packs.transfer_seconds.add_row(stages - 1, transfer))
       seconds += static_cast<double>(transfers_() % 3) / 16;
-    add_sharding(packs, members.size() > 1 || o_.cp > 1);
+    add_sharding(packs, members);
     if (o_.mixed) mix(packs);
     if (pass == Pass::forward) return;
     const auto some_layers = [&](std::span<std::int32_t> row) {
@@ -268,14 +268,18 @@ class SamplePlanMaker {
     for (double& seconds : packs.weight_seconds.add_row(stages)) seconds = fraction() / 4;
   }
 
-  void add_sharding(PassPlan& packs, bool shared) {
+  /// All packs of a sample have the same members, and so the same exchange, if they name one.
+  void add_sharding(PassPlan& packs, std::span<const PipelineId> members) {
+    const bool shared = members.size() > 1 || o_.cp > 1;
     constexpr Sharding kinds[] = {Sharding::by_position, Sharding::per_sequence, Sharding::per_document};
     packs.sharding.push_back(!shared ? Sharding::none : !o_.mixed ? Sharding::by_position : kinds[below(3)]);
     if (shared) packs.block = o_.block;
     constexpr KeyExchange exchanges[] = {KeyExchange::ring, KeyExchange::all_to_all, KeyExchange::all_gather,
                                          KeyExchange::queries};
     if (o_.details)
-      packs.exchange.push_back(shared && below(5) > 0 ? exchanges[o_.seed % 4] : KeyExchange::none);
+      packs.exchange.push_back(shared && below(5) > 0
+                                   ? exchanges[(o_.seed / 2 + 2 * members.size() + members.front()) % 4]
+                                   : KeyExchange::none);
   }
 
   /// Makes the last pack mixed where it has several slices: the last one is sharded by itself.

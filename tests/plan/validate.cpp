@@ -409,6 +409,15 @@ TEST_CASE("all packs of a shared sample that name a way to exchange keys name th
     REQUIRE_FALSE(found.empty());
     for (const std::string& text : found)
       CHECK(mentions(text, ".exchange is all_to_all; expected ring as in forward["));
+    // A pack that names none does not hide the others.
+    const auto later = violations(changed(plan, [](Plan& p) {
+      p.forward.exchange.clear();
+      for (std::size_t k = 0; k < p.backward.exchange.size(); k += 2) {
+        if (p.backward.exchange[k] == KeyExchange::ring) p.backward.exchange[k] = KeyExchange::all_to_all;
+      }
+    }));
+    REQUIRE_FALSE(later.empty());
+    for (const std::string& text : later) CHECK(mentions(text, " as in backward["));
   }
 }
 

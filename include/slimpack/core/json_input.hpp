@@ -15,7 +15,7 @@
 namespace slimpack::detail {
 
 /// The characters of a JSON text, for a parser that keeps all that it has read of a token and the blanks before it: of a
-/// run of blanks between tokens it gets one. What is read is known by its line and column. Memory: O(1) beside the text.
+/// run of blanks between tokens it gets one. What is read is known by its line and column. Memory: O(1) besides the text.
 class JsonInput {
  public:
   /// Characters up to the end, which a default one stands for. They are taken when they are asked for, and not before.

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
@@ -31,7 +32,7 @@ class JsonTree {
     object
   };
 
-  /// Reads a document. Memory: at most 16 times the text without blanks, beside 1 MB.
+  /// Reads a document. Memory: at most 16 times the text without blanks, plus 1 MB.
   /// @throws InvalidInput naming line and column of what is no JSON, or nests deeper than `most_depth`. O(text).
   explicit JsonTree(JsonInput& input);
 
@@ -99,7 +100,7 @@ class JsonTreeBuilder {
     const std::uint64_t size = text.size();
     auto* const at = static_cast<char*>(tree_.long_texts_.allocate(sizeof size + text.size(), 1));
     std::memcpy(at, &size, sizeof size);
-    std::memcpy(at + sizeof size, text.data(), text.size());
+    std::copy(text.begin(), text.end(), at + sizeof size);
     return add(Kind::long_text, std::bit_cast<std::uint64_t>(at));
   }
   bool key(const std::string& text) { return string(text); }

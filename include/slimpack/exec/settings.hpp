@@ -17,10 +17,10 @@
 
 namespace slimpack {
 
-/// Something beside the plan that decides what a run computes, and so has to be the same on all ranks. Neither text
+/// Something besides the plan that decides what a run computes, and so has to be the same on all ranks. Neither text
 /// contains a zero byte.
 struct Setting {
-  std::string name;   ///< as it stands in messages behind "the": `learning rate`
+  std::string name;   ///< as it stands in messages after "the": `learning rate`
   std::string value;  ///< equal where what it says is equal
 
   friend bool operator==(const Setting&, const Setting&) = default;
@@ -57,7 +57,7 @@ template <class T>
 [[nodiscard]] inline Settings settings_from(std::string_view text) {
   Settings settings;
   const auto next = [&] {
-    const std::string word(text.substr(0, text.find('\0')));
+    std::string word(text.substr(0, text.find('\0')));
     text.remove_prefix(std::min(text.size(), word.size() + 1));
     return word;
   };

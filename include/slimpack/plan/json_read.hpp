@@ -163,7 +163,7 @@ inline Plan read_plan(const JsonPlace& place) {
 }  // namespace detail
 
 /// Reads a plan file (docs/plan-format.md). Fields that it doesn't know are ignored. The plan is well formed,
-/// but not yet valid: see `violations`. Memory: at most 16 times the text without its blanks, beside 1 MB.
+/// but not yet valid: see `violations`. Memory: at most 16 times the text without its blanks, plus 1 MB.
 /// @throws InvalidInput naming the position of a syntax error, or a field by its path (`plan.forward[3].id`)
 /// and what would be accepted. O(size of the text).
 [[nodiscard]] inline Plan read_json(std::string_view text) {

@@ -177,15 +177,20 @@ class ShardingCheck {
   }
 
   void check_exchange(SampleId id) {
-    const PackId first = forward_[id].front().pack;
-    const KeyExchange expected = plan_.forward.exchange_of(first);
+    KeyExchange expected = KeyExchange::none;
+    std::string first;
     for (const Pass pass : {Pass::forward, Pass::backward}) {
       for (const auto& piece : (pass == Pass::forward ? forward_ : backward_)[id]) {
         const KeyExchange exchange = plan_.of(pass).exchange_of(piece.pack);
-        if (exchange == expected || exchange == KeyExchange::none || expected == KeyExchange::none) continue;
+        if (exchange == expected || exchange == KeyExchange::none) continue;
+        if (expected == KeyExchange::none) {
+          expected = exchange;
+          first = concat(pass_name(pass), "[", piece.pack, "]");
+          continue;
+        }
         found_.expect(false, pass_name(pass), "[", piece.pack, "].exchange is ", exchange_name(exchange),
-                      "; expected ", exchange_name(expected), " as in forward[", first,
-                      "], for the keys of sample ", id, " stay where they are");
+                      "; expected ", exchange_name(expected), " as in ", first, ", for the keys of sample ",
+                      id, " stay where they are");
         return;
       }
     }

@@ -157,6 +157,8 @@ inline void write_state(const OutlierDelayState& state, WordWriter& out) {
 inline OutlierDelayState read_state(WordReader& in, const OutlierDelayOptions& options) {
   OutlierDelayState state;
   state.iteration = in.take_integer();
+  require(state.iteration >= 0 && state.iteration < std::numeric_limits<std::int64_t>::max(),
+          "the saved state is before iteration ", state.iteration, "; expected 0 to 2^63 - 2");
   for (std::size_t q = 0; q < options.thresholds.size(); ++q) {
     const bool last = q + 1 == options.thresholds.size();
     state.queues.push_back(read_waiting(in));
@@ -178,7 +180,9 @@ inline void write_last(const std::optional<LastIteration>& last, WordWriter& out
 
 inline std::optional<LastIteration> read_last(WordReader& in, std::int64_t next,
                                               const OutlierDelayOptions& options) {
-  if (in.take() == 0) return std::nullopt;
+  const std::uint64_t kept = in.take();
+  require(kept <= 1, "the saved state keeps ", kept, " iterations; expected 0 or 1");
+  if (kept == 0) return std::nullopt;
   const std::uint64_t documents = in.take();
   LastIteration last{.before = read_state(in, options), .documents = documents};
   require(last.before.iteration + 1 == next, "the saved state keeps iteration ", last.before.iteration,

@@ -50,8 +50,14 @@ void write_state_file(const std::filesystem::path& path, std::string_view bytes,
     if (opened) std::filesystem::remove(next, ignored);
     detail::throw_file_error(reason, "writing " + next.string());
   }
-  sync(next);
-  std::filesystem::rename(next, path);
+  try {
+    sync(next);
+    std::filesystem::rename(next, path);
+  } catch (...) {
+    std::error_code ignored;
+    std::filesystem::remove(next, ignored);
+    throw;
+  }
   sync(path.has_parent_path() ? path.parent_path() : std::filesystem::path("."));
 }
 

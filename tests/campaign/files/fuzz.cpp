@@ -11,7 +11,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   static const Format format = format_named(SLIMPACK_FUZZED);
   const std::string bytes(reinterpret_cast<const char*>(data), size);
   static_cast<void>(examine(format, bytes));
-  // A changed byte changes the checksum, behind which nothing would be looked at.
+  // A changed byte breaks the checksum, and then nothing else would be read.
   if (format == Format::state) static_cast<void>(examine(format, with_checksum(bytes)));
   return 0;
 }
