@@ -1,5 +1,7 @@
 #include "originals.hpp"
 
+#include <cstddef>
+#include <initializer_list>
 #include <vector>
 
 #include "slimpack/cost/profile_json.hpp"
@@ -85,7 +87,8 @@ std::string documents_file(std::uint64_t seed) {
   Draw draw(seed, 1);
   std::string cut(cut_bytes, '\0');
   for (char& c : cut) c = static_cast<char>(draw.whole(0, 255));
-  for (const std::size_t small : {3, 4, 6}) cut[small] = static_cast<char>(draw.whole(0, 3));
+  for (const std::size_t small : std::initializer_list<std::size_t>{3, 4, 6})
+    cut[small] = static_cast<char>(draw.whole(0, 3));
   return cut + lengths_file(seed);
 }
 
