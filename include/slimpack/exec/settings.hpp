@@ -1,7 +1,6 @@
 #pragma once
 
 #include <algorithm>
-#include <charconv>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -11,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "slimpack/core/digits.hpp"
 #include "slimpack/core/error.hpp"
 #include "slimpack/core/hash.hpp"
 #include "slimpack/exec/agreement.hpp"
@@ -37,8 +37,7 @@ template <class T>
   if constexpr (std::same_as<T, bool>) {
     return {std::move(name), value ? "yes" : "no"};
   } else {
-    char digits[32];
-    return {std::move(name), std::string(digits, std::to_chars(digits, digits + sizeof digits, value).ptr)};
+    return {std::move(name), detail::all_digits(value)};
   }
 }
 

@@ -1,7 +1,5 @@
 #pragma once
 
-#include <array>
-#include <charconv>
 #include <cmath>
 #include <cstddef>
 #include <string>
@@ -9,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "slimpack/core/digits.hpp"
 #include "slimpack/core/error.hpp"
 #include "slimpack/milp/model.hpp"
 #include "slimpack/milp/names.hpp"
@@ -16,12 +15,6 @@
 namespace slimpack {
 
 namespace detail {
-
-/// A number with as many digits as it takes to read back the same.
-inline void append_exactly(std::string& out, double value) {
-  std::array<char, 32> digits;
-  out.append(digits.data(), std::to_chars(digits.data(), digits.data() + digits.size(), value).ptr);
-}
 
 /// What both formats share: a model and its names in a file.
 class ModelWriter {
@@ -45,7 +38,7 @@ class ModelWriter {
     return std::isfinite(lower) && std::isfinite(upper) && lower != upper;
   }
   void add(std::string_view text) { out_ += text; }
-  void add(double value) { append_exactly(out_, value); }
+  void add(double value) { append_digits(out_, value); }
 
   const MilpModel& model_;
   std::vector<std::string> variables_, rows_;

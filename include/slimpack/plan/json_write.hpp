@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <charconv>
 #include <cmath>
 #include <concepts>
 #include <cstddef>
@@ -13,6 +12,7 @@
 #include <string>
 #include <string_view>
 
+#include "slimpack/core/digits.hpp"
 #include "slimpack/core/error.hpp"
 #include "slimpack/plan/device_fields.hpp"
 #include "slimpack/plan/plan.hpp"
@@ -27,19 +27,16 @@ class JsonText {
   explicit JsonText(std::string& out) : out_(out) {}
 
   void value(std::integral auto number) {
-    char digits[32];
-    const auto end = std::to_chars(digits, digits + sizeof digits, number).ptr;
     separate();
-    out_.append(digits, end);
+    append_digits(out_, number);
   }
   void value(double number) {
     require(std::isfinite(number), "the plan's field '", key_, "' holds ", number,
             "; expected a finite number, for JSON has no other");
-    char digits[32];
-    const auto end = std::to_chars(digits, digits + sizeof digits, number).ptr;
     separate();
+    append_digits(out_, number);
     // "-0" would be read back as an integer, which has no sign of zero.
-    out_.append(number == 0.0 && std::signbit(number) ? "-0.0" : std::string_view(digits, end));
+    if (number == 0.0 && std::signbit(number)) out_ += ".0";
   }
   void value(std::string_view text) {
     separate();

@@ -1,12 +1,12 @@
 #pragma once
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <cstddef>
 #include <span>
 #include <string>
 
+#include "slimpack/core/digits.hpp"
 #include "slimpack/core/error.hpp"
 #include "slimpack/plan/plan.hpp"
 #include "slimpack/plan/timeline.hpp"
@@ -17,12 +17,6 @@ namespace slimpack::detail {
 /// Whether two numbers differ by no more than a share of the larger one.
 inline bool close(double a, double b, double tolerance) {
   return std::abs(a - b) <= tolerance * std::max(std::abs(a), std::abs(b));
-}
-
-/// A number with all its digits, for messages about numbers that are almost the same.
-inline std::string all_digits(double value) {
-  char digits[32];
-  return {digits, std::to_chars(digits, digits + sizeof digits, value).ptr};
 }
 
 /// The sum of a plan's durations, and the largest of them.
