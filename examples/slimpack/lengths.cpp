@@ -1,17 +1,15 @@
 #include "lengths.hpp"
 
-#include <cstdio>
-#include <fstream>
-#include <ios>
-#include <iostream>
+#include <istream>
 
+#include "input_file.hpp"
 #include "line_reader.hpp"
 #include "slimpack/core/error.hpp"
 #include "slimpack/core/visible.hpp"
 
 namespace slimpack::command {
 
-Lengths read_lengths(std::istream& in, const std::string& source) try {
+Lengths read_lengths(std::istream& in, const std::string& source) {
   Lengths lengths{.source = source, .tokens = {}, .lines = {}};
   CompactNumbers all;  // for a vector that grows holds its numbers three times
   std::size_t count = 0;
@@ -27,22 +25,16 @@ Lengths read_lengths(std::istream& in, const std::string& source) try {
     lengths.lines.add(line.number());
     ++count;
   }
-  if (&in == &std::cin && std::ferror(stdin) != 0) throw std::ios_base::failure("standard input");
   require(count > 0, source, " holds no lengths; expected one per line");
   lengths.tokens.reserve(count);
   for (std::size_t at = 0; at < all.end();) lengths.tokens.push_back(static_cast<Tokens>(all.take(at)));
   return lengths;
-} catch (const std::ios_base::failure&) {  // a directory opens, but can't be read
-  throw InvalidInput(concat("can't read the lengths from '", source,
-                            "'; expected a readable file, or - for standard input"));
 }
 
 Lengths read_lengths_from(const std::string& path) {
-  if (path == "-") return read_lengths(std::cin, "standard input");
-  std::ifstream file(path);
-  require(file.is_open(), "can't read the lengths from '", path,
-          "'; expected a readable file, or - for standard input");
-  return read_lengths(file, path);
+  constexpr const char* expected = "a readable file, or - for standard input";
+  return read_input(path, is_standard_input(path), "the lengths from", expected,
+                    [&](std::istream& in) { return read_lengths(in, input_name(path)); });
 }
 
 }  // namespace slimpack::command

@@ -222,6 +222,9 @@ refuses "'--plan' is required" "$slimpack" check
 refuses "unknown planner ''" "$slimpack" compare "${batch[@]}" --planner megatron,
 refuses "can't read the lengths from '$folder'" "$slimpack" plan --lengths "$folder" --context 1024
 refuses "can't read the plan '$folder'" "$slimpack" check "$folder"
+from() { "${@:2}" <"$1"; }  # from PATH COMMAND...: a path on standard input
+refuses "can't read the lengths from 'standard input'" from "$folder" "$slimpack" plan --lengths - --context 1024
+refuses "can't read the plan 'standard input'" from "$folder" "$slimpack" check -
 refuses "can't read the lengths from 'two?lines'" "$slimpack" plan --lengths $'two\nlines' --context 1024
 refuses "line 1: '1.5'" "$slimpack" plan --lengths "$(file fraction '1.5\n')" --context 1024
 # Numbers of tokens with suffixes, and what only looks like them.
