@@ -132,7 +132,7 @@ Meeting meet(asio::io_context& io, const Launch& launch, milliseconds timeout) {
             closed_sockets(io, 1),
             closed_sockets(io, 1)};
   }
-  asio::io_context own;  // who still knocks afterwards is left behind in it
+  asio::io_context own;  // ends the connections of guests that come late
   tcp::acceptor listener(own);
   std::uint64_t run = 0;
   Meeting meeting;

@@ -10,7 +10,7 @@ struct NotChecked {
   const char* why;
 };
 
-/// All of them. Whatever else a plan file says in numbers is computed anew and compared (docs/plan-format.md).
+/// All of them. Every other number of a plan file is recomputed and compared (docs/plan-format.md).
 inline constexpr std::array<NotChecked, 18> not_checked{{
     {"version", "2 may stand where 1 would do"},
     {"model.vocab", "no FLOPs of layers depend on it"},
