@@ -14,6 +14,7 @@
 #include "progress.hpp"
 #include "slimpack/plan/html.hpp"
 #include "slimpack/plan/timeline.hpp"
+#include "slimpack/plan/violins.hpp"
 #include "table.hpp"
 
 namespace slimpack::command {
@@ -108,6 +109,14 @@ std::string page(const std::vector<Plan>& plans, const std::vector<Row>& rows, c
   return out.str();
 }
 
+std::string violins(const std::vector<Plan>& plans) {
+  std::vector<NamedPlan> named;
+  for (const Plan& plan : plans) named.push_back({&plan, plan.planner});
+  std::ostringstream out;
+  write_violins(out, duration_charts(named));
+  return out.str();
+}
+
 std::vector<const Planner*> find_planners(const std::string& names) {
   std::vector<const Planner*> chosen;
   for (std::size_t begin = 0; begin <= names.size();) {
@@ -137,6 +146,8 @@ int compare(const std::vector<std::string>& arguments) {
   options.add_options()("drain", "wlb: after the last batch, also iterations of what waits");
   options.add_options()("json", "print the figures as JSON");
   options.add_options()("html", po::value<std::string>()->value_name("FILE"), "draw the first batch's plans");
+  options.add_options()("svg", po::value<std::string>()->value_name("FILE"),
+                        "draw the durations of the first batch's packs as violins");
   const auto values = parse({"compare", "--lengths FILE --context C [options]", ""}, options, arguments);
   if (!values) return 0;
   const JobOptions job = job_options(*values);
@@ -158,6 +169,7 @@ int compare(const std::vector<std::string>& arguments) {
   }
   finish(rows);
   if (values->count("html") != 0) write_output((*values)["html"].as<std::string>(), page(first, rows, job));
+  if (values->count("svg") != 0) write_output((*values)["svg"].as<std::string>(), violins(first));
   write_output("-", values->count("json") != 0 ? to_json_text(rows) : to_text(rows));
   return 0;
 }

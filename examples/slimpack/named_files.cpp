@@ -27,7 +27,7 @@ struct FileOption {
 
 constexpr FileOption file_options[] = {{"lengths", false}, {"profile", false}, {"device", false},
                                        {"plan", false},    {"state", true},    {"output", true},
-                                       {"html", true}};
+                                       {"html", true},     {"svg", true}};
 
 /// A file that an option names.
 struct NamedFile {

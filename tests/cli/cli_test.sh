@@ -25,13 +25,15 @@ works "$slimpack" trace "$folder/plan.json" -o "$folder/trace.json"
 grep -q traceEvents "$folder/trace.json" || fail "no trace"
 works "$slimpack" plan --lengths "$lengths" --first 7 --count 64 --context 65536 --split "${job[@]}" --planner megatron -o "$folder/m.json"
 works "$slimpack" check "$folder/m.json"
-works "$slimpack" compare --lengths "$lengths" --count 64 --context 65536 --truncate "${job[@]}" --iterations 3 --json --html "$folder/c.html"
+works "$slimpack" compare --lengths "$lengths" --count 64 --context 65536 --truncate "${job[@]}" --iterations 3 --json --html "$folder/c.html" \
+  --svg "$folder/c.svg"
 for key in planner iterations step_seconds tokens_per_second_per_gpu speedup bubble_ratio max_over_mean_forward \
   max_over_mean_backward replica_imbalance busiest_stage_imbalance peak_bytes packs planning_seconds gap; do
   [[ $(grep -c "\"$key\"" "$folder/out") == 2 ]] || fail "compare --json lacks $key"
 done
 grep -q '"iterations": 3' "$folder/out" || fail "not 3 iterations"
 grep -q '</html>' "$folder/c.html" || fail "no page"
+[[ $(grep -o '<polygon' "$folder/c.svg" | wc -l) == 8 ]] || fail "not a violin for each planner, pass and chart"
 head -64 "$lengths" | "$slimpack" plan --lengths - --context 65536 --truncate "${job[@]}" >"$folder/stdin.json" || fail "standard input"
 "$slimpack" check - <"$folder/stdin.json" >/dev/null || fail "check of standard input"
 head -64 "$lengths" | "$slimpack" compare --context 65536 --truncate "${job[@]}" --equal-packs --tile 1 --no-merge --memory-bytes 9e10 >/dev/null || fail "options"

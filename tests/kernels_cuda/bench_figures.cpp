@@ -146,23 +146,6 @@ TEST_CASE("task times come back from their file", "[bench_gpu]") {
   CHECK_THROWS_AS(read_timed_tasks(headless), InvalidInput);
 }
 
-TEST_CASE("quantiles lie between neighbours, and a density is where values are", "[bench_gpu]") {
-  CHECK(quantile_of_sorted({1, 2, 4}, 0.5) == 2);
-  CHECK(quantile_of_sorted({1, 2, 4}, 0.75) == 3);
-  CHECK(quantile_of_sorted({7}, 0.3) == 7);
-  CHECK_THROWS_AS(quantile_of_sorted({}, 0.5), InvalidInput);
-  // Two clusters: the larger one is the peak, between them is a gap, and nothing is beyond the values.
-  std::vector<double> values(60, 2.0);
-  values.insert(values.end(), 20, 8.0);
-  const auto wide = density(values, 10.0, 101);
-  CHECK(wide[20] == Approx(1.0));
-  CHECK(wide[80] > 0.2);
-  CHECK(wide[80] < 0.5);
-  CHECK(wide[50] < 0.5 * wide[80]);
-  CHECK(wide[10] == 0.0);
-  CHECK(wide[90] == 0.0);
-}
-
 TEST_CASE("a page of violins has each plan and pass with its quartiles", "[bench_gpu]") {
   std::mt19937 random(7);
   std::lognormal_distribution<double> spread(0.0, 0.8);

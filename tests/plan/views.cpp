@@ -115,12 +115,10 @@ TEST_CASE("the page stands alone and holds the plans it is given") {
   check_stages(data[0], plan, timeline);
   CHECK(data[0]["memory"].size() == 2);
   CHECK_FALSE(data[1].contains("memory"));
-  for (const auto& duration : data[0]["durations"]) {
-    const std::vector<double> shares = duration["share"];
-    CHECK(shares.front() <= 1000);
-    CHECK(shares.back() >= 1000);
-    CHECK(std::is_sorted(shares.begin(), shares.end()));
-  }
+  std::size_t violins = 0;
+  for (std::size_t at = page.find("<polygon"); at != std::string::npos; at = page.find("<polygon", at + 1))
+    ++violins;
+  CHECK(violins == 8);  // two charts, two passes, two plans
 }
 
 TEST_CASE("a page draws the pipelines that end last, as many as asked for, and says so") {
@@ -142,7 +140,6 @@ TEST_CASE("a page draws the pipelines that end last, as many as asked for, and s
   std::size_t packs = 0;
   for (const Task task : plan.pipelines[drawn].order[0]) packs += task.pass == Pass::forward ? 1 : 0;
   CHECK(data[0]["packs"][0].size() == packs);
-  CHECK(data[0]["durations"][0]["packs"] == plan.forward.packs.size());
 }
 
 TEST_CASE("a page refuses plans without a timeline and figures without a value") {

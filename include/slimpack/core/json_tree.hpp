@@ -13,6 +13,7 @@
 
 #include "slimpack/core/error.hpp"
 #include "slimpack/core/json_input.hpp"
+#include "slimpack/core/visible.hpp"
 
 namespace slimpack::detail {
 
@@ -149,7 +150,7 @@ class JsonTreeBuilder {
       if (end != message.npos && message.size() - end < 60) expected = message.substr(end + 1);
       message = message.substr(0, begin);
     }
-    return concat(message, expected);
+    return concat(message, visible(expected));  // a quoted text may have such words itself
   }
 
   JsonTree& tree_;

@@ -13,6 +13,9 @@
 #include "slimpack/plan/html_data.hpp"
 #include "slimpack/plan/html_script.hpp"
 #include "slimpack/plan/html_style.hpp"
+#include "slimpack/plan/markup.hpp"
+#include "slimpack/plan/metrics.hpp"
+#include "slimpack/plan/violins.hpp"
 
 namespace slimpack {
 
@@ -29,27 +32,6 @@ struct PageOptions {
 };
 
 namespace detail {
-
-/// Text as HTML: nothing in it is markup.
-inline std::string escaped(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    switch (c) {
-      case '<':
-        out += "&lt;";
-        break;
-      case '>':
-        out += "&gt;";
-        break;
-      case '&':
-        out += "&amp;";
-        break;
-      default:
-        out += c;
-    }
-  }
-  return out;
-}
 
 /// An integer with its thousands apart.
 inline std::string grouped(Tokens value) {
@@ -115,6 +97,19 @@ inline void write_notes(std::ostream& out, std::span<const PlanView> views,
   out << "</ul>\n";
 }
 
+/// Distributions of the plans' pack durations.
+inline void write_durations(std::ostream& out, std::span<const PlanView> views) {
+  std::vector<NamedPlan> plans;
+  for (const PlanView& view : views) plans.push_back({view.plan, view.title});
+  out << "<h2>Pack durations</h2>\n";
+  for (const ViolinChart& chart : duration_charts(plans)) {
+    std::string drawn;
+    append_violins(drawn, chart);
+    out << "<div class=\"scroll\">" << drawn << "</div>\n";
+  }
+  out << "<p class=\"note\">Lines inside: quartiles.</p>\n";
+}
+
 inline void require_drawable(std::span<const PlanView> views, std::span<const PageFigure> figures) {
   require(!views.empty(), "0 plans to draw; expected at least one");
   for (std::size_t i = 0; i < views.size(); ++i) {
@@ -147,7 +142,8 @@ inline void write_html(std::ostream& out, std::span<const PlanView> views,
   const Tokens tokens = std::accumulate(first.tokens.begin(), first.tokens.end(), Tokens{0});
   out << "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>slimpack</title>\n"
          "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n<style>"
-      << detail::html_style << "</style></head><body>\n<h1>One training step, " << views.size()
+      << detail::colours << detail::html_style << detail::violin_style
+      << "</style></head><body>\n<h1>One training step, " << views.size()
       << (views.size() == 1 ? " plan" : " plans") << "</h1>\n<p class=\"note\">"
       << detail::grouped(static_cast<Tokens>(first.tokens.size())) << " samples, " << detail::grouped(tokens)
       << " tokens, " << detail::escaped(first.model.name) << " on " << detail::escaped(first.device.name)
@@ -157,8 +153,10 @@ inline void write_html(std::ostream& out, std::span<const PlanView> views,
   detail::write_table(out, views, detail::plan_figures(views));
   out << "</div>\n";
   detail::write_notes(out, views, drawn);
-  out << detail::html_body << "<script>const DATA=" << data << ";" << detail::html_script
-      << detail::html_charts << "</script></body></html>\n";
+  out << detail::html_body;
+  detail::write_durations(out, views);
+  out << "<script>const DATA=" << data << ";" << detail::html_script << detail::html_charts
+      << "</script></body></html>\n";
 }
 
 }  // namespace slimpack

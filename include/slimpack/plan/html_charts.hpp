@@ -4,7 +4,7 @@
 
 namespace slimpack::detail {
 
-/// The rest of the comparison page's script: memory curves, violin plots, zoom, and the first drawing.
+/// The rest of the comparison page's script: memory curves, zoom, and the first drawing.
 inline constexpr std::string_view html_charts = R"js(
 const each = 120;
 const stageColour = (s, n) => `hsl(${210 + 150 * s / Math.max(1, n - 1)} 65% 55%)`;
@@ -66,48 +66,12 @@ function describeMemory(x, y) {
     `stage ${s}: ${((curve.held[firstAfter(curve.time, t) - 1] || 0) / 1e3).toFixed(1)} GB`).join('\n');
 }
 
-// Estimates a density with a Gaussian kernel, cut at the least and the largest value.
-function violin(canvas, pass, field) {
-  const [g, width] = fit(canvas, 244), base = 214, height = 196, bins = 140;
-  const sets = DATA.map(plan => plan.durations[pass][field]);
-  const top = Math.max(...sets.map(set => set.at(-1) || 0)) * 1.05 || 1, band = top / 90;
-  const unit = field === 'share' ? [1e3, ''] : top >= 1e6 ? [1e6, ' s'] : [1e3, ' ms'];
-  valueAxis(g, width, base, height, top / unit[0], t => +t.toPrecision(3) + unit[1]);
-  sets.forEach((set, i) => {
-    const left = leftOf(width), room = (width - left - right) / sets.length, half = Math.min(80, room * .42);
-    const centre = left + room * (i + .5);
-    const y = v => base - v / top * height, outline = [];
-    const low = set[0] || 0, high = set.at(-1) || 0;
-    for (let b = 0; b <= bins; ++b) {
-      const v = low + (high - low) * b / bins;
-      outline.push([v, set.reduce((sum, d) => sum + Math.exp(-.5 * ((d - v) / band) ** 2), 0)]);
-    }
-    const most = outline.reduce((m, o) => Math.max(m, o[1]), 1e-9);
-    g.fillStyle = g.strokeStyle = theme[pass ? 'B' : 'F'];
-    g.lineWidth = 1.5; g.globalAlpha = .8; g.beginPath();
-    outline.forEach(([v, d]) => g.lineTo(centre + half * d / most, y(v)));
-    outline.reverse().forEach(([v, d]) => g.lineTo(centre - half * d / most, y(v)));
-    g.closePath(); g.fill(); g.stroke(); g.globalAlpha = 1; g.lineWidth = 1;
-    for (const q of [.25, .5, .75]) {
-      const at = y(set[Math.floor(q * (set.length - 1))] || 0);
-      g.setLineDash(q === .5 ? [] : [4, 3]);
-      horizontal(g, theme.fg, at, centre - half * .5, centre + half * .5);
-    }
-    g.setLineDash([]); g.fillStyle = theme.fg; g.textAlign = 'center';
-    const crowded = g.measureText(DATA[i].title).width > room - 12;
-    g.fillText(DATA[i].title, centre, base + (crowded && i % 2 ? 26 : 14));
-  });
-}
-
-let queued = false, stale = true;
+let queued = false;
 function draw() {
   queued = false;
   timelines(); memory();
-  if (stale) for (let n = 0; n < 4; ++n) violin($('violin' + n), n % 2, n < 2 ? 'time' : 'share');
-  stale = false;
 }
-function redraw(all) {
-  stale ||= all === true;
+function redraw() {
   if (!queued) requestAnimationFrame(draw);
   queued = true;
 }
@@ -176,8 +140,8 @@ for (let s = 0; s < depth; ++s) {
   $('stages').append(key);
 }
 if (!remembered.length) $('memory-part').remove();
-addEventListener('resize', () => redraw(true));
-matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => { readTheme(); redraw(true); });
+addEventListener('resize', () => redraw());
+matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => { readTheme(); redraw(); });
 for (const [key, value] of new URLSearchParams(location.hash.slice(1))) {
   if (key === 'colour') $('colour').value = value;
   if (key === 'critical') $('critical').checked = value === 'on';

@@ -12,7 +12,6 @@
 
 #include "slimpack/core/error.hpp"
 #include "slimpack/plan/memory.hpp"
-#include "slimpack/plan/metrics.hpp"
 #include "slimpack/plan/timeline.hpp"
 
 namespace slimpack {
@@ -139,37 +138,6 @@ inline void append_packs_data(const PassPlan& pass, const std::vector<bool>& dra
   out += '}';
 }
 
-/// Values in ascending order; of many, evenly spaced ones, the first and the last among them.
-inline void append_distribution(std::vector<double> values, double scale, std::string& out) {
-  constexpr std::size_t most = 1024;
-  std::sort(values.begin(), values.end());
-  const std::size_t count = std::min(values.size(), most);
-  append_list(count, out, [&](std::size_t i) {
-    const std::size_t at = count < values.size() ? i * (values.size() - 1) / (count - 1) : i;
-    out += concat(std::llround(values[at] * scale));
-  });
-}
-
-/// `{"packs":n,"time":[…],"share":[…]}`: microseconds that a pack takes on a stage, mean over the stages;
-/// and thousandths of the mean pack of the pipeline that runs it, once for each member of a merged pack.
-inline void append_durations(const PassPlan& pass, std::size_t pipelines, std::string& out) {
-  const PackTotals totals = pack_totals(pass, pipelines);
-  std::vector<double> times, shares;
-  for (std::size_t k = 0; k < pass.packs.size(); ++k) {
-    const auto stages = pass.seconds[k];
-    const double sum = std::accumulate(stages.begin(), stages.end(), 0.0);
-    times.push_back(sum / static_cast<double>(std::max<std::size_t>(1, stages.size())));
-    for (const PipelineId p : pass.pipelines[k]) {
-      if (totals.sum[p] > 0) shares.push_back(sum * static_cast<double>(totals.count[p]) / totals.sum[p]);
-    }
-  }
-  out += concat("{\"packs\":", times.size(), ",\"time\":");
-  append_distribution(std::move(times), 1e6, out);
-  out += ",\"share\":";
-  append_distribution(std::move(shares), 1e3, out);
-  out += '}';
-}
-
 /// A plan as the page's script reads it. Lists by pipeline hold the drawn ones in the order of `pipelines`.
 inline void append_plan(const PlanView& view, std::span<const std::size_t> pipelines, std::string& out) {
   const Plan& plan = *view.plan;
@@ -202,8 +170,6 @@ inline void append_plan(const PlanView& view, std::span<const std::size_t> pipel
   const PassPlan* const passes[] = {&plan.forward, &plan.backward};
   out += ",\n\"packs\":";
   append_list(2, out, [&](std::size_t i) { append_packs_data(*passes[i], drawn, out); });
-  out += ",\n\"durations\":";
-  append_list(2, out, [&](std::size_t i) { append_durations(*passes[i], plan.pipelines.size(), out); });
   out += '}';
 }
 

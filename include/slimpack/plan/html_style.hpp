@@ -4,14 +4,8 @@
 
 namespace slimpack::detail {
 
-/// Style of the comparison page; light and dark.
+/// Style of the comparison page, by the colours of markup.hpp.
 inline constexpr std::string_view html_style = R"css(
-:root{color-scheme:light dark;
---bg:#fcfcfb;--fg:#1d2126;--dim:#5d6671;--line:#d9dde2;--card:#fff;--idle:#e4e7eb;
---F:#3572c8;--B:#e8983a;--W:#4aa36b;--onF:#fff;--onB:#1d2126;--onW:#1d2126}
-@media (prefers-color-scheme:dark){:root{
---bg:#15181c;--fg:#e6e8ea;--dim:#9aa4af;--line:#333a42;--card:#1c2025;
---idle:#2d343c;--F:#5b9bf0;--B:#f0a545;--W:#62bd85;--onF:#10151a;--onB:#10151a;--onW:#10151a}}
 body{margin:0 auto;max-width:1500px;padding:16px;background:var(--bg);color:var(--fg);
 font:14px/1.45 system-ui,-apple-system,"Segoe UI",Roboto,"DejaVu Sans",sans-serif}
 h1{font-size:20px;margin:0 0 4px}h2{font-size:15px;margin:20px 0 6px}
@@ -37,7 +31,7 @@ border-radius:5px;padding:2px 8px}
 background:var(--card);color:var(--fg);border:1px solid var(--line);border-radius:6px;
 padding:7px 10px;font-size:12.5px;box-shadow:0 3px 14px #0003;
 white-space:pre-line;z-index:9;font-variant-numeric:tabular-nums}
-.panels{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(300px,100%),1fr));gap:14px}
+.scroll svg{display:block}
 )css";
 
 /// What stands between the table of figures and the script.
@@ -55,12 +49,6 @@ inline constexpr std::string_view html_body = R"html(<h2>Timelines</h2>
 colour is its share of the time.</p>
 <div id="memory-part"><h2>Memory of each stage, per device</h2><div id="stages" class="bar"></div>
 <canvas id="memory"></canvas></div>
-<h2>Pack durations</h2>
-<div class="panels"><div>forward, mean over the stages<canvas id="violin0"></canvas></div>
-<div>backward, mean over the stages<canvas id="violin1"></canvas></div>
-<div>forward, 1 = mean pack of its pipeline<canvas id="violin2"></canvas></div>
-<div>backward, 1 = mean pack of its pipeline<canvas id="violin3"></canvas></div></div>
-<p class="note">Lines inside: quartiles.</p>
 <div id="tip"></div>
 )html";
 

@@ -85,6 +85,29 @@ inline double max_over_mean(std::span<const double> values) {
 
 }  // namespace detail
 
+/// Durations of the packs of one pass.
+struct PackDurations {
+  std::vector<double> seconds;  ///< of each pack on a stage, the mean over the stages
+  /// Of each pack, relative to the mean pack of the pipeline that runs it; one value for each of its pipelines.
+  std::vector<double> shares;
+};
+
+/// O(packs * stages). @param pipelines of the plan.
+[[nodiscard]] inline PackDurations pack_durations(const PassPlan& pass, std::size_t pipelines) {
+  const detail::PackTotals totals = detail::pack_totals(pass, pipelines);
+  PackDurations durations;
+  for (std::size_t k = 0; k < pass.packs.size(); ++k) {
+    const auto stages = pass.seconds[k];
+    const double sum = std::accumulate(stages.begin(), stages.end(), 0.0);
+    durations.seconds.push_back(sum / static_cast<double>(std::max<std::size_t>(1, stages.size())));
+    for (const PipelineId p : pass.pipelines[k]) {
+      if (totals.sum[p] > 0)
+        durations.shares.push_back(sum * static_cast<double>(totals.count[p]) / totals.sum[p]);
+    }
+  }
+  return durations;
+}
+
 /// Metrics of a valid plan. O(packs * stages).
 [[nodiscard]] inline PlanMetrics plan_metrics(const Plan& plan) {
   const std::size_t pipelines = plan.pipelines.size();
