@@ -111,7 +111,21 @@ class RankExecutor {
   /// @throws InvalidInput if the ranks' plans, ids, models, options or numbers differ, the plan is for another layout or other samples, the
   /// stage would need more memory than its limit, or the loss is no number. @throws TransportError if another rank
   /// has failed.
-  StepReport step(const Plan& plan, const Ragged<std::int32_t>& ids) {
+  StepReport step(const Plan& plan, const Ragged<std::int32_t>& ids) { return run(plan, ids, true); }
+
+  /// Runs the tasks of a step, and leaves the weights as they are: the loss of a batch that is not trained on. Otherwise as
+  /// `step`.
+  StepReport evaluate(const Plan& plan, const Ragged<std::int32_t>& ids) { return run(plan, ids, false); }
+
+  [[nodiscard]] Stage& stage() { return stage_; }
+  [[nodiscard]] const Stage& stage() const { return stage_; }
+  [[nodiscard]] RankPlace place() const { return place_; }
+
+ private:
+  using MailType = typename detail::MailOf<Stage, T, Links>::type;
+
+  /// @param update whether the weights change.
+  StepReport run(const Plan& plan, const Ragged<std::int32_t>& ids, bool update) {
     StepReport report;
     std::optional<StageProgram> program;
     prepare(plan, ids, program, report);
@@ -127,20 +141,15 @@ class RankExecutor {
     if constexpr (requires { stage_.graph_tasks(); }) report.graph_tasks = stage_.graph_tasks();
     report.peak_bytes = stage_.memory().peak();
     report.pipeline_seconds = clock.seconds();
-    transport_.set_task("exchange of gradients");
-    stage_.update(++steps_, options_.adamw);
+    if (update) {
+      transport_.set_task("exchange of gradients");
+      stage_.update(++steps_, options_.adamw);
+    }
     if constexpr (linked) mail_.wait_for_sends();
     share(report);
     report.seconds = clock.seconds();
     return report;
   }
-
-  [[nodiscard]] Stage& stage() { return stage_; }
-  [[nodiscard]] const Stage& stage() const { return stage_; }
-  [[nodiscard]] RankPlace place() const { return place_; }
-
- private:
-  using MailType = typename detail::MailOf<Stage, T, Links>::type;
 
   [[nodiscard]] MailType make_mail(Links links) {
     if constexpr (linked) {

@@ -4,32 +4,13 @@
 #include <utility>
 
 #include "document_models.hpp"
+#include "plain_attention.hpp"
 #include "slimpack/planners/fixed_4d.hpp"
 #include "slimpack/planners/plain_4d.hpp"
 
 namespace slimpack::command {
 
 namespace {
-
-/// A kernel of the CPU back end that was not measured: no tiles, a rate for each pair. A BoundedAttentionModel.
-class PlainAttention {
- public:
-  explicit PlainAttention(const JobOptions& o)
-      : forward_(attention_flops_per_twice_pair(o.job.model) /
-                 (o.job.device.peak_flops * o.job.device.attention_forward)),
-        backward_(attention_flops_per_twice_pair(o.job.model) * backward_attention_ratio /
-                  (o.job.device.peak_flops * o.job.device.attention_backward)) {}
-
-  [[nodiscard]] AttentionSeconds chunk_seconds(Tokens begin, Tokens end) const {
-    const double pairs = twice_causal_pairs(begin, end);
-    return {forward_ * pairs, backward_ * pairs};
-  }
-  [[nodiscard]] AttentionSeconds launch_seconds() const { return {}; }
-  [[nodiscard]] AttentionSeconds least_seconds_per_twice_pair() const { return {forward_, backward_}; }
-
- private:
-  double forward_, backward_;
-};
 
 Fixed4dOptions fixed_options(const JobOptions& o) {
   return {.context = o.context, .window = o.documents.window, .micro_batches = o.documents.micro_batches};
@@ -68,6 +49,19 @@ std::vector<Plan> plan_window(Window& window, const JobOptions& o, const C& cost
   return std::move(made.plans);
 }
 
+/// @param plan makes a window's plans.
+template <class PlanWindow>
+PlanRun run_of(const JobOptions& o, const PlanWindow& plan) {
+  const auto window = std::make_shared<Window>();
+  return {.push =
+              [window, plan, size = o.documents.window](const std::vector<Document>& batch) {
+                window->batches.push_back(batch);
+                return window->batches.size() == size ? plan(*window) : std::vector<Plan>{};
+              },
+          .finish = [window, plan] { return plan(*window); },
+          .token_delay = [window] { return window->tokens > 0.0 ? window->late / window->tokens : 0.0; }};
+}
+
 }  // namespace
 
 std::vector<PlanRun> start_fixed_4d(const JobOptions& o, const Lengths&, const RunScope&) {
@@ -76,20 +70,11 @@ std::vector<PlanRun> start_fixed_4d(const JobOptions& o, const Lengths&, const R
   if (o.documents.sharding) shardings = {*o.documents.sharding};
   std::vector<PlanRun> runs;
   for (const ShardingPolicy sharding : shardings) {
-    const auto window = std::make_shared<Window>();
-    const auto plan = [window, o, sharding] {
+    runs.push_back(run_of(o, [o, sharding](Window& window) {
       return with_models(o, [&](const auto& cost, const auto& memory, const auto& attention) {
-        return plan_window(*window, o, cost, memory, attention, sharding);
+        return plan_window(window, o, cost, memory, attention, sharding);
       });
-    };
-    runs.push_back(
-        {.push =
-             [window, plan, size = o.documents.window](const std::vector<Document>& batch) {
-               window->batches.push_back(batch);
-               return window->batches.size() == size ? plan() : std::vector<Plan>{};
-             },
-         .finish = plan,
-         .token_delay = [window] { return window->tokens > 0.0 ? window->late / window->tokens : 0.0; }});
+    }));
   }
   return runs;
 }
@@ -107,11 +92,12 @@ Plan plan_plain_4d_on_cpu(std::span<const Tokens> lengths, const JobOptions& o, 
   return plan_plain_4d(lengths, o.job, cost, memory, PlainAttention(o), {.context = o.context});
 }
 
-Plan plan_fixed_4d_on_cpu(std::span<const Tokens> lengths, const JobOptions& o, const RankCost& cost,
-                          const RankMemory& memory) {
-  const std::vector<std::size_t> one{0, lengths.size()};
-  auto made = plan_fixed_4d(lengths, one, o.job, cost, memory, PlainAttention(o), fixed_options(o));
-  return std::move(made.plans.front());
+PlanRun start_fixed_4d_on_cpu(const JobOptions& o, const Lengths&, const RunScope&, const RankCost& cost,
+                              const RankMemory& memory) {
+  const auto plan = [=](Window& window) {
+    return plan_window(window, o, cost, memory, PlainAttention(o), ShardingPolicy::per_sequence);
+  };
+  return run_of(o, plan);
 }
 
 }  // namespace slimpack::command

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <bit>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -14,40 +15,50 @@
 namespace slimpack::command {
 
 /// A language that a small model can learn: each word has one successor, drawn once from the seed, which
-/// follows it with probability `1 - noise`; else any word follows, all alike. What a model can't know, its
-/// loss can't fall below: `entropy()`. Same seed, same texts, on every machine.
+/// follows it with probability `1 - noise`; else any word follows, all alike. With several topics, each has successors of its
+/// own, and a text's topic follows from its length, as long and short documents of real data are about different things. What
+/// a model can't know, its loss can't fall below: `entropy()`. Same seed, same texts, on every machine.
 class Language {
  public:
-  /// @param words of the vocabulary, at least 1. @param noise in [0, 1].
-  Language(std::int32_t words, std::uint64_t seed, double noise = 0.1)
-      : seed_(seed), noise_(noise), successor_(static_cast<std::size_t>(words)) {
-    std::iota(successor_.begin(), successor_.end(), 0);
+  /// @param words of the vocabulary, at least 1. @param noise in [0, 1]. @param topics at least 1.
+  Language(std::int32_t words, std::uint64_t seed, double noise = 0.1, std::size_t topics = 1)
+      : seed_(seed), noise_(noise), successors_(topics) {
     Random random{mixed(seed)};
-    for (std::size_t i = successor_.size(); i > 1; --i)
-      std::swap(successor_[i - 1], successor_[random() % i]);
+    for (std::vector<std::int32_t>& successor : successors_) {
+      successor.resize(static_cast<std::size_t>(words));
+      std::iota(successor.begin(), successor.end(), 0);
+      for (std::size_t i = successor.size(); i > 1; --i) std::swap(successor[i - 1], successor[random() % i]);
+    }
   }
 
-  /// Texts number `first`, `first + 1`, … of the given lengths, one row each. A text depends on the seed, its
-  /// number and nothing else, and a shorter one is the beginning of a longer one. O(tokens).
-  [[nodiscard]] Ragged<std::int32_t> texts(std::uint64_t first, std::span<const Tokens> lengths) const {
+  /// Texts of the given numbers and lengths, one row each. A text depends on the seed, its number, its topic and nothing else,
+  /// and a shorter one of the same topic is the beginning of a longer one. O(tokens).
+  [[nodiscard]] Ragged<std::int32_t> texts(std::span<const std::uint64_t> numbers,
+                                           std::span<const Tokens> lengths) const {
     Ragged<std::int32_t> ids;
     const auto threshold = static_cast<std::uint64_t>(std::ldexp(noise_, 32));
     for (std::size_t i = 0; i < lengths.size(); ++i) {
-      Random random{mixed(mixed(seed_) + first + i)};
-      auto word = static_cast<std::int32_t>(random() % successor_.size());
+      Random random{mixed(mixed(seed_) + numbers[i])};
+      const std::vector<std::int32_t>& successor = successors_[topic_of(lengths[i])];
+      auto word = static_cast<std::int32_t>(random() % successor.size());
       for (std::int32_t& id : ids.add_row(static_cast<std::size_t>(lengths[i]))) {
         id = word;
-        const std::uint64_t any = random() % successor_.size();
+        const std::uint64_t any = random() % successor.size();
         word = random() >> 32 < threshold ? static_cast<std::int32_t>(any)
-                                          : successor_[static_cast<std::size_t>(word)];
+                                          : successor[static_cast<std::size_t>(word)];
       }
     }
     return ids;
   }
 
-  /// Nats per token that nobody can know beforehand.
+  /// Texts of 2^k to 2^(k + 1) - 1 tokens have topic k modulo the number of topics.
+  [[nodiscard]] std::size_t topic_of(Tokens length) const {
+    return (std::bit_width(static_cast<std::uint64_t>(length)) - 1U) % successors_.size();
+  }
+
+  /// Nats per token that nobody can know beforehand, not even who knows the topic.
   [[nodiscard]] double entropy() const {
-    const auto words = static_cast<double>(successor_.size());
+    const auto words = static_cast<double>(successors_.front().size());
     const double likely = 1.0 - noise_ + noise_ / words, other = noise_ / words;
     return -likely * std::log(likely) - (other > 0.0 ? (words - 1.0) * other * std::log(other) : 0.0);
   }
@@ -68,7 +79,7 @@ class Language {
 
   std::uint64_t seed_;
   double noise_;
-  std::vector<std::int32_t> successor_;
+  std::vector<std::vector<std::int32_t>> successors_;  ///< [topic][word]
 };
 
 }  // namespace slimpack::command

@@ -81,8 +81,8 @@ std::span<const Planner> planners() {
       planner<Megatron>("megatron"),
       planner<SlimPack>("slimpack"),
       Planner{"plain-4d", &plan_plain_4d_batch, &plan_plain_4d_on_cpu, nullptr},
-      Planner{"fixed-4d", nullptr, &plan_fixed_4d_on_cpu, &start_fixed_4d},
-      Planner{"wlb", nullptr, nullptr, &start_wlb},
+      Planner{"fixed-4d", nullptr, nullptr, &start_fixed_4d, &start_fixed_4d_on_cpu},
+      Planner{"wlb", nullptr, nullptr, &start_wlb, &start_wlb_on_cpu},
   };
   return all;
 }

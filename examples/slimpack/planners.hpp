@@ -24,6 +24,9 @@ struct Planner {
   /// where each is planned by itself.
   std::vector<PlanRun> (*start)(const JobOptions& options, const Lengths& lengths,
                                 const RunScope& scope) = nullptr;
+  /// The same for ranks of a back end; documents that wait are drained at the end.
+  PlanRun (*start_on_cpu)(const JobOptions& options, const Lengths& lengths, const RunScope& scope,
+                          const RankCost& cost, const RankMemory& memory) = nullptr;
 };
 
 /// What the profile says of the job's stages.

@@ -36,7 +36,10 @@ void print(const TrainReport& report, std::size_t steps, bool json) {
     return;
   }
   if (done == 1) std::cout << step_heading();
-  std::cout << step_text(done, report.steps.back()) << std::flush;
+  std::cout << step_text(done, report.steps.back());
+  if (!report.evaluations.empty() && report.evaluations.back().steps == done)
+    std::cout << evaluation_text(report.evaluations.back());
+  std::cout << std::flush;
   if (done == steps) std::cout << summary_text(report);
 }
 

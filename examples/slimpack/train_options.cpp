@@ -1,23 +1,10 @@
 #include "train_options.hpp"
 
-#include <unistd.h>
-
-#include <algorithm>
 #include <cmath>
-#include <span>
-#include <utility>
 
 #include "arguments.hpp"
 #include "gpu.hpp"
 #include "kernels/transport/launch.hpp"
-#include "plan_file.hpp"
-#include "planners.hpp"
-#include "rank_cost.hpp"
-#include "rank_memory.hpp"
-#include "retime.hpp"
-#include "slimpack/exec/context_members.hpp"
-#include "slimpack/exec/program.hpp"
-#include "slimpack/plan/validate.hpp"
 
 namespace slimpack::command {
 
@@ -31,7 +18,12 @@ po::options_description train_description() {
                          "train with this plan alone; - for standard input")(
       "planner", po::value<std::string>()->default_value("slimpack"),
       "without --plan: plans each step's batch")(
-      "steps", po::value<std::int64_t>()->value_name("N")->default_value(1), "optimiser steps")(
+      "steps", po::value<std::int64_t>()->value_name("N")->default_value(1),
+      "optimiser steps; planners that let documents wait take more, until all are trained")(
+      "evaluate", po::value<std::int64_t>()->value_name("K")->default_value(0),
+      "every K steps, and after the last one, also the loss of the batch that follows the trained ones")(
+      "topics", po::value<std::int64_t>()->value_name("N")->default_value(1),
+      "of the texts' language: which words follow each other depends on a text's length")(
       "real", po::value<std::string>()->default_value("float"), "numbers: float or double")(
       "learning-rate", po::value<double>()->value_name("X")->default_value(1e-3), "of AdamW")(
       "seed", po::value<std::int64_t>()->value_name("N")->default_value(1), "of weights and texts")(
@@ -70,6 +62,7 @@ constexpr const char* gpu_preset = "h100";
 bool fits_plan_file(const std::string& option) {
   for (const auto* fits : {"plan",
                            "steps",
+                           "topics",
                            "real",
                            "learning-rate",
                            "seed",
@@ -164,98 +157,6 @@ JobOptions planning_options(const po::variables_map& values) {
   return job;
 }
 
-/// Of this machine, or of the GPU where ranks run on one; infinite where the system does not say.
-double machine_bytes(const TrainOptions& options) {
-  if (options.cuda) return use_gpu(options.ranks == RankKind::threads ? 0 : kernels::local_rank_of());
-  const long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
-  if (pages <= 0 || size <= 0) return std::numeric_limits<double>::infinity();
-  return static_cast<double>(pages) * static_cast<double>(size);
-}
-
-/// Keys of merged packs go round in a ring unless `all_to_all` is asked for.
-bool by_heads(const TrainOptions& o) { return o.job.cost.exchanges == ExchangeSet{KeyExchange::all_to_all}; }
-
-KeyExchange exchange_of(const TrainOptions& o) {
-  return by_heads(o) ? KeyExchange::all_to_all : KeyExchange::ring;
-}
-
-/// What stages are asked to do. @param limit_bytes that a stage may use.
-kernels::StageOptions stages_of(const TrainOptions& o, double limit_bytes) {
-  kernels::StageOptions stage = stage_options(o.cuda, by_heads(o), limit_bytes);
-  stage.attention = o.attention;
-  stage.attention_workspace = static_cast<std::size_t>(o.attention_workspace);
-  return stage;
-}
-
-/// What a stage holds. The optimiser is sharded.
-RankMemory memory_of(const TrainOptions& o, std::span<const std::int32_t> layers) {
-  const Job& job = o.job.job;
-  const double moments = 2.0 / job.layout.dp;
-  // Planners need a finite capacity; with this one, peaks that they compute from it are exact to a byte.
-  constexpr double unlimited = 1e15;
-  const auto stage = stages_of(o, std::min(o.memory_bytes, unlimited));
-  if (o.cuda) return CudaMemory(job.model, layers, o.number_bytes, stage, moments);
-  return kernels::CpuMemory(job.model, layers, o.number_bytes, stage, moments);
-}
-
-/// The one place that decides which model of time predicts.
-RankCost cost_of(const TrainOptions& o, const Transformer& model, const Strategy& strategy,
-                 std::uint32_t kind) {
-  if (o.job.profile) {
-    return MeasuredCost(
-        *o.job.profile, model, strategy.spec_of_kind(kind),
-        {.replicas = static_cast<std::int32_t>(strategy.pipelines.size()), .exchange = exchange_of(o)});
-  }
-  const double rows = o.cuda ? bytes_per_bf16 : o.number_bytes;
-  return preset_cost(model, o.job.job.device, strategy, kind, rows, exchange_of(o));
-}
-
-Course planned_course(const TrainOptions& o) {
-  const Job& job = o.job.job;
-  const Planner& planner = find_planner(o.planner);
-  require(planner.plan_on_cpu != nullptr, "--planner is ", planner.name,
-          ", which leaves documents to later steps; expected one that trains whole batches");
-  const Lengths lengths = read_job_lengths(o.job);
-  require_batches(o.job, lengths, o.steps, "--steps");
-  const auto layers = split_layers(job.model.layers, job.layout.pp);
-  const RankCost cost = cost_of(o, job.model, layout_strategy(job), 0);
-  Course course{.model = job.model, .plans = {}, .steps = o.steps, .stage = {}};
-  for (std::size_t step = 0; step < o.steps; ++step) {
-    try {
-      Plan plan = planner.plan_on_cpu(batch(o.job, lengths, step), o.job, cost, memory_of(o, layers));
-      validate(plan);
-      course.plans.push_back(std::move(plan));
-    } catch (const InvalidInput& error) {
-      throw InvalidInput(with_line(error.what(), o.job, lengths, step));
-    }
-  }
-  return course;
-}
-
-Course course_of_file(const TrainOptions& o) {
-  Plan plan = read_plan_file(o.plan_file);
-  const auto found = violations(plan);
-  require(found.empty(), o.plan_file, " breaks the plan format in ", found.size(),
-          found.size() == 1 ? " place: " : " places, the first: ", found.empty() ? "" : found.front(),
-          "; expected none");
-  const auto shared = [](const PipelinePlan& pipeline) { return pipeline.cp > 1; };
-  const auto other = [](Sharding kind) { return kind != Sharding::none && kind != Sharding::by_position; };
-  const auto any_other = [&](const PassPlan& pass) {
-    return std::any_of(pass.sharding.begin(), pass.sharding.end(), other);
-  };
-  if (std::any_of(plan.pipelines.begin(), plan.pipelines.end(), shared) || any_other(plan.forward) ||
-      any_other(plan.backward))
-    plan = context_ranks_as_members(std::move(plan), default_ownership_block);
-  const Transformer model = model_from(o.values, plan.model);
-  validate(model);
-  const auto cost = [&](const Strategy& strategy, std::uint32_t kind) {
-    return cost_of(o, model, strategy, kind);
-  };
-  Course course{.model = model, .plans = {}, .steps = o.steps, .stage = {}};
-  course.plans.push_back(retimed(std::move(plan), model, o.job.job.device, cost));
-  return course;
-}
-
 /// @throws InvalidInput if the profile is of a CPU and ranks run on GPUs, or the other way round, or of another attention.
 void require_profile_of_back_end(const po::variables_map& values, bool cuda, AttentionChoice attention) {
   const auto profile = profile_from(values);
@@ -306,6 +207,8 @@ std::optional<TrainOptions> train_options(const std::vector<std::string>& argume
   require(!o.job.profile || o.job.profile->weight_bytes() == o.number_bytes, "--real is ", real,
           ", but the profile is of ", o.number_bytes == 4 ? "double" : "float", "; expected the same");
   o.steps = at_least(*values, "steps", 1);
+  o.evaluate = at_least(*values, "evaluate", 0);
+  o.topics = at_least(*values, "topics", 1);
   o.learning_rate = positive(*values, "learning-rate", std::numeric_limits<double>::max());
   o.seed = at_least(*values, "seed", 0);
   if (values->count("memory") != 0) o.memory_bytes = positive(*values, "memory", 1e18);
@@ -317,17 +220,6 @@ std::optional<TrainOptions> train_options(const std::vector<std::string>& argume
   require(o.graphs || o.cuda, "--no-graphs is given; expected no such option without --device cuda");
   o.json = values->count("json") != 0;
   return o;
-}
-
-Course make_course(const TrainOptions& options) {
-  Course course = options.plan_file.empty() ? planned_course(options) : course_of_file(options);
-  const auto ranks = static_cast<double>(rank_count(course.plan(0)));
-  const bool limited = std::isfinite(options.memory_bytes);
-  // Processes have a GPU each; or they had better say how much of it they may use.
-  const double sharing = options.cuda && options.ranks != RankKind::threads ? 1.0 : ranks;
-  course.stage = stages_of(options, limited ? options.memory_bytes : machine_bytes(options) / sharing);
-  course.stage.graphs = options.graphs;
-  return course;
 }
 
 }  // namespace slimpack::command

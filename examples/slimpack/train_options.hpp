@@ -9,10 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "kernels/model/stage.hpp"
 #include "options.hpp"
 #include "slimpack/model/attention_choice.hpp"
-#include "slimpack/plan/plan.hpp"
 
 namespace slimpack::command {
 
@@ -29,7 +27,9 @@ struct TrainOptions {
   std::string planner;
   JobOptions job;  ///< of a plan file, only its device counts
   std::size_t steps = 1;
-  double number_bytes = 4;  ///< of weights; 4: float, 8: double
+  std::size_t evaluate = 0;  ///< steps from one evaluation to the next; 0: none
+  std::size_t topics = 1;    ///< of the texts' language
+  double number_bytes = 4;   ///< of weights; 4: float, 8: double
   double learning_rate = 1e-3;
   std::uint64_t seed = 1;
   double memory_bytes = std::numeric_limits<double>::infinity();  ///< that plans may use of a stage
@@ -48,20 +48,5 @@ struct TrainOptions {
 /// @returns nothing if help was asked for. @throws InvalidInput naming the option, and what would be
 /// accepted.
 std::optional<TrainOptions> train_options(const std::vector<std::string>& arguments);
-
-/// What is trained on: a valid plan for each step, or one for all, with what each is predicted to cost on
-/// this back end.
-struct Course {
-  Transformer model;
-  std::vector<Plan> plans;
-  std::size_t steps = 0;
-  kernels::StageOptions stage;  ///< with the memory that a stage may use
-
-  [[nodiscard]] const Plan& plan(std::size_t step) const { return plans[step % plans.size()]; }
-};
-
-/// Reads the plan, or plans successive batches.
-/// @throws InvalidInput if a plan is not valid or for another model, or a batch can't be planned.
-Course make_course(const TrainOptions& options);
 
 }  // namespace slimpack::command

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -12,7 +13,8 @@
 #include "kernels/executor.hpp"
 #include "language.hpp"
 #include "slimpack/exec/high_water.hpp"
-#include "train_options.hpp"
+#include "slimpack/plan/metrics.hpp"
+#include "train_course.hpp"
 #include "train_report.hpp"
 
 namespace slimpack::command {
@@ -65,7 +67,8 @@ inline void add_tasks(const Plan& plan, RankPlace place, std::span<const double>
 /// Takes a step's figures in. @param figures of all ranks.
 inline void add_step(const Plan& plan, const kernels::StepReport& own,
                      std::span<const std::vector<double>> figures, TrainReport& report) {
-  report.steps.push_back({.loss = own.loss,
+  report.steps.push_back({.tokens = plan_metrics(plan).tokens,
+                          .loss = own.loss,
                           .seconds = own.seconds,
                           .predicted_seconds = plan.step.seconds,
                           .pipeline_seconds = own.pipeline_seconds,
@@ -100,6 +103,19 @@ void require_room_for_weights(const Course& course, std::size_t rank) {
                  " for weights, gradients and optimiser");
 }
 
+/// Share of words that nobody can foresee.
+inline constexpr double text_noise = 0.1;
+
+/// Loss of the batch that is not trained on, if it is asked for after so many steps.
+template <class Executor>
+[[nodiscard]] std::optional<double> unseen_loss(Executor& executor, const Course& course,
+                                                const TrainOptions& options, const Language& language,
+                                                std::size_t steps) {
+  if (!course.unseen || (steps % options.evaluate != 0 && steps != course.steps)) return std::nullopt;
+  const auto& [plan, texts] = *course.unseen;
+  return executor.evaluate(plan, language.texts(texts, plan.tokens)).loss;
+}
+
 /// One rank's part in training. All ranks have to call it with the same arguments.
 /// @tparam Stage the back end. @param on_step called on rank 0 after each step with the report so far.
 /// @param links between the ranks' devices, if there are any.
@@ -116,17 +132,18 @@ void train_rank(T& transport, const Course& course, const TrainOptions& options,
                                                   std::move(links));
   give_attention(executor.stage(), options);
   bool told = false;
-  const Language language(course.model.vocab, options.seed);
-  TrainReport report{.entropy = language.entropy(), .steps = {}, .tasks = {}, .memory = {}};
-  std::uint64_t text = 0;
+  const Language language(course.model.vocab, options.seed, text_noise, options.topics);
+  TrainReport report;
+  report.entropy = language.entropy();
   for (std::size_t step = 0; step < course.steps; ++step) {
     const Plan& plan = course.plan(step);
-    const kernels::StepReport own = executor.step(plan, language.texts(text, plan.tokens));
-    text += plan.tokens.size();
+    const kernels::StepReport own = executor.step(plan, language.texts(course.texts(step), plan.tokens));
+    const std::optional<double> unseen = unseen_loss(executor, course, options, language, step + 1);
     told = told || tell_refusal(executor.stage(), transport.rank());
     const auto figures = gather_figures(transport, plan, own);
     if (transport.rank() != 0) continue;
     add_step(plan, own, figures, report);
+    if (unseen) report.evaluations.push_back({.steps = step + 1, .loss = *unseen});
     on_step(report);
   }
 }

@@ -51,6 +51,10 @@ std::string step_text(std::size_t number, const TrainedStep& step) {
   return line("%6zu %12.6f %12.6f %12.6f\n", number, step.loss, step.seconds, step.predicted_seconds);
 }
 
+std::string evaluation_text(const Evaluation& evaluation) {
+  return line("%6s %12.6f\n", "unseen", evaluation.loss);
+}
+
 std::string summary_text(const TrainReport& report) {
   std::string text = line("\nno model can bring the loss below %.6f\n\n", report.entropy);
   text += line("%-10s %10s %12s %12s %14s\n", "tasks", "number", "seconds", "predicted", "median error");
@@ -73,12 +77,15 @@ std::string to_json_text(const TrainReport& report) {
   document["entropy"] = report.entropy;
   document["steps"] = Json::array();
   for (const TrainedStep& s : report.steps) {
-    document["steps"].push_back({{"loss", s.loss},
+    document["steps"].push_back({{"tokens", s.tokens},
+                                 {"loss", s.loss},
                                  {"seconds", s.seconds},
                                  {"predicted_seconds", s.predicted_seconds},
                                  {"pipeline_seconds", s.pipeline_seconds},
                                  {"predicted_pipeline_seconds", s.predicted_pipeline_seconds}});
   }
+  for (const Evaluation& e : report.evaluations)
+    document["evaluations"].push_back({{"steps", e.steps}, {"unseen_loss", e.loss}});
   for (const Pass pass : {Pass::forward, Pass::backward}) {
     const TaskErrors e = task_errors(report, pass);
     document["tasks"][name(pass)] = {{"tasks", e.tasks},

@@ -11,6 +11,7 @@ namespace slimpack::command {
 
 /// A step as rank 0 saw it. Seconds of the pipelines are until the last rank has done its tasks.
 struct TrainedStep {
+  Tokens tokens = 0;  ///< that were trained on
   double loss = 0.0;
   double seconds = 0.0, predicted_seconds = 0.0;
   double pipeline_seconds = 0.0, predicted_pipeline_seconds = 0.0;
@@ -28,10 +29,17 @@ struct TrainedMemory {
   double peak_bytes = 0.0, predicted_bytes = 0.0;
 };
 
+/// Loss of a batch that is not trained on, after some steps.
+struct Evaluation {
+  std::size_t steps = 0;
+  double loss = 0.0;
+};
+
 /// What a training run was like.
 struct TrainReport {
   double entropy = 0.0;  ///< that no model's loss can fall below
   std::vector<TrainedStep> steps;
+  std::vector<Evaluation> evaluations;
   std::vector<TrainedTask>
       tasks;  ///< of the steps after the first, which warms up; of that if there is no other
   std::vector<TrainedMemory> memory;  ///< by rank
@@ -52,6 +60,9 @@ std::string step_heading();
 
 /// One line of it. @param number of the step, from 1.
 std::string step_text(std::size_t number, const TrainedStep& step);
+
+/// Another one.
+std::string evaluation_text(const Evaluation& evaluation);
 
 /// What follows the steps: tasks and memory, measured against predicted.
 std::string summary_text(const TrainReport& report);

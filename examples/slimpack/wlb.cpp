@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "document_models.hpp"
+#include "plain_attention.hpp"
 #include "slimpack/stream/queue_thresholds.hpp"
 
 namespace slimpack::command {
@@ -134,20 +135,31 @@ PlanRun run_of(const std::shared_ptr<WlbPlanner>& planner, bool drain) {
                           .save = [planner](std::uint64_t result) { return planner->save(result); }}};
 }
 
+/// A run by given models. @param drain whether its end plans what waits.
+template <class C, class M, class A>
+PlanRun start(const JobOptions& o, const Lengths& lengths, const RunScope& scope, const C& cost,
+              const M& memory, const A& attention, bool drain) {
+  const MicroBatchPlanner planner(o.job, cost, memory, attention);
+  WlbOptions options{.context = o.context,
+                     .sharding = o.documents.sharding.value_or(ShardingPolicy::mixed),
+                     .order = o.documents.given_order ? MicroBatchOrder::as_given : MicroBatchOrder::fastest,
+                     .stream = stream_options(o, lengths, scope, planner)};
+  auto wlb = std::make_shared<WlbPlanner>(o.job, cost, memory, attention, std::move(options));
+  if (!scope.state.empty()) wlb->restore(scope.state);
+  return run_of(wlb, drain);
+}
+
 }  // namespace
 
 std::vector<PlanRun> start_wlb(const JobOptions& o, const Lengths& lengths, const RunScope& scope) {
   return with_models(o, [&](const auto& cost, const auto& memory, const auto& attention) {
-    const MicroBatchPlanner planner(o.job, cost, memory, attention);
-    WlbOptions options{
-        .context = o.context,
-        .sharding = o.documents.sharding.value_or(ShardingPolicy::mixed),
-        .order = o.documents.given_order ? MicroBatchOrder::as_given : MicroBatchOrder::fastest,
-        .stream = stream_options(o, lengths, scope, planner)};
-    auto wlb = std::make_shared<WlbPlanner>(o.job, cost, memory, attention, std::move(options));
-    if (!scope.state.empty()) wlb->restore(scope.state);
-    return std::vector<PlanRun>{run_of(wlb, o.documents.drain)};
+    return std::vector<PlanRun>{start(o, lengths, scope, cost, memory, attention, o.documents.drain)};
   });
+}
+
+PlanRun start_wlb_on_cpu(const JobOptions& o, const Lengths& lengths, const RunScope& scope,
+                         const RankCost& cost, const RankMemory& memory) {
+  return start(o, lengths, scope, cost, memory, PlainAttention(o), true);
 }
 
 }  // namespace slimpack::command

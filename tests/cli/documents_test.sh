@@ -228,8 +228,6 @@ refuses "/long, line 3: document 2 (number 1 of the batch) has 9001 tokens; expe
   "$slimpack" plan --lengths "$(file long '5\n7\n9001\n8\n')" --first 1 "${job[@]}" --planner wlb --max-tokens 9000
 refuses "do not fit into" "$slimpack" plan --lengths "$(file long '300000\n300000\n')" --context 4000000 --model llama-70b --tp 8 \
   --pp 4 --cp 2 --planner plain-4d --memory-bytes 4.5e10
-refuses "--planner is wlb, which leaves documents to later steps" "$slimpack" train --lengths "$lengths" --count 4 \
-  --context 128 --truncate --planner wlb
 
 [[ $failed == 0 ]] && echo "all checks of the planners of documents passed"
 exit $failed

@@ -1,6 +1,8 @@
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <cstdint>
 #include <map>
+#include <numeric>
 #include <random>
 #include <utility>
 #include <vector>
@@ -18,18 +20,42 @@
 using namespace slimpack;
 using command::preset_cost, command::rank_strategy, command::Language;
 
+namespace {
+
+std::vector<std::uint64_t> numbers(std::uint64_t first, std::size_t count) {
+  std::vector<std::uint64_t> out(count);
+  std::iota(out.begin(), out.end(), first);
+  return out;
+}
+
+}  // namespace
+
 TEST_CASE("texts depend on their number alone, and a longer one begins as a shorter one") {
   const Language language(50, 7), other(50, 8);
-  const auto texts = language.texts(3, std::vector<Tokens>{5, 40, 1, 200});
+  const auto texts = language.texts(numbers(3, 4), std::vector<Tokens>{5, 40, 1, 200});
   REQUIRE(texts.size() == 4);
-  const auto later = language.texts(4, std::vector<Tokens>{90, 1});
+  const auto later = language.texts(numbers(4, 2), std::vector<Tokens>{90, 1});
   CHECK(std::equal(texts[1].begin(), texts[1].end(), later[0].begin()));
   CHECK(later[1][0] == texts[2][0]);
-  const auto differ = other.texts(4, std::vector<Tokens>{90});
+  const auto differ = other.texts(numbers(4, 1), std::vector<Tokens>{90});
   CHECK_FALSE(std::equal(later[0].begin(), later[0].end(), differ[0].begin()));
   for (const std::int32_t id : texts.values()) CHECK((id >= 0 && id < 50));
-  CHECK(Language(1, 1).texts(0, std::vector<Tokens>{9})[0][8] == 0);
+  CHECK(Language(1, 1).texts(numbers(0, 1), std::vector<Tokens>{9})[0][8] == 0);
   CHECK(Language(1, 1).entropy() == 0.0);
+}
+
+TEST_CASE("which words follow each other depends on a text's length, if there are topics") {
+  const Language language(1000, 3, 0.0, 3);
+  const std::vector<Tokens> lengths{1, 2, 3, 4, 8, 15, 16, 1023, 1024, 8192};
+  const auto texts = language.texts(numbers(0, lengths.size()), lengths);
+  std::map<std::pair<std::size_t, std::int32_t>, std::int32_t> successor;
+  for (std::size_t t = 0; t < lengths.size(); ++t) {
+    const std::size_t topic = language.topic_of(lengths[t]);
+    CHECK(topic == static_cast<std::size_t>(std::log2(lengths[t])) % 3);
+    for (std::size_t i = 1; i < texts[t].size(); ++i)
+      CHECK(successor.try_emplace({topic, texts[t][i - 1]}, texts[t][i]).first->second == texts[t][i]);
+  }
+  CHECK(language.entropy() == 0.0);
 }
 
 TEST_CASE("a model that knows all pairs of words reaches the language's entropy") {
@@ -39,7 +65,7 @@ TEST_CASE("a model that knows all pairs of words reaches the language's entropy"
     const Language language(words, 5, noise);
     std::map<std::pair<std::int32_t, std::int32_t>, double> pairs;
     std::map<std::int32_t, double> firsts;
-    const auto texts = language.texts(0, std::vector<Tokens>(20, 20'000));
+    const auto texts = language.texts(numbers(0, 20), std::vector<Tokens>(20, 20'000));
     double count = 0.0;
     for (std::size_t t = 0; t < texts.size(); ++t) {
       for (std::size_t i = 1; i < texts[t].size(); ++i) {

@@ -48,6 +48,28 @@ same_losses 1e-10 --real double --pp 4 --packs 5 --symmetric
 same_losses 1e-5 --dp 2 --pp 3 --packs 7
 cp "$folder/losses" "$folder/six.losses"
 
+# Planners of documents train all of them, each with its text, however long it waits.
+documents=("$slimpack" train --lengths "$lengths" --sequences 4 --context 256 --truncate --steps 4 "${small[@]}" --layers 2 --json)
+trained() { sed -n 's/.*"tokens": \([0-9]*\),.*/\1/p' "$folder/out" | awk '{ sum += $1 } END { print sum }'; }
+works "${documents[@]}" --planner plain-4d --evaluate 2
+losses >"$folder/plain"
+tokens=$(trained)
+[[ $(grep -c '"unseen_loss"' "$folder/out") == 2 ]] || fail "not two evaluations: $(cat "$folder/out")"
+works "${documents[@]}" --planner plain-4d
+losses | cmp -s - "$folder/plain" || fail "evaluations change what is trained"
+works "${documents[@]}" --planner wlb --queues none
+losses >"$folder/losses"
+same "$folder/losses" "$folder/plain" 1e-5 || fail "documents have other texts in plans of wlb: $(cat "$folder/losses")"
+works "${documents[@]}" --planner wlb --queues 100,200 --dp 2
+[[ $(trained) == "$tokens" ]] || fail "wlb trains $(trained) tokens, expected $tokens"
+(( $(losses | wc -l) > 4 )) || fail "no document has waited"
+works "${documents[@]}" --planner fixed-4d --window 2
+[[ $(trained) == "$tokens" ]] || fail "fixed-4d trains $(trained) tokens, expected $tokens"
+works "${documents[@]}" --planner plain-4d --topics 3
+losses | cmp -s - "$folder/plain" && fail "topics change nothing"
+works "${train[@]}" --steps 2 --evaluate 1
+[[ $(grep -cE '^unseen +[0-9.]+$' "$folder/out") == 2 ]] || fail "no lines of evaluations: $(cat "$folder/out")"
+
 # A sample that two pipelines hold together.
 merged=("$slimpack" train --lengths "$(file long '1000\n100\n50\n70\n')" --context 1000 --hidden 32 --heads 2 --kv-heads 2
   --head-dim 16 --ffn 64 --vocab 64 --layers 4 --real double --json)

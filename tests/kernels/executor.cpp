@@ -104,6 +104,25 @@ TEST_CASE("ranks train as the plain transformer does", "[threads]") {
   CHECK(stages.size() >= 5);
 }
 
+TEST_CASE("an evaluation has the loss that a step would have, and changes nothing", "[threads]") {
+  for (const PlanKind kind : slimpack::testing::all_plan_kinds) {
+    const ExecutorCase c = slimpack::testing::executor_case(kind, 0);
+    INFO(slimpack::testing::name(kind) << " plan of seed " << c.seed);
+    std::mutex mutex;
+    run_in_process(rank_count(c.plan), [&](InProcessTransport& t) {
+      Executor<double> plain(t, c.model, c.plan, c.options), other(t, c.model, c.plan, c.options);
+      plain.step(c.plan, c.ids);
+      other.step(c.plan, c.ids);
+      const double evaluated = other.evaluate(c.plan, c.ids).loss, first = plain.step(c.plan, c.ids).loss,
+                   second = other.step(c.plan, c.ids).loss;
+      const std::scoped_lock lock(mutex);
+      CHECK(evaluated == first);
+      CHECK(second == first);
+      CHECK(std::ranges::equal(plain.stage().weights().parameters(), other.stage().weights().parameters()));
+    });
+  }
+}
+
 TEST_CASE("pipelines of two or three kinds train as the plain transformer does", "[threads]") {
   std::set<std::size_t> kinds;
   int merged = 0, empty = 0, uneven = 0;

@@ -8,6 +8,7 @@
 #include "slimpack/core/error.hpp"
 #include "slimpack/model/parallel.hpp"
 #include "slimpack/schedule/full_pack.hpp"
+#include "slimpack/stream/outlier_queues.hpp"
 
 namespace slimpack {
 
@@ -21,7 +22,8 @@ namespace slimpack {
 }
 
 /// L_max of WLB-LLM's Eq. 2: most tokens of a micro-batch such that a pipeline full of them fits into memory,
-/// with the least uniform recomputation with which `headroom` contexts fit; if none does, with all layers.
+/// with the least uniform recomputation with which `headroom` contexts fit; if none does, with all layers. At most
+/// `most_micro_batch_tokens`, however much memory there is.
 /// @throws InvalidInput if memory holds no token at all. O(layers * stages * log tokens).
 [[nodiscard]] inline Tokens largest_micro_batch(const Memory& memory, Tokens context, double headroom = 2.0) {
   std::int32_t most = 0;
@@ -33,7 +35,7 @@ namespace slimpack {
   }
   require(tokens > 0, "no micro-batch fits into ", memory.capacity_text(),
           " with all layers recomputed; expected more stages or more memory");
-  return tokens;
+  return std::min(tokens, most_micro_batch_tokens);
 }
 
 }  // namespace slimpack

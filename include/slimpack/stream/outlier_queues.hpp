@@ -25,6 +25,9 @@ enum class OutlierRelease : std::uint8_t {
   balanced,
 };
 
+/// The largest `OutlierDelayOptions::max_tokens`.
+inline constexpr Tokens most_micro_batch_tokens = Tokens{1} << 36;
+
 struct OutlierDelayOptions {
   std::size_t micro_batches = 1;  ///< of an iteration: pipeline stages times data-parallel replicas
   Tokens max_tokens = 0;          ///< of a micro-batch (L_max)
@@ -68,7 +71,7 @@ struct LastIteration {
 inline void validate(const OutlierDelayOptions& options) {
   require(options.micro_batches >= 1 && options.micro_batches <= std::size_t{1} << 24, "micro_batches is ",
           options.micro_batches, "; expected 1 to 2^24");
-  require(options.max_tokens >= 1 && options.max_tokens <= Tokens{1} << 36, "max_tokens is ",
+  require(options.max_tokens >= 1 && options.max_tokens <= most_micro_batch_tokens, "max_tokens is ",
           options.max_tokens, "; expected 1 to 2^36");
   require(options.max_delay >= 0 && options.max_delay <= 1 << 24, "max_delay is ", options.max_delay,
           " iterations; expected 0 to 2^24");
