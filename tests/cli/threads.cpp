@@ -9,34 +9,17 @@
 #include <thread>
 #include <vector>
 
-#include "examples/slimpack/parallel.hpp"
 #include "examples/slimpack/progress.hpp"
+#include "slimpack/core/parallel.hpp"
 
 using namespace slimpack;
-
-TEST_CASE("every index is worked on once, on any number of threads", "[threads]") {
-  for (const std::size_t threads : {1u, 2u, 3u, 8u}) {
-    for (const std::size_t count : {0u, 1u, 2u, 7u, 100u}) {
-      std::vector<int> done(count, 0);
-      command::for_each_index(count, threads, [&](std::size_t i) { done[i] += static_cast<int>(i) + 1; });
-      for (std::size_t i = 0; i < count; ++i) CHECK(done[i] == static_cast<int>(i) + 1);
-    }
-  }
-}
-
-TEST_CASE("of several failures the lowest index's is reported", "[threads]") {
-  for (int round = 0; round < 20; ++round) {
-    const auto work = [](std::size_t i) { require(i < 5 || i % 2 == 0, "index ", i); };
-    CHECK_THROWS_WITH(command::for_each_index(50, 4, work), "index 5");
-  }
-}
 
 TEST_CASE("progress is said once an interval, and never again after its end", "[threads]") {
   std::ostringstream out;
   {
     command::Progress progress(12, &out, std::chrono::milliseconds(2));
     progress.begin("megatron");
-    command::for_each_index(12, 3, [&](std::size_t) {
+    for_each_index(12, 3, [&](std::size_t) {
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
       progress.advance();
     });

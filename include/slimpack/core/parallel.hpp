@@ -8,7 +8,7 @@
 #include <thread>
 #include <vector>
 
-namespace slimpack::command {
+namespace slimpack {
 
 /// Calls `work(i)` for every i < count on up to `threads` threads, this one included. The exception of the
 /// lowest i is thrown again: indices are handed out in order, so every one below a failed one has run.
@@ -43,4 +43,4 @@ void for_each_index(std::size_t count, std::size_t threads, const Work& work) {
   }
 }
 
-}  // namespace slimpack::command
+}  // namespace slimpack
