@@ -5,7 +5,7 @@
 namespace slimpack {
 
 struct MegatronOptions {
-  Tokens context = 0;  ///< tokens that a pack holds at most; 0 = the longest sample
+  Tokens context = 0;  ///< tokens that a pack may hold at most; 0 = the longest sample
 };
 
 }  // namespace slimpack

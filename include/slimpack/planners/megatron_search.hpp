@@ -35,11 +35,11 @@ inline Schedule as_one_pipeline(Schedule schedule) {
   Scheduler scheduler(lengths, prices, memory);
   const auto pipelines = static_cast<std::size_t>(job.layout.dp);
   WholeSamplePlan best =
-      plan_whole_samples(lengths, context, pipelines, context_parallel_group_sizes(pipelines, prices),
-                         scheduler, {.fit = FitPolicy::uniform});
-  require(best.pipelines_per_pack > 0, "packs of ", context, " tokens do not fit into ",
+      best_whole_samples(lengths, context, pipelines, context_parallel_group_sizes(pipelines, prices),
+                         scheduler, {.fit = FitPolicy::recompute});
+  require(best.pipelines_per_pack > 0, "packs of ", *longest, " tokens do not fit into ",
           memory.capacity_text(), " with any context parallelism up to dp = ", job.layout.dp,
-          " and all layers recomputed; expected a shorter context, more stages or more memory");
+          " and all layers recomputed; expected shorter samples, more stages or more memory");
   Job used = job;
   used.layout.dp /= static_cast<std::int32_t>(best.pipelines_per_pack);
   used.layout.cp *= static_cast<std::int32_t>(best.pipelines_per_pack);

@@ -57,9 +57,8 @@ struct SlimPackOptions {
   GroupSizes group_sizes = GroupSizes::any;
   bool equal_packs = false;  ///< the same number of packs on every pipeline, with empty ones where needed
   std::size_t packs = 0;     ///< packs per pipeline and pass, as closely as possible; 0 = search
-  /// Packs of whole samples hold up to as many tokens as the longest sample. If this is not 0, packs of up to this many tokens
-  /// are tried as well: without restrictions above or in `search`, no plan is then longer than `plan_megatron`'s with this
-  /// context.
+  /// Tokens that a pack of whole samples may hold at most; 0: as many as the longest sample. Without restrictions above or in
+  /// `search`, no plan is longer than `plan_megatron`'s with this context.
   Tokens context = 0;
   SlimPackSearch search = {};
 };

@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <limits>
 #include <numeric>
-#include <set>
 #include <span>
 #include <utility>
 #include <vector>
@@ -19,24 +18,19 @@
 
 namespace slimpack::detail {
 
-/// The best packs of whole samples that the options allow: as long as the longest sample, or as long as the context.
+/// The best packs of whole samples that the options allow, of all that `plan_megatron` tries.
 /// @param most gives up plans that take this long or longer.
-[[nodiscard]] inline WholeSamplePlan best_whole_samples(std::span<const Tokens> lengths,
-                                                        std::size_t pipelines, const GroupPrices& prices,
-                                                        Scheduler& scheduler, const SlimPackOptions& options,
-                                                        double most) {
+[[nodiscard]] inline WholeSamplePlan allowed_whole_samples(std::span<const Tokens> lengths,
+                                                           std::size_t pipelines, const GroupPrices& prices,
+                                                           Scheduler& scheduler,
+                                                           const SlimPackOptions& options, double most) {
   std::vector<std::size_t> group_sizes = context_parallel_group_sizes(pipelines, prices);
   std::erase_if(group_sizes, [&](std::size_t size) {
     return (!options.merge && size > 1) || !contains(options.group_sizes, size);
   });
   const Tokens longest = *std::max_element(lengths.begin(), lengths.end());
-  WholeSamplePlan best;
-  for (const Tokens context : std::set<Tokens>{longest, std::max(longest, options.context)}) {
-    WholeSamplePlan plan = plan_whole_samples(lengths, context, pipelines, group_sizes, scheduler, {},
-                                              std::min(most, best.seconds));
-    if (plan.seconds < best.seconds) best = std::move(plan);
-  }
-  return best;
+  return best_whole_samples(lengths, std::max(longest, options.context), pipelines, group_sizes, scheduler,
+                            {}, most);
 }
 
 /// The schedules of the shortest step, and the pipelines that run them; empty if nothing fits into memory.
@@ -55,7 +49,7 @@ namespace slimpack::detail {
   };
   if (options.search.whole_samples && options.packs == 0 && !options.equal_packs) {
     WholeSamplePlan whole =
-        best_whole_samples(lengths, pipelines, prices, planner.scheduler(), options, best.seconds);
+        allowed_whole_samples(lengths, pipelines, prices, planner.scheduler(), options, best.seconds);
     for (std::size_t g = 0; g < whole.schedules.size(); ++g)
       place(g * whole.pipelines_per_pack, std::move(whole.schedules[g]));
     if (whole.pipelines_per_pack > 0) return placed;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -31,17 +32,32 @@ struct WholeSamplePlan {
   return group_sizes;
 }
 
-/// Best-fit-decreasing packs of whole samples, at most `context` tokens each, dealt in turn to groups of pipelines, with
+/// Lengths of packs that a careful user tries: the longest sample, the context, and between them steps of a fourth root of two.
+/// Packs hold no more than the batch does. @pre no sample is longer than `context`. Ascending, O(samples + log(context)).
+[[nodiscard]] inline std::vector<Tokens> useful_pack_lengths(std::span<const Tokens> lengths,
+                                                             Tokens context) {
+  const Tokens longest = *std::max_element(lengths.begin(), lengths.end());
+  const Tokens most = std::min(context, std::accumulate(lengths.begin(), lengths.end(), Tokens{0}));
+  const double step = std::exp2(0.25);
+  std::vector<Tokens> useful;
+  for (double next = static_cast<double>(longest); next < static_cast<double>(most); next *= step) {
+    const auto tokens = static_cast<Tokens>(next);
+    if (useful.empty() || tokens > useful.back()) useful.push_back(tokens);
+  }
+  useful.push_back(most);
+  return useful;
+}
+
+/// Best-fit-decreasing packs of whole samples, at most `length` tokens each, dealt in turn to groups of pipelines, with
 /// the size of groups that gives the shortest step. Both passes have the same packs.
-/// @pre no sample is longer than `context`. @param group_sizes to try, as `context_parallel_group_sizes` gives them.
+/// @pre no sample is longer than `length`. @param group_sizes to try, as `context_parallel_group_sizes` gives them.
 /// @param most gives up plans that take this long or longer.
 /// O(n log n + divisors(pipelines) * packs * stages).
 [[nodiscard]] inline WholeSamplePlan plan_whole_samples(
-    std::span<const Tokens> lengths, Tokens context, std::size_t pipelines,
+    std::span<const Tokens> lengths, Tokens length, std::size_t pipelines,
     std::span<const std::size_t> group_sizes, Scheduler& scheduler, const ScheduleOptions& options,
     double most = std::numeric_limits<double>::infinity()) {
-  const Tokens all = std::accumulate(lengths.begin(), lengths.end(), Tokens{0});
-  const Packing packing = best_fit_decreasing(lengths, std::min(context, all));
+  const Packing packing = best_fit_decreasing(lengths, length);
   std::vector<std::vector<SampleId>> bins(packing.load.size());
   for (std::size_t i = 0; i < lengths.size(); ++i) bins[packing.bin[i]].push_back(static_cast<SampleId>(i));
   Packs packs;
@@ -67,6 +83,20 @@ struct WholeSamplePlan {
     if (seconds < best.seconds) best = {pipelines_per_pack, std::move(schedules), seconds};
   }
   if (best.pipelines_per_pack == 0) best.seconds = std::numeric_limits<double>::infinity();
+  return best;
+}
+
+/// The same with the length of packs that gives the shortest step, of all useful ones up to the context.
+[[nodiscard]] inline WholeSamplePlan best_whole_samples(
+    std::span<const Tokens> lengths, Tokens context, std::size_t pipelines,
+    std::span<const std::size_t> group_sizes, Scheduler& scheduler, const ScheduleOptions& options,
+    double most = std::numeric_limits<double>::infinity()) {
+  WholeSamplePlan best;
+  for (const Tokens length : useful_pack_lengths(lengths, context)) {
+    WholeSamplePlan plan = plan_whole_samples(lengths, length, pipelines, group_sizes, scheduler, options,
+                                              std::min(most, best.seconds));
+    if (plan.seconds < best.seconds) best = std::move(plan);
+  }
   return best;
 }
 

@@ -24,7 +24,6 @@ enum class PassOrder : std::uint8_t {
 enum class FitPolicy : std::uint8_t {
   fastest,  ///< smaller leads, or recompute as few layers on each stage as suffice, or both: whichever is fastest
   recompute,  ///< full leads; as few layers on each stage as suffice
-  uniform,    ///< full leads; the same number of layers on all stages, as far as they have them
 };
 
 struct ScheduleOptions {
@@ -126,7 +125,7 @@ class Scheduler {
     prepare(out, options);
     time(full_, Recompute(std::vector<std::int32_t>(memory_.stages(), 0)), false, out);
     out.unlimited = out.seconds;
-    const std::vector<std::int32_t> needed = full_lead_recompute(options.fit == FitPolicy::uniform);
+    const std::vector<std::int32_t> needed = full_lead_recompute();
     const auto [least, greatest] = std::minmax_element(needed.begin(), needed.end());
     if (*least == 0 && *greatest == 0) return reject(out, most);
     out.seconds = infinite;
@@ -146,17 +145,10 @@ class Scheduler {
   }
 
   /// Layers on each stage that the full lead needs; -1 where none suffice.
-  [[nodiscard]] std::vector<std::int32_t> full_lead_recompute(bool uniform) {
+  [[nodiscard]] std::vector<std::int32_t> full_lead_recompute() {
     std::vector<std::int32_t> layers;
     for (std::size_t s = 0; s < memory_.stages(); ++s) layers.push_back(fit_.least_recompute(full_, s));
-    if (!uniform || std::find(layers.begin(), layers.end(), -1) != layers.end()) return layers;
-    std::int32_t limit = 0;
-    for (std::size_t s = 0; s < layers.size(); ++s) limit = std::max(limit, memory_.recompute_limit(s));
-    for (std::int32_t all = *std::max_element(layers.begin(), layers.end()); all <= limit; ++all) {
-      for (std::size_t s = 0; s < layers.size(); ++s) layers[s] = std::min(all, memory_.recompute_limit(s));
-      if (fits(full_, Recompute(layers))) return layers;
-    }
-    return std::vector<std::int32_t>(layers.size(), -1);
+    return layers;
   }
 
   /// Starts with no recomputed layers, then with half of those that the full lead would need (of all, if none suffice). Lowers
