@@ -8,6 +8,8 @@
 #include "arguments.hpp"
 #include "batches.hpp"
 #include "devices.hpp"
+#include "layout_choice.hpp"
+#include "layout_options.hpp"
 #include "options.hpp"
 #include "output.hpp"
 #include "plan_file.hpp"
@@ -50,7 +52,9 @@ std::string not_checked_fields() {
 
 int plan(const std::vector<std::string>& arguments) {
   auto options = job_description();
-  options.add_options()("planner", po::value<std::string>()->default_value("slimpack"), "its name");
+  add_layout_options(options);
+  options.add_options()("planner", po::value<std::string>()->default_value("slimpack"),
+                        "its name; auto is the best of all");
   options.add_options()("state", po::value<std::string>()->value_name("FILE"),
                         "what wlb remembers: it goes on from there, if the file exists, and leaves its new "
                         "state there")("iteration", po::value<std::int64_t>()->value_name("N"),
@@ -66,15 +70,17 @@ int plan(const std::vector<std::string>& arguments) {
   const std::string output = (*values)["output"].as<std::string>();
   const auto state = state_options(*values);
   require(state || !job.documents.drain, "--drain is given without --state; expected both");
+  require(!state || !job.space, "--gpus is given with --state; expected --dp, --tp, --cp and --pp");
   const Lengths lengths = read_job_lengths(job);
   require_batches(job, lengths, 1);
-  Progress progress(1, job.quiet ? nullptr : &std::cerr);
+  Progress progress(plans_of(planner, job), job.quiet ? nullptr : &std::cerr);
   progress.begin(planner.name);
   if (state) {
     plan_with_state(planner, job, lengths, *state, output);
     return 0;
   }
-  const Plan plan = plan_first_batch(planner, job, lengths);
+  const Series first{.lengths = lengths, .progress = progress};
+  const Plan plan = plan_best(planner, job, first, Comparison::first_plan).planned.first;
   validate(plan);
   write_output(output, to_json(plan));
   return 0;

@@ -1,6 +1,6 @@
 #include <algorithm>
-#include <chrono>
 #include <iostream>
+#include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -8,10 +8,12 @@
 #include "arguments.hpp"
 #include "batches.hpp"
 #include "commands.hpp"
+#include "layout_choice.hpp"
+#include "layout_options.hpp"
+#include "layout_table.hpp"
 #include "output.hpp"
 #include "planners.hpp"
 #include "progress.hpp"
-#include "slimpack/core/parallel.hpp"
 #include "slimpack/plan/html.hpp"
 #include "slimpack/plan/timeline.hpp"
 #include "slimpack/plan/violins.hpp"
@@ -23,70 +25,19 @@ namespace po = boost::program_options;
 
 namespace {
 
-/// What a planner made of the successive batches.
-struct Planned {
-  Row sums;
-  Plan first;  ///< plan of the first batch; the others' figures are enough
-};
-
-Planned plan_all(const Planner& planner, const JobOptions& options, const Lengths& lengths,
-                 std::size_t iterations, std::size_t threads, Progress& progress) {
-  Planned planned;
-  std::vector<Row> rows(iterations);
-  progress.begin(planner.name);
-  for_each_index(iterations, threads, [&](std::size_t i) {
-    const std::vector<Tokens> tokens = batch(options, lengths, i);
-    const auto start = std::chrono::steady_clock::now();
-    Plan plan = plan_batch(planner, tokens, options, lengths, i);
-    const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
-    rows[i] = figures(plan, seconds.count(), static_cast<double>(options.job.layout.devices()));
-    if (i == 0) planned.first = std::move(plan);
-    progress.advance();
-  });
-  planned.sums.planner = planner.name;
-  for (const Row& row : rows) add(planned.sums, row);
-  return planned;
+/// The job on which a plan was made: its pipelines may share the devices in another way than was asked for.
+JobOptions job_of(const Plan& plan, const JobOptions& options) {
+  const PipelinePlan& first = plan.pipelines.front();
+  return on_layout(options, {.dp = static_cast<std::int32_t>(plan.pipelines.size()),
+                             .tp = first.tp,
+                             .cp = first.cp,
+                             .pp = static_cast<std::int32_t>(first.stages())});
 }
 
-/// The same of a planner that takes the batches in order. Of several runs the one counts that takes least time
-/// in all; planning takes as long as all of them.
-Planned plan_in_order(const Planner& planner, const JobOptions& options, const Lengths& lengths,
-                      std::size_t iterations, Progress& progress) {
-  Planned best;
-  double planning = 0.0;
-  progress.begin(planner.name);
-  const std::vector<PlanRun> runs = planner.start(options, lengths, {.iterations = iterations});
-  for (const PlanRun& run : runs) {
-    Planned planned;
-    const auto take = [&](auto&& next) {
-      const auto start = std::chrono::steady_clock::now();
-      std::vector<Plan> plans = next();
-      planning += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-      for (Plan& plan : plans) {
-        add(planned.sums, figures(plan, 0.0, static_cast<double>(options.job.layout.devices())));
-        if (planned.sums.iterations == 1) planned.first = std::move(plan);
-      }
-    };
-    for (std::size_t i = 0; i < iterations; ++i) {
-      take([&] { return push_batch(run, options, lengths, i); });
-      if (&run == &runs.front()) progress.advance();
-    }
-    take(run.finish);
-    planned.sums.token_delay = run.token_delay() * static_cast<double>(planned.sums.iterations);
-    if (best.sums.iterations == 0 || planned.sums.step_seconds < best.sums.step_seconds)
-      best = std::move(planned);
-  }
-  best.sums.planner = planner.name;
-  best.sums.planning_seconds = planning;
-  return best;
-}
-
-/// Memory model of a plan's pipelines, which may share the devices in another way than the layout asked for.
-TransformerMemory memory_of(const Plan& plan, const JobOptions& options) {
-  Job job = options.job;
-  job.layout.dp = static_cast<std::int32_t>(plan.pipelines.size());
-  job.layout.cp = plan.pipelines.front().cp;
-  return TransformerMemory(job, options.memory);
+MemoryCurves memory_curves(const Plan& plan, const Timeline& timeline, const JobOptions& options) {
+  const JobOptions own = job_of(plan, options);
+  return own.profile ? memory_over_time(plan, timeline, profiled_memory(own))
+                     : memory_over_time(plan, timeline, TransformerMemory(own.job, own.memory));
 }
 
 std::string page(const std::vector<Plan>& plans, const std::vector<Row>& rows, const JobOptions& options) {
@@ -95,11 +46,10 @@ std::string page(const std::vector<Plan>& plans, const std::vector<Row>& rows, c
   std::vector<PlanView> views;
   timelines.reserve(plans.size());
   curves.reserve(plans.size());
-  for (const Plan& plan : plans) {
-    timelines.push_back(time_plan(plan));
-    curves.push_back(options.profile ? memory_over_time(plan, timelines.back(), profiled_memory(options))
-                                     : memory_over_time(plan, timelines.back(), memory_of(plan, options)));
-    views.push_back({&plan, &timelines.back(), &curves.back(), plan.planner});
+  for (std::size_t i = 0; i < plans.size(); ++i) {
+    timelines.push_back(time_plan(plans[i]));
+    curves.push_back(memory_curves(plans[i], timelines.back(), options));
+    views.push_back({&plans[i], &timelines.back(), &curves.back(), title(rows[i])});
   }
   std::ostringstream out;
   const std::size_t iterations = rows.front().iterations;
@@ -115,6 +65,35 @@ std::string violins(const std::vector<Plan>& plans) {
   std::ostringstream out;
   write_violins(out, duration_charts(named));
   return out.str();
+}
+
+/// Tables of the layouts that each planner chose from, in one text.
+std::string tables_of_layouts(const std::vector<Chosen>& chosen, double tokens) {
+  std::string text;
+  for (const Chosen& own : chosen) text += '\n' + layouts_text(own.planner, own.rows, tokens);
+  return text;
+}
+
+/// `{"rows": [...]}`. @param layouts whether rows have the layouts that their planners chose from.
+std::string to_json_text(const std::vector<Row>& rows, const std::vector<Chosen>& chosen, bool layouts,
+                         double tokens) {
+  nlohmann::ordered_json document;
+  document["rows"] = nlohmann::ordered_json::array();
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    nlohmann::ordered_json row = to_json(rows[i]);
+    if (layouts) row["layouts"] = layouts_json(chosen[i].rows, tokens);
+    document["rows"].push_back(std::move(row));
+  }
+  return document.dump(2) + "\n";
+}
+
+/// Mean tokens of a batch.
+double tokens_of_batch(const JobOptions& options, const Lengths& lengths, std::size_t iterations) {
+  double tokens = 0.0;
+  for (std::size_t i = 0; i < iterations; ++i) {
+    for (const Tokens length : batch(options, lengths, i)) tokens += static_cast<double>(length);
+  }
+  return tokens / static_cast<double>(iterations);
 }
 
 std::vector<const Planner*> find_planners(const std::string& names) {
@@ -137,8 +116,10 @@ std::size_t up_to_a_million(const po::variables_map& values, const char* name) {
 
 int compare(const std::vector<std::string>& arguments) {
   auto options = job_description();
+  add_layout_options(options);
   options.add_options()("planner", po::value<std::string>()->default_value("megatron,slimpack"),
-                        "names, separated by commas");
+                        "names, separated by commas; auto is the best of all others");
+  options.add_options()("layouts", "with --gpus: also each planner's table of layouts");
   options.add_options()("iterations", po::value<std::int64_t>()->value_name("N")->default_value(1),
                         "successive batches");
   options.add_options()("threads", po::value<std::int64_t>()->value_name("N")->default_value(1),
@@ -151,26 +132,33 @@ int compare(const std::vector<std::string>& arguments) {
   const auto values = parse({"compare", "--lengths FILE --context C [options]", ""}, options, arguments);
   if (!values) return 0;
   const JobOptions job = job_options(*values);
+  const bool with_layouts = values->count("layouts") != 0;
+  require(!with_layouts || job.space, "--layouts is given without --gpus; expected both");
   const std::size_t iterations = up_to_a_million(*values, "iterations");
   const std::size_t threads = up_to_a_million(*values, "threads");
   const auto planners = find_planners((*values)["planner"].as<std::string>());
   const Lengths lengths = read_job_lengths(job);
   require_batches(job, lengths, iterations);
 
+  std::size_t plans = 0;
+  for (const Planner* planner : planners) plans += plans_of(*planner, job) * iterations;
+  Progress progress(plans, job.quiet ? nullptr : &std::cerr);
+  const Series series{lengths, iterations, threads, progress};
   std::vector<Row> rows;
   std::vector<Plan> first;
-  Progress progress(planners.size() * iterations, job.quiet ? nullptr : &std::cerr);
+  std::vector<Chosen> chosen;
   for (const Planner* planner : planners) {
-    Planned planned = planner->start != nullptr
-                          ? plan_in_order(*planner, job, lengths, iterations, progress)
-                          : plan_all(*planner, job, lengths, iterations, threads, progress);
-    rows.push_back(planned.sums);
-    first.push_back(std::move(planned.first));
+    Chosen& own = chosen.emplace_back(plan_best(*planner, job, series, Comparison::drained));
+    rows.push_back(own.planned.sums);
+    first.push_back(std::move(own.planned.first));
   }
   finish(rows);
   if (values->count("html") != 0) write_output((*values)["html"].as<std::string>(), page(first, rows, job));
   if (values->count("svg") != 0) write_output((*values)["svg"].as<std::string>(), violins(first));
-  write_output("-", values->count("json") != 0 ? to_json_text(rows) : to_text(rows));
+  const double tokens = with_layouts ? tokens_of_batch(job, lengths, iterations) : 0.0;
+  write_output("-", values->count("json") != 0 ? to_json_text(rows, chosen, with_layouts, tokens)
+                                               : to_text(rows, job.space.has_value()) +
+                                                     (with_layouts ? tables_of_layouts(chosen, tokens) : ""));
   return 0;
 }
 

@@ -81,6 +81,10 @@ Plan plan_plain_4d_batch(std::span<const Tokens> lengths, const JobOptions& opti
 /// On ranks of a back end.
 Plan plan_plain_4d_on_cpu(std::span<const Tokens> lengths, const JobOptions& options, const RankCost& cost,
                           const RankMemory& memory);
+Plan plan_fixed_4d_on_cpu(std::span<const Tokens> lengths, const JobOptions& options, const RankCost& cost,
+                          const RankMemory& memory);
+
+/// The same, and wlb, for batches in order.
 PlanRun start_fixed_4d_on_cpu(const JobOptions& options, const Lengths& lengths, const RunScope& scope,
                               const RankCost& cost, const RankMemory& memory);
 PlanRun start_wlb_on_cpu(const JobOptions& options, const Lengths& lengths, const RunScope& scope,

@@ -92,6 +92,13 @@ Plan plan_plain_4d_on_cpu(std::span<const Tokens> lengths, const JobOptions& o, 
   return plan_plain_4d(lengths, o.job, cost, memory, PlainAttention(o), {.context = o.context});
 }
 
+Plan plan_fixed_4d_on_cpu(std::span<const Tokens> lengths, const JobOptions& o, const RankCost& cost,
+                          const RankMemory& memory) {
+  const std::vector<std::size_t> one{0, lengths.size()};
+  auto made = plan_fixed_4d(lengths, one, o.job, cost, memory, PlainAttention(o), fixed_options(o));
+  return std::move(made.plans.front());
+}
+
 PlanRun start_fixed_4d_on_cpu(const JobOptions& o, const Lengths&, const RunScope&, const RankCost& cost,
                               const RankMemory& memory) {
   const auto plan = [=](Window& window) {

@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "devices.hpp"
+#include "layout_options.hpp"
 #include "lengths.hpp"
 #include "profile_file.hpp"
 #include "slimpack/model/presets.hpp"
@@ -252,10 +253,8 @@ JobOptions job_options(const po::variables_map& values) {
   o.job.model = model_from(
       values, of_profile ? o.profile->model : transformer_preset(values["model"].as<std::string>()));
   o.job.device = device_from(values, o.profile.get());
-  o.job.layout = {.dp = values["dp"].as<std::int32_t>(),
-                  .tp = values["tp"].as<std::int32_t>(),
-                  .cp = values["cp"].as<std::int32_t>(),
-                  .pp = values["pp"].as<std::int32_t>()};
+  o.space = space_from(values, o.profile != nullptr);
+  o.job.layout = o.space ? layouts(o.job.model, o.job.device, *o.space).front() : layout_from(values, 1);
   validate(o.job);
   if (o.profile) check_profile(values, o.job);
   o.memory.zero_stage = values["zero"].as<std::int32_t>();

@@ -13,6 +13,7 @@
 #include "slimpack/cost/pack_attention.hpp"
 #include "slimpack/cost/profile.hpp"
 #include "slimpack/model/parallel.hpp"
+#include "slimpack/planners/layouts.hpp"
 #include "slimpack/planners/slimpack.hpp"
 #include "slimpack/stream/outlier_queues.hpp"
 
@@ -39,7 +40,8 @@ struct JobOptions {
   std::size_t sequences = 0;  ///< whose contexts a batch fills, if its size is said so
   Tokens context = 0;
   LongSamples long_samples = LongSamples::error;
-  Job job;
+  Job job;                           ///< its layout is any possible one where there is a space of layouts
+  std::optional<LayoutSpace> space;  ///< of layouts to choose from, instead of the job's
   std::shared_ptr<const Profile> profile;  ///< replaces the device's constants, if there is one
   MemoryOptions memory;
   CalibratedOptions cost;

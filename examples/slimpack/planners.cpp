@@ -1,11 +1,11 @@
 #include "planners.hpp"
 
 #include <array>
-#include <optional>
 #include <utility>
 
 #include "document_models.hpp"
 #include "slimpack/model/presets.hpp"
+#include "slimpack/planners/auto.hpp"
 #include "slimpack/planners/megatron.hpp"
 #include "slimpack/planners/slimpack.hpp"
 
@@ -64,6 +64,19 @@ Planner planner(const char* name) {
           &Recipe::plan_on_cpu, nullptr};
 }
 
+/// The best plan of all planners that know ranks of a back end.
+Plan plan_auto_on_cpu(std::span<const Tokens> lengths, const JobOptions& o, const RankCost& cost,
+                      const RankMemory& memory) {
+  std::vector<NamedPlanner> rivals;
+  for (const Planner& planner : planners()) {
+    if (planner.is_best_of_all() || planner.plan_on_cpu == nullptr) continue;
+    rivals.push_back({planner.name, [&](std::span<const Tokens> tokens, const Job&) {
+                        return planner.plan_on_cpu(tokens, o, cost, memory);
+                      }});
+  }
+  return plan_auto(lengths, o.job, rivals);
+}
+
 }  // namespace
 
 RankMemory profiled_memory(const JobOptions& o) {
@@ -81,25 +94,15 @@ std::span<const Planner> planners() {
       planner<Megatron>("megatron"),
       planner<SlimPack>("slimpack"),
       Planner{"plain-4d", &plan_plain_4d_batch, &plan_plain_4d_on_cpu, nullptr},
-      Planner{"fixed-4d", nullptr, nullptr, &start_fixed_4d, &start_fixed_4d_on_cpu},
-      Planner{"wlb", nullptr, nullptr, &start_wlb, &start_wlb_on_cpu},
+      Planner{"fixed-4d", nullptr, &plan_fixed_4d_on_cpu, &start_fixed_4d, &start_fixed_4d_on_cpu},
+      Planner{"wlb", nullptr, nullptr, &start_wlb, &start_wlb_on_cpu, true},
+      Planner{"auto", nullptr, &plan_auto_on_cpu, nullptr},
   };
   return all;
 }
 
 const Planner& find_planner(const std::string& name) {
   return detail::find_preset(planners(), "planner", name);
-}
-
-Plan plan_first_batch(const Planner& planner, const JobOptions& options, const Lengths& lengths) {
-  if (planner.plan != nullptr) return plan_batch(planner, batch(options, lengths, 0), options, lengths, 0);
-  std::optional<Plan> best;
-  for (PlanRun& run : planner.start(options, lengths, {})) {
-    std::vector<Plan> plans = push_batch(run, options, lengths, 0);
-    if (plans.empty()) plans = run.finish();
-    if (!best || plans.front().step.seconds < best->step.seconds) best = std::move(plans.front());
-  }
-  return std::move(*best);
 }
 
 Plan plan_batch(const Planner& planner, std::span<const Tokens> tokens, const JobOptions& options,

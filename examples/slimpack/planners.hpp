@@ -12,10 +12,10 @@
 
 namespace slimpack::command {
 
-/// A planner by name.
+/// A planner by name. One that has neither `plan` nor `start` is the best of all others.
 struct Planner {
   std::string name;
-  /// Plans a batch by itself; null where batches are planned in order.
+  /// Plans a batch by itself, on the options' layout; null where batches are planned in order.
   Plan (*plan)(std::span<const Tokens> lengths, const JobOptions& options);
   /// For ranks of a back end, each of them a whole stage; null where batches need others.
   Plan (*plan_on_cpu)(std::span<const Tokens> lengths, const JobOptions& options, const RankCost& cost,
@@ -27,6 +27,9 @@ struct Planner {
   /// The same for ranks of a back end; documents that wait are drained at the end.
   PlanRun (*start_on_cpu)(const JobOptions& options, const Lengths& lengths, const RunScope& scope,
                           const RankCost& cost, const RankMemory& memory) = nullptr;
+  bool defers = false;  ///< leaves documents to later iterations; drained, it trains them as well
+
+  [[nodiscard]] bool is_best_of_all() const { return plan == nullptr && start == nullptr; }
 };
 
 /// What the profile says of the job's stages.
@@ -40,10 +43,6 @@ std::span<const Planner> planners();
 
 /// @throws InvalidInput listing the names that exist.
 const Planner& find_planner(const std::string& name);
-
-/// The plan of the first batch, by a run of its own for planners that have runs.
-/// @throws InvalidInput naming the line of the sample that can't be planned.
-Plan plan_first_batch(const Planner& planner, const JobOptions& options, const Lengths& lengths);
 
 /// Plans batch number `iteration` of the lengths, whose samples are `tokens`.
 /// @throws InvalidInput naming the line of the sample that can't be planned.

@@ -5,7 +5,9 @@
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
+#include "layout_table.hpp"
 #include "slimpack/plan/metrics.hpp"
+#include "slimpack/planners/layouts.hpp"
 
 namespace slimpack::command {
 
@@ -23,7 +25,8 @@ constexpr double Row::*means[] = {&Row::step_seconds,
                                   &Row::peak_bytes,
                                   &Row::packs,
                                   &Row::planning_seconds,
-                                  &Row::gap};
+                                  &Row::gap,
+                                  &Row::bound_seconds};
 
 /// A column of the table, and a line of the page's.
 struct Column {
@@ -82,10 +85,16 @@ Row figures(const Plan& plan, double planning_seconds, double gpus) {
   row.packs = static_cast<double>(metrics.packs);
   row.planning_seconds = planning_seconds;
   row.gap = plan.step.gap();
+  row.bound_seconds = plan.step.lower_bound_seconds;
+  row.layout = {.dp = static_cast<std::int32_t>(plan.pipelines.size()),
+                .tp = plan.pipelines.front().tp,
+                .cp = plan.pipelines.front().cp,
+                .pp = static_cast<std::int32_t>(plan.pipelines.front().stages())};
   return row;
 }
 
 void add(Row& sums, const Row& row) {
+  if (sums.iterations == 0) sums.layout = row.layout;
   sums.iterations += row.iterations;
   sums.gpus = row.gpus;
   for (double Row::*const figure : means) sums.*figure += row.*figure;
@@ -99,15 +108,21 @@ void finish(std::vector<Row>& rows) {
   }
 }
 
-std::string to_text(std::span<const Row> rows) {
+std::string title(const Row& row) {
+  return row.chosen.empty() ? row.planner : concat(row.planner, ": ", row.chosen);
+}
+
+std::string to_text(std::span<const Row> rows, bool with_layouts) {
   std::size_t longest = 10;
-  for (const Row& row : rows) longest = std::max(longest, row.planner.size());
+  for (const Row& row : rows) longest = std::max(longest, title(row).size());
   std::string text = padded("planner", -static_cast<int>(longest));
   for (const Column& column : columns) text += padded(column.heading, column.width);
+  if (with_layouts) text += "  layout";
   for (const Row& row : rows) {
     text += '\n';
-    text += padded(row.planner, -static_cast<int>(longest));
+    text += padded(title(row), -static_cast<int>(longest));
     for (const Column& column : columns) text += padded(value(column, row), column.width);
+    if (with_layouts) text += "  " + to_text(row.layout);
   }
   return text + "\n";
 }
@@ -121,29 +136,26 @@ std::vector<PageFigure> to_figures(std::span<const Row> rows) {
   return figures;
 }
 
-std::string to_json_text(std::span<const Row> rows) {
-  nlohmann::ordered_json list = nlohmann::ordered_json::array();
-  for (const Row& row : rows) {
-    list.push_back({{"planner", row.planner},
-                    {"iterations", row.iterations},
-                    {"step_seconds", row.step_seconds},
-                    {"tokens_per_second_per_gpu", row.tokens_per_second_per_gpu},
-                    {"speedup", row.speedup},
-                    {"bubble_ratio", row.bubble_ratio},
-                    {"max_over_mean_forward", row.max_over_mean_forward},
-                    {"max_over_mean_backward", row.max_over_mean_backward},
-                    {"replica_imbalance", row.replica_imbalance},
-                    {"busiest_stage_imbalance", row.busiest_stage_imbalance},
-                    {"peak_bytes", row.peak_bytes},
-                    {"packs", row.packs},
-                    {"planning_seconds", row.planning_seconds},
-                    {"gap", row.gap},
-                    {"tokens", row.tokens},
-                    {"token_delay", row.token_delay}});
-  }
-  nlohmann::ordered_json document;
-  document["rows"] = std::move(list);
-  return document.dump(2) + "\n";
+nlohmann::ordered_json to_json(const Row& row) {
+  nlohmann::ordered_json figures{{"planner", row.planner},
+                                 {"iterations", row.iterations},
+                                 {"layout", layout_json(row.layout)},
+                                 {"step_seconds", row.step_seconds},
+                                 {"tokens_per_second_per_gpu", row.tokens_per_second_per_gpu},
+                                 {"speedup", row.speedup},
+                                 {"bubble_ratio", row.bubble_ratio},
+                                 {"max_over_mean_forward", row.max_over_mean_forward},
+                                 {"max_over_mean_backward", row.max_over_mean_backward},
+                                 {"replica_imbalance", row.replica_imbalance},
+                                 {"busiest_stage_imbalance", row.busiest_stage_imbalance},
+                                 {"peak_bytes", row.peak_bytes},
+                                 {"packs", row.packs},
+                                 {"planning_seconds", row.planning_seconds},
+                                 {"gap", row.gap},
+                                 {"tokens", row.tokens},
+                                 {"token_delay", row.token_delay}};
+  if (!row.chosen.empty()) figures["chosen"] = row.chosen;
+  return figures;
 }
 
 }  // namespace slimpack::command

@@ -1,9 +1,11 @@
 #pragma once
 
+#include <nlohmann/json_fwd.hpp>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "slimpack/model/parallel.hpp"
 #include "slimpack/plan/html.hpp"
 #include "slimpack/plan/plan.hpp"
 
@@ -12,6 +14,7 @@ namespace slimpack::command {
 /// Figures of one planner, each the mean over the iterations.
 struct Row {
   std::string planner;
+  std::string chosen;  ///< planner that `auto` chose; else empty
   std::size_t iterations = 0;
   double step_seconds = 0.0;
   double tokens_per_second_per_gpu = 0.0;
@@ -25,9 +28,11 @@ struct Row {
   double packs = 0.0;
   double planning_seconds = 0.0;
   double gap = 0.0;
-  double tokens = 0.0;       ///< trained in an iteration
-  double token_delay = 0.0;  ///< iterations by which a token is late, on average
-  double gpus = 1.0;         ///< devices of the layout
+  double bound_seconds = 0.0;  ///< that the step takes at least
+  double tokens = 0.0;         ///< trained in an iteration
+  double token_delay = 0.0;    ///< iterations by which a token is late, on average
+  double gpus = 1.0;           ///< devices of the layout
+  Layout layout;               ///< of the first plan
 };
 
 /// One iteration's figures. @param gpus devices of the layout.
@@ -39,13 +44,16 @@ void add(Row& sums, const Row& row);
 /// Turns sums into means, and says how much faster each planner is than the first.
 void finish(std::vector<Row>& rows);
 
-/// A text table, one line per planner.
-std::string to_text(std::span<const Row> rows);
+/// The name of a row's planner, with what it chose.
+std::string title(const Row& row);
+
+/// A text table, one line per planner. @param with_layouts whether it says on which layouts.
+std::string to_text(std::span<const Row> rows, bool with_layouts = false);
 
 /// The same for the page, one line per figure.
 std::vector<PageFigure> to_figures(std::span<const Row> rows);
 
-/// `{"rows": [...]}`.
-std::string to_json_text(std::span<const Row> rows);
+/// A planner's figures as JSON.
+nlohmann::ordered_json to_json(const Row& row);
 
 }  // namespace slimpack::command

@@ -16,7 +16,7 @@ using namespace slimpack;
 namespace {
 
 /// Planners by number, with calibrated prices and a memory without reserve.
-struct Prices {
+struct LayoutPrices {
   MemoryOptions memory = {};
   Tokens context = 0;
 
@@ -33,17 +33,17 @@ struct Prices {
   }
 };
 
-struct Case {
+struct SearchCase {
   std::vector<Tokens> lengths;
   Job job;
   LayoutSpace space;
-  Prices prices;
+  LayoutPrices prices;
 };
 
-Case random_case(unsigned seed) {
+SearchCase random_search_case(unsigned seed) {
   std::mt19937 random(seed);
   const auto pick = [&](int lo, int hi) { return std::uniform_int_distribution<int>(lo, hi)(random); };
-  Case c;
+  SearchCase c;
   c.lengths = oracle::random_lengths(random, static_cast<std::size_t>(pick(2, 40)), pick(0, 3), 900);
   c.job = oracle::random_job(random, 1, 1e9);
   c.job.model.layers = pick(1, 6);
@@ -58,7 +58,7 @@ Case random_case(unsigned seed) {
 }
 
 /// Checks a search against plans on all layouts. @returns whether anything could be planned, and rows that were pruned.
-std::pair<bool, int> check_against_sweep(const Case& c, int planner) {
+std::pair<bool, int> check_against_sweep(const SearchCase& c, int planner) {
   const auto plan = [&](std::span<const Tokens> lengths, const Job& job) {
     return c.prices.plan(planner, lengths, job);
   };
@@ -119,7 +119,7 @@ TEST_CASE("the best layout is that of a sweep over all layouts, on any number of
     int planned = 0, refused = 0, pruned = 0;
     for (unsigned seed = 1; seed <= 60; ++seed) {
       INFO("planner " << planner << ", seed " << seed);
-      const auto [any, rows] = check_against_sweep(random_case(seed), planner);
+      const auto [any, rows] = check_against_sweep(random_search_case(seed), planner);
       (any ? planned : refused) += 1;
       pruned += rows;
     }
@@ -130,7 +130,7 @@ TEST_CASE("the best layout is that of a sweep over all layouts, on any number of
 }
 
 TEST_CASE("the best layout is that of a sweep on lengths of real documents") {
-  Case c;
+  SearchCase c;
   const std::vector<Tokens> all = oracle::github(1500, 65536);
   c.lengths.assign(all.end() - 96, all.end());
   c.job = oracle::llama_13b(1, 1);

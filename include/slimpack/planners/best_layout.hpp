@@ -37,7 +37,8 @@ template <CostModel C, MemoryModel M, class A>
 /// Figures of a plan.
 [[nodiscard]] inline LayoutFigures layout_figures(const Plan& plan) {
   const PlanMetrics metrics = plan_metrics(plan);
-  return {.seconds = plan.step.seconds,
+  return {.steps = 1,
+          .seconds = plan.step.seconds,
           .tokens = static_cast<double>(metrics.tokens),
           .peak_bytes = metrics.peak_bytes,
           .bound_seconds = plan.step.lower_bound_seconds};

@@ -21,6 +21,7 @@ namespace slimpack {
 
 /// What a layout's plans amount to, over all batches that were planned.
 struct LayoutFigures {
+  std::size_t steps = 1;
   double seconds = 0.0;        ///< of all steps
   double tokens = 0.0;         ///< trained in them
   double peak_bytes = 0.0;     ///< of any device

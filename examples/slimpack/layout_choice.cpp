@@ -1,0 +1,136 @@
+#include "layout_choice.hpp"
+
+#include <chrono>
+#include <limits>
+#include <numeric>
+#include <optional>
+#include <utility>
+
+#include "document_models.hpp"
+#include "slimpack/planners/best_layout.hpp"
+#include "slimpack/planners/rivals.hpp"
+
+namespace slimpack::command {
+
+namespace {
+
+/// Seconds that a planner's steps take at least for all these samples in one batch.
+double samples_bound(const JobOptions& o, std::span<const Tokens> tokens) {
+  return with_models(o, [&](const auto& cost, const auto& memory, const auto& attention) {
+    return layout_bound(tokens, o.job, cost, memory, attention);
+  });
+}
+
+double tokens_in(std::span<const Tokens> tokens) {
+  return std::accumulate(tokens.begin(), tokens.end(), 0.0);
+}
+
+/// Seconds per trained token that all batches take at least. Documents that may be trained with another batch are bounded
+/// as those of one large batch. 0 where it is not known what is trained, or what prices a planner has of a profile.
+double series_bound(const Planner& planner, const JobOptions& o, const Series& series) {
+  if (o.profile || (planner.defers && !o.documents.drain)) return 0.0;
+  double seconds = 0.0, tokens = 0.0;
+  std::vector<Tokens> all;
+  for (std::size_t i = 0; i < series.iterations; ++i) {
+    const std::vector<Tokens> own = batch(o, series.lengths, i);
+    tokens += tokens_in(own);
+    if (planner.start != nullptr) all.insert(all.end(), own.begin(), own.end());
+    if (planner.start == nullptr) seconds += samples_bound(o, own);
+  }
+  if (planner.start != nullptr) seconds = samples_bound(o, all);
+  return seconds / tokens;
+}
+
+/// Plans all batches on one layout after another. A LayoutPlanner.
+struct SeriesPlanner {
+  const Planner& planner;
+  const JobOptions& options;
+  const Series& series;
+
+  [[nodiscard]] double bound(const Layout& layout) const {
+    return series_bound(planner, on_layout(options, layout), series);
+  }
+  [[nodiscard]] Planned plan(const Layout& layout) const {
+    const Series alone{series.lengths, series.iterations, 1, series.progress};
+    return plan_series(planner, on_layout(options, layout), alone);
+  }
+  [[nodiscard]] static LayoutFigures figures(const Planned& planned) {
+    const Row& sums = planned.sums;
+    return {.steps = sums.iterations,
+            .seconds = sums.step_seconds,
+            .tokens = sums.tokens,
+            .peak_bytes = sums.peak_bytes / static_cast<double>(sums.iterations),
+            .bound_seconds = sums.bound_seconds};
+  }
+};
+
+/// Of one planner.
+Chosen plan_on_best_layout(const Planner& planner, const JobOptions& o, const Series& series) {
+  const auto start = std::chrono::steady_clock::now();
+  Chosen chosen{.planner = planner.name, .planned = {}, .layout = o.job.layout, .rows = {}};
+  if (!o.space) {
+    chosen.planned = plan_series(planner, o, series);
+    return chosen;
+  }
+  const std::vector<Layout> all = layouts(o.job.model, o.job.device, *o.space);
+  auto choice = search_layouts(all, SeriesPlanner{planner, o, series}, series.threads);
+  chosen.planned = std::move(choice.planned);
+  chosen.layout = choice.layout;
+  chosen.rows = std::move(choice.rows);
+  chosen.planned.sums.planning_seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return chosen;
+}
+
+/// Of all planners, the best one.
+Chosen plan_with_all(const JobOptions& o, const Series& series, Comparison comparison) {
+  std::vector<Rival> rivals;
+  std::optional<Chosen> best;
+  double least = std::numeric_limits<double>::infinity(), planning = 0.0;
+  for (const Planner& planner : planners()) {
+    if (planner.is_best_of_all()) continue;
+    Rival& own = rivals.emplace_back(Rival{.name = planner.name});
+    try {
+      require(comparison == Comparison::drained || !planner.defers,
+              "it leaves documents for later iterations");
+      Chosen chosen = plan_on_best_layout(planner, o, series);
+      planning += chosen.planned.sums.planning_seconds;
+      if (o.space) own.where = to_text(chosen.layout);
+      own.seconds_per_token = SeriesPlanner::figures(chosen.planned).seconds_per_token();
+      if (own.seconds_per_token < least) best = std::move(chosen);
+      least = std::min(least, own.seconds_per_token);
+    } catch (const InvalidInput& error) {
+      own.reason = error.what();
+    }
+  }
+  const std::size_t winner = best_rival(rivals);
+  best->planned.first.notes.push_back(why_best(rivals, winner));
+  best->planned.sums.planning_seconds = planning;
+  return std::move(*best);
+}
+
+}  // namespace
+
+JobOptions on_layout(const JobOptions& options, const Layout& layout) {
+  JobOptions own = options;
+  own.job.layout = layout;
+  return own;
+}
+
+std::size_t plans_of(const Planner& planner, const JobOptions& o) {
+  const std::size_t rivals = planner.is_best_of_all() ? planners().size() - 1 : 1;
+  return rivals * (o.space ? layouts(o.job.model, o.job.device, *o.space).size() : 1);
+}
+
+Chosen plan_best(const Planner& planner, const JobOptions& options, const Series& series,
+                 Comparison comparison) {
+  if (!planner.is_best_of_all()) return plan_on_best_layout(planner, options, series);
+  JobOptions own = options;
+  own.documents.drain = comparison == Comparison::drained;
+  Chosen chosen = plan_with_all(own, series, comparison);
+  chosen.planned.sums.planner = planner.name;
+  chosen.planned.sums.chosen = chosen.planner;
+  return chosen;
+}
+
+}  // namespace slimpack::command

@@ -1,0 +1,85 @@
+#!/usr/bin/env bash
+# Chooses layouts and planners as a user would: --gpus, --layouts and the planner auto. Usage: layouts_test.sh BINARY LENGTHS
+set -uo pipefail
+slimpack=$1 lengths=$2
+source "$(dirname "$0")/checks.sh"
+
+batch=(--lengths "$lengths" --first 4096 --count 48 --context 32768 --truncate --model llama-7b --device h100 --quiet)
+json() { python3 -c "import json, sys; d = json.load(open(sys.argv[1])); r = d['rows']; print($1)" "${2:-$folder/out}"; }
+is_true() { [[ $(json "$1") == True ]] || fail "not $1: ${*:2}"; }
+no_times() { grep -v planning_seconds "$1"; }
+
+# Every planner on its own best layout: that of a sweep over all layouts that the table has, and over those it leaves out.
+works "$slimpack" compare "${batch[@]}" --gpus 16 --planner megatron,slimpack --layouts --json
+cp "$folder/out" "$folder/chosen.json"
+is_true "all(x['fate'] != 'refused' or x['reason'] for q in r for x in q['layouts'])"
+is_true "all(x['dp'] * x['tp'] * x['cp'] * x['pp'] == 16 for q in r for x in q['layouts'])"
+is_true "len({(x['dp'], x['tp'], x['cp'], x['pp']) for x in r[0]['layouts']}) == len(r[0]['layouts']) == len(r[1]['layouts'])"
+json "'\n'.join(' '.join(str(x[k]) for k in ('dp', 'tp', 'cp', 'pp')) for x in r[0]['layouts'])" >"$folder/layouts"
+for planner in megatron slimpack; do
+  row=$([[ $planner == megatron ]] && echo 0 || echo 1)
+  while read -r dp tp cp pp; do
+    "$slimpack" compare "${batch[@]}" --dp "$dp" --tp "$tp" --cp "$cp" --pp "$pp" --planner $planner --json 2>/dev/null |
+      grep -oE '"step_seconds": [0-9.e+-]+' | grep -oE '[0-9.e+-]+$'
+  done <"$folder/layouts" | sort -g | head -1 >"$folder/least"
+  [[ $(json "r[$row]['step_seconds'] == $(cat "$folder/least")" "$folder/chosen.json") == True ]] ||
+    fail "$planner: the best layout's step is not $(cat "$folder/least"), a sweep's"
+done
+
+# On any number of threads, the same bytes.
+for threads in 2 8; do
+  works "$slimpack" compare "${batch[@]}" --gpus 16 --planner megatron,slimpack --layouts --json --threads $threads
+  cmp -s <(no_times "$folder/out") <(no_times "$folder/chosen.json") || fail "$threads threads change the figures"
+done
+
+# Sizes that are given are kept; uneven stages are layouts, too.
+works "$slimpack" compare "${batch[@]}" --gpus 16 --tp 4 --pp 2 --planner slimpack --layouts --json
+is_true "all(x['tp'] == 4 and x['pp'] == 2 for x in r[0]['layouts'])"
+works "$slimpack" compare "${batch[@]}" --gpus 12 --pp 12 --planner slimpack --json
+is_true "r[0]['layout']['pp'] == 12" "32 layers on 12 stages"
+
+# Over several batches one layout counts, the best of all together.
+works "$slimpack" compare "${batch[@]}" --gpus 8 --planner slimpack --iterations 3 --layouts --json
+cp "$folder/out" "$folder/three.json"
+is_true "r[0]['iterations'] == 3"
+read -r dp tp cp pp < <(json "' '.join(str(r[0]['layouts'][0][k]) for k in ('dp', 'tp', 'cp', 'pp'))")
+works "$slimpack" compare "${batch[@]}" --dp "$dp" --tp "$tp" --cp "$cp" --pp "$pp" --planner slimpack --iterations 3 --json
+[[ $(json "r[0]['step_seconds']") == $(json "r[0]['step_seconds']" "$folder/three.json") ]] || fail "not the same three batches"
+
+# The text has the layouts of the rows, and the tables.
+works "$slimpack" compare "${batch[@]}" --gpus 8 --planner megatron,slimpack --layouts
+grep -qE '^planner .* layout$' "$folder/out" || fail "no column of layouts"
+[[ $(grep -cE '^ +dp +tp +cp +pp +step s +peak GB +gap$' "$folder/out") == 2 ]] || fail "not two tables of layouts"
+works "$slimpack" compare "${batch[@]}" --dp 2 --tp 4 --planner slimpack
+! grep -q layout "$folder/out" || fail "layouts where none was chosen"
+
+# plan writes the plan of the best layout; compare's page shows memory on it.
+works "$slimpack" plan "${batch[@]}" --gpus 8 -o "$folder/plan.json"
+works "$slimpack" check "$folder/plan.json"
+works "$slimpack" compare "${batch[@]}" --gpus 8 --planner megatron,auto --html "$folder/page.html"
+grep -q '</html>' "$folder/page.html" || fail "no page"
+
+# auto is the best of all, and says why.
+planners=(megatron slimpack plain-4d fixed-4d wlb)
+works "$slimpack" compare "${batch[@]}" --tp 4 --pp 2 --dp 2 --iterations 2 --drain --json --planner "$(IFS=,; echo "${planners[*]}")",auto
+is_true "r[-1]['planner'] == 'auto' and r[-1]['chosen'] in [q['planner'] for q in r]"
+is_true "r[-1]['tokens_per_second_per_gpu'] == max(q['tokens_per_second_per_gpu'] for q in r)"
+works "$slimpack" plan "${batch[@]}" --gpus 8 --planner auto -o "$folder/auto.json"
+works "$slimpack" check "$folder/auto.json"
+grep -qE 'note: auto chose [a-z0-9-]+ \(dp [0-9]+, tp [0-9]+, cp [0-9]+, pp [0-9]+\): the next best, .*longer per trained token' "$folder/out" ||
+  fail "no note why auto chose"
+works "$slimpack" compare "${batch[@]}" --gpus 4 --planner auto
+grep -qE '^auto: [a-z]' "$folder/out" || fail "auto does not say what it chose"
+
+refuses "--layouts is given without --gpus; expected both" "$slimpack" compare "${batch[@]}" --layouts
+refuses "the number of devices is 0" "$slimpack" plan "${batch[@]}" --gpus 0
+refuses "8 devices have no layout with dp 3" "$slimpack" plan "${batch[@]}" --gpus 8 --dp 3
+refuses "layouts can be planned" "$slimpack" plan "${batch[@]}" --gpus 2 --memory-bytes 2e10
+refuses "line 2: sample 1 has 900000000 tokens; memory holds at most" "$slimpack" plan \
+  --lengths "$(file huge '5\n900000000\n')" --context 1000000000 --gpus 16 --quiet
+refuses "--gpus is given with --state" "$slimpack" plan "${batch[@]}" --gpus 8 --planner wlb --state "$folder/state"
+refuses "no planner has a plan: megatron: " "$slimpack" plan --lengths "$(file huge '5\n900000000\n')" --context 1000000000 \
+  --dp 2 --planner auto --quiet
+
+[[ $failed == 0 ]] && echo "all checks of layouts passed"
+exit $failed
