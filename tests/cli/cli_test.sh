@@ -107,7 +107,7 @@ says_progress() {  # TEXT COMMAND...: a line with TEXT while the command waits f
   grep -qE "^slimpack: $text plans made in [0-9]+ s, now slimpack\$" "$folder/err" || fail "no progress: $*"
   ! grep -qF ' plans made in ' "$folder/out" "$folder/read" || fail "progress is not on standard error: $*"
 }
-says_progress '0 of 1' "${plan[@]}" "$folder/late"
+says_progress '[01] of 1' "${plan[@]}" "$folder/late"
 [[ ! -s $folder/out ]] || fail "wrote to standard output"
 "$slimpack" check - <"$folder/read" >/dev/null || fail "what the pipe's reader got is no plan"
 says_progress '[0-6] of 6' "$slimpack" compare "${batch[@]}" "${job[@]}" --iterations 3 --json --html "$folder/late"
