@@ -1,4 +1,6 @@
 // slimpack::planners: what the planners' headers only declare where SLIMPACK_COMPILED_PLANNERS is defined.
+#include "slimpack/planners/dynamic_cp.hpp"
+#include "slimpack/planners/dynamic_cp_search.hpp"
 #include "slimpack/planners/megatron.hpp"
 #include "slimpack/planners/megatron_search.hpp"
 #include "slimpack/planners/micro_batch_search.hpp"
@@ -16,6 +18,16 @@ Plan plan_megatron(std::span<const Tokens> lengths, const Job& job, GroupPrices&
 Plan plan_megatron(std::span<const Tokens> lengths, const Job& job, const MegatronOptions& options) {
   return plan_megatron(lengths, job, CalibratedCost(job), TransformerMemory(job), assumed_attention(job),
                        options);
+}
+
+Plan plan_dynamic_cp(std::span<const Tokens> lengths, const Job& job, GroupPrices& prices,
+                     const Memory& memory, const DynamicCpOptions& options) {
+  return detail::search_dynamic_cp(lengths, job, prices, memory, options);
+}
+
+Plan plan_dynamic_cp(std::span<const Tokens> lengths, const Job& job, const DynamicCpOptions& options) {
+  return plan_dynamic_cp(lengths, job, CalibratedCost(job), TransformerMemory(job), assumed_attention(job),
+                         options);
 }
 
 Plan MicroBatchPlanner::plan(std::string_view planner, std::span<const Tokens> lengths,

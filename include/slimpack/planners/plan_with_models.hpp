@@ -29,7 +29,7 @@ template <CostModel C, MemoryModel M, class A, class MakePlan>
     if constexpr (priced) return price_models(job, cost, memory, attention);
     if constexpr (!priced) return price_models(job, cost, memory, NoAttentionModel{});
   }();
-  validate_batch(lengths, job.layout.dp);
+  validate_batch(lengths, 1);
   require_durations(cost, lengths);
   Plan out = plan(models.prices, models.memory);
   for (std::string& note : missing_features(cost)) out.notes.push_back(std::move(note));
