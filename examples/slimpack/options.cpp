@@ -74,6 +74,10 @@ po::options_description job_description(const JobDefaults& defaults) {
       "equal-packs", "the same number on every pipeline")("no-merge", "never merge pipelines to save time")(
       "power-of-two-groups", "merge 2, 4, 8, … pipelines only")("symmetric",
                                                                 "backward packs as the forward ones");
+  po::options_description dynamic_cp("Planner dynamic-cp");
+  dynamic_cp.add_options()("rank-tokens", tokens(),
+                           "most of a micro-batch on each rank; default: the best of many")(
+      "nested-groups", "also slimpack's own groups, which are no part of the baseline");
   po::options_description documents("Planners wlb, fixed-4d and plain-4d");
   documents.add_options()("micro-batches", po::value<std::int64_t>()->value_name("N"),
                           "of an iteration; default: as many contexts as the largest batch fills, at least "
@@ -92,7 +96,15 @@ po::options_description job_description(const JobDefaults& defaults) {
       "given-order", "run wlb's micro-batches in the order of their packing");
   po::options_description all;
   all.add_options()("quiet,q", "no progress on standard error");
-  all.add(batch).add(job).add(planner).add(documents).add(time).add(memory).add(model).add(device);
+  all.add(batch)
+      .add(job)
+      .add(planner)
+      .add(dynamic_cp)
+      .add(documents)
+      .add(time)
+      .add(memory)
+      .add(model)
+      .add(device);
   return all;
 }
 
@@ -273,6 +285,8 @@ JobOptions job_options(const po::variables_map& values) {
   o.slimpack.merge = values.count("no-merge") == 0;
   o.slimpack.asymmetric = values.count("symmetric") == 0;
   if (values.count("power-of-two-groups") != 0) o.slimpack.group_sizes = GroupSizes::powers_of_two;
+  if (values.count("rank-tokens") != 0) o.dynamic_cp.limit = tokens_of(values, "rank-tokens");
+  o.dynamic_cp.nested = values.count("nested-groups") != 0;
   o.quiet = values.count("quiet") != 0;
   return o;
 }

@@ -13,6 +13,7 @@
 #include "slimpack/cost/pack_attention.hpp"
 #include "slimpack/cost/profile.hpp"
 #include "slimpack/model/parallel.hpp"
+#include "slimpack/planners/dynamic_cp_options.hpp"
 #include "slimpack/planners/layouts.hpp"
 #include "slimpack/planners/slimpack.hpp"
 #include "slimpack/stream/outlier_queues.hpp"
@@ -46,6 +47,7 @@ struct JobOptions {
   MemoryOptions memory;
   CalibratedOptions cost;
   SlimPackOptions slimpack;
+  DynamicCpOptions dynamic_cp;
   DocumentOptions documents;
   bool quiet = false;  ///< no progress on standard error
 };

@@ -6,6 +6,7 @@
 #include "document_models.hpp"
 #include "slimpack/model/presets.hpp"
 #include "slimpack/planners/auto.hpp"
+#include "slimpack/planners/dynamic_cp.hpp"
 #include "slimpack/planners/megatron.hpp"
 #include "slimpack/planners/slimpack.hpp"
 
@@ -37,6 +38,18 @@ struct SlimPack {
   }
 };
 
+struct DynamicCp {
+  template <CostModel C, MemoryModel M, class A = NoAttentionModel>
+  static Plan plan(std::span<const Tokens> lengths, const JobOptions& o, const C& cost, const M& memory,
+                   const A& attention = {}) {
+    return plan_dynamic_cp(lengths, o.job, cost, memory, attention, o.dynamic_cp);
+  }
+  static Plan plan_on_cpu(std::span<const Tokens> lengths, const JobOptions& o, const RankCost& cost,
+                          const RankMemory& memory) {
+    return plan(lengths, o, cost, memory);
+  }
+};
+
 /// Keys of merged packs go round in a ring unless `all_to_all` is asked for.
 bool by_heads(const JobOptions& o) { return o.cost.exchanges == ExchangeSet{KeyExchange::all_to_all}; }
 
@@ -51,17 +64,27 @@ RankCost profiled_cost(const JobOptions& o) {
 
 namespace {
 
-/// A recipe with the models of the job's devices or its profile, or with those of the CPU back end.
+/// Plans by a recipe with the models of the job's devices or its profile.
+template <class Recipe>
+Plan plan_by(std::span<const Tokens> lengths, const JobOptions& o) {
+  if (o.profile) return Recipe::plan_on_cpu(lengths, o, profiled_cost(o), profiled_memory(o));
+  return with_models(o, [&](const auto& cost, const auto& memory, const auto& attention) {
+    return Recipe::plan(lengths, o, cost, memory, attention);
+  });
+}
+
+/// The same where context-parallel ranks are in the domain that groups are made from: each is a pipeline.
+Plan plan_by_dynamic_cp(std::span<const Tokens> lengths, const JobOptions& o) {
+  JobOptions own = o;
+  own.job.layout.dp *= own.job.layout.cp;
+  own.job.layout.cp = 1;
+  return plan_by<DynamicCp>(lengths, own);
+}
+
+/// A recipe with these models, or with those of the CPU back end.
 template <class Recipe>
 Planner planner(const char* name) {
-  return {name,
-          [](std::span<const Tokens> lengths, const JobOptions& o) {
-            if (o.profile) return Recipe::plan_on_cpu(lengths, o, profiled_cost(o), profiled_memory(o));
-            return with_models(o, [&](const auto& cost, const auto& memory, const auto& attention) {
-              return Recipe::plan(lengths, o, cost, memory, attention);
-            });
-          },
-          &Recipe::plan_on_cpu, nullptr};
+  return {name, &plan_by<Recipe>, &Recipe::plan_on_cpu, nullptr};
 }
 
 /// The best plan of all planners that know ranks of a back end.
@@ -93,6 +116,7 @@ std::span<const Planner> planners() {
   static const std::array all{
       planner<Megatron>("megatron"),
       planner<SlimPack>("slimpack"),
+      Planner{"dynamic-cp", &plan_by_dynamic_cp, &DynamicCp::plan_on_cpu, nullptr},
       Planner{"plain-4d", &plan_plain_4d_batch, &plan_plain_4d_on_cpu, nullptr},
       Planner{"fixed-4d", nullptr, &plan_fixed_4d_on_cpu, &start_fixed_4d, &start_fixed_4d_on_cpu},
       Planner{"wlb", nullptr, nullptr, &start_wlb, &start_wlb_on_cpu, true},
