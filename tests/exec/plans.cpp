@@ -11,6 +11,7 @@
 #include "slimpack/cost/calibrated.hpp"
 #include "slimpack/cost/memory.hpp"
 #include "slimpack/plan/timeline.hpp"
+#include "slimpack/planners/dynamic_cp.hpp"
 #include "slimpack/planners/megatron.hpp"
 #include "slimpack/planners/slimpack.hpp"
 #include "tests/plan/event_loop.hpp"
@@ -42,6 +43,7 @@ std::optional<Plan> planned(PlanKind kind, unsigned seed) {
   const TransformerMemory memory(job, options);
   try {
     if (kind == PlanKind::megatron) return plan_megatron(lengths, job, CalibratedCost(job), memory);
+    if (kind == PlanKind::dynamic_cp) return plan_dynamic_cp(lengths, job, CalibratedCost(job), memory);
     const SlimPackOptions chosen{.tile = pick(0, 1) == 0 ? 1 : 16,
                                  .asymmetric = pick(0, 3) != 0,
                                  .merge = merge,

@@ -10,18 +10,28 @@
 // Plans of all kinds that an executor meets. They are made in plans.cpp, so that planners are compiled once for all tests.
 namespace slimpack::testing {
 
-enum class PlanKind { slimpack, equal_packs, dp_merge, megatron, by_hand, unequal, overlapping, chunks };
+enum class PlanKind {
+  slimpack,
+  equal_packs,
+  dp_merge,
+  megatron,
+  dynamic_cp,
+  by_hand,
+  unequal,
+  overlapping,
+  chunks
+};
 
 /// Plans of equal pipelines.
 inline constexpr PlanKind plan_kinds[] = {PlanKind::slimpack, PlanKind::equal_packs, PlanKind::dp_merge,
-                                          PlanKind::megatron, PlanKind::by_hand};
+                                          PlanKind::megatron, PlanKind::dynamic_cp,  PlanKind::by_hand};
 /// Plans of any pipelines.
-inline constexpr PlanKind all_plan_kinds[] = {
-    PlanKind::slimpack, PlanKind::equal_packs, PlanKind::dp_merge,    PlanKind::megatron,
-    PlanKind::by_hand,  PlanKind::unequal,     PlanKind::overlapping, PlanKind::chunks};
+inline constexpr PlanKind all_plan_kinds[] = {PlanKind::slimpack, PlanKind::equal_packs, PlanKind::dp_merge,
+                                              PlanKind::megatron, PlanKind::dynamic_cp,  PlanKind::by_hand,
+                                              PlanKind::unequal,  PlanKind::overlapping, PlanKind::chunks};
 
 [[nodiscard]] inline const char* name(PlanKind kind) {
-  constexpr const char* names[] = {"slimpack", "equal packs", "DP-Merge",    "megatron",
+  constexpr const char* names[] = {"slimpack", "equal packs", "DP-Merge",    "megatron", "dynamic-cp",
                                    "by hand",  "unequal",     "overlapping", "chunks"};
   return names[static_cast<std::size_t>(kind)];
 }
