@@ -1,38 +1,34 @@
 #!/usr/bin/env bash
-# The settings of SlimPack's Figure 13: four models, three contexts. Every planner runs each layout of the model's GPUs
-# that keeps tensor parallelism within a node; its best one counts. Prints a Markdown table.
-# Usage: figure13.sh COMMAND LENGTHS [SAMPLES [ITERATIONS]]   COMMAND: the built slimpack, LENGTHS: a file
+# The settings of SlimPack's Figure 13: four models, three contexts, every planner on its own best layout. Prints a Markdown
+# table, and the mean and the least speed-up over the better baseline.
+# Usage: figure13.sh COMMAND LENGTHS [SAMPLES [ITERATIONS [OPTION...]]]   COMMAND: the built slimpack, LENGTHS: a file,
+#   OPTION: of `slimpack compare`, such as --tp-overlap 0
 set -euo pipefail
 command=$1 lengths=$2 samples=${3:-512} iterations=${4:-4}
+shift $(($# < 4 ? $# : 4))
 
-# Least step time of a planner over all layouts, and the layout.
-best() { # planner model gpus context
-  local planner=$1 model=$2 gpus=$3 context=$4 least=inf layout=none
-  for tp in 1 2 4 8; do
-    for pp in 4 8 16; do
-      local dp=$((gpus / tp / pp))
-      ((dp >= 1)) || continue
-      local rows
-      rows=$("$command" compare --lengths "$lengths" --count "$samples" --iterations "$iterations" --context "$context" \
-        --truncate --model "$model" --device h100 --dp "$dp" --tp "$tp" --pp "$pp" --planner "$planner" --json 2>/dev/null) || continue
-      local seconds
-      seconds=$(grep -o '"step_seconds": [0-9.e+-]*' <<<"$rows" | cut -d' ' -f2)
-      if awk -v a="$seconds" -v b="$least" 'BEGIN { exit !(b == "inf" || a < b) }'; then
-        least=$seconds layout="dp $dp tp $tp pp $pp"
-      fi
-    done
-  done
-  echo "$least;$layout"
+row() { # MODEL GPUS CONTEXT: reads what compare has printed
+  python3 -c '
+import json, sys
+model, gpus, context = sys.argv[1:]
+def cell(row):
+    layout = " ".join(f"{name} {size}" for name, size in row["layout"].items() if name != "cp" or size > 1)
+    return "{:.2f} ({})".format(row["step_seconds"], layout)
+rows = json.load(sys.stdin)["rows"]
+best = min(row["step_seconds"] for row in rows[:-1])
+cells = [model, gpus, f"{int(context) // 1024}K", *map(cell, rows), "{:.2f}x".format(best / rows[-1]["step_seconds"])]
+print("| " + " | ".join(cells) + " |")' "$@"
 }
 
-echo "| model | GPUs | context | megatron s (layout) | slimpack s (layout) | speed-up |"
-echo "| --- | --- | --- | --- | --- | --- |"
+echo "| model | GPUs | context | megatron s (layout) | dynamic-cp s (layout) | slimpack s (layout) | speed-up |"
+echo "| --- | --- | --- | --- | --- | --- | --- |"
 for setting in "llama-7b 128" "llama-13b 128" "llama-70b 256" "llama-150b 256"; do
   read -r model gpus <<<"$setting"
   for context in 65536 131072 262144; do
-    IFS=';' read -r baseline baseline_layout <<<"$(best megatron "$model" "$gpus" "$context")"
-    IFS=';' read -r ours our_layout <<<"$(best slimpack "$model" "$gpus" "$context")"
-    awk -v m="$model" -v g="$gpus" -v c="$context" -v b="$baseline" -v bl="$baseline_layout" -v o="$ours" -v ol="$our_layout" 'BEGIN {
-      printf "| %s | %d | %dK | %.2f (%s) | %.2f (%s) | %.2fx |\n", m, g, c / 1024, b, bl, o, ol, b / o }'
+    "$command" compare --quiet --lengths "$lengths" --count "$samples" --iterations "$iterations" --context "$context" --truncate \
+      --model "$model" --device h100 --gpus "$gpus" --threads "$(nproc)" --planner megatron,dynamic-cp,slimpack --json "$@" |
+      row "$model" "$gpus" "$context"
   done
-done
+done |
+  awk -F'|' '{ print; x = $(NF - 1) + 0; log_sum += log(x); if (NR == 1 || x < least) least = x }
+    END { printf "\nMean speed-up over the better baseline %.2fx (geometric), least %.2fx.\n", exp(log_sum / NR), least }'

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -59,9 +60,9 @@ std::string page(const std::vector<Plan>& plans, const std::vector<Row>& rows, c
   return out.str();
 }
 
-std::string violins(const std::vector<Plan>& plans) {
+std::string violins(const std::vector<Plan>& plans, const std::vector<Row>& rows) {
   std::vector<NamedPlan> named;
-  for (const Plan& plan : plans) named.push_back({&plan, plan.planner});
+  for (std::size_t i = 0; i < plans.size(); ++i) named.push_back({&plans[i], title(rows[i])});
   std::ostringstream out;
   write_violins(out, duration_charts(named));
   return out.str();
@@ -96,6 +97,23 @@ double tokens_of_batch(const JobOptions& options, const Lengths& lengths, std::s
   return tokens / static_cast<double>(iterations);
 }
 
+/// What figures of planners include that make other iterations than one for each batch. @param tokens of a batch, the mean.
+std::string accounts_text(const std::vector<Row>& rows, std::size_t batches, double tokens) {
+  std::string text;
+  const double all = static_cast<double>(batches) * tokens;
+  for (const Row& row : rows) {
+    const double waiting = std::round(all - row.tokens * static_cast<double>(row.iterations));
+    if (waiting > 0.0) {
+      text += concat(title(row), ": after the last batch, ", 100.0 * waiting / all,
+                     " % of the tokens still wait; they are not counted\n");
+    } else if (row.iterations != batches) {
+      text += concat(title(row), ": figures are of the ", row.iterations,
+                     " iterations that train all documents of the ", batches, " batches\n");
+    }
+  }
+  return text;
+}
+
 std::vector<const Planner*> find_planners(const std::string& names) {
   std::vector<const Planner*> chosen;
   for (std::size_t begin = 0; begin <= names.size();) {
@@ -124,14 +142,15 @@ int compare(const std::vector<std::string>& arguments) {
                         "successive batches");
   options.add_options()("threads", po::value<std::int64_t>()->value_name("N")->default_value(1),
                         "cores to plan on; planners that take batches in order use one");
-  options.add_options()("drain", "wlb: after the last batch, also iterations of what waits");
+  options.add_options()("no-drain", "wlb: stop after the last batch; documents that still wait don't count");
   options.add_options()("json", "print the figures as JSON");
   options.add_options()("html", po::value<std::string>()->value_name("FILE"), "draw the first batch's plans");
   options.add_options()("svg", po::value<std::string>()->value_name("FILE"),
                         "draw the durations of the first batch's packs as violins");
   const auto values = parse({"compare", "--lengths FILE --context C [options]", ""}, options, arguments);
   if (!values) return 0;
-  const JobOptions job = job_options(*values);
+  JobOptions job = job_options(*values);
+  job.documents.drain = values->count("no-drain") == 0;
   const bool with_layouts = values->count("layouts") != 0;
   require(!with_layouts || job.space, "--layouts is given without --gpus; expected both");
   const std::size_t iterations = up_to_a_million(*values, "iterations");
@@ -154,10 +173,11 @@ int compare(const std::vector<std::string>& arguments) {
   }
   finish(rows);
   if (values->count("html") != 0) write_output((*values)["html"].as<std::string>(), page(first, rows, job));
-  if (values->count("svg") != 0) write_output((*values)["svg"].as<std::string>(), violins(first));
-  const double tokens = with_layouts ? tokens_of_batch(job, lengths, iterations) : 0.0;
+  if (values->count("svg") != 0) write_output((*values)["svg"].as<std::string>(), violins(first, rows));
+  const double tokens = tokens_of_batch(job, lengths, iterations);
   write_output("-", values->count("json") != 0 ? to_json_text(rows, chosen, with_layouts, tokens)
                                                : to_text(rows, job.space.has_value()) +
+                                                     accounts_text(rows, iterations, tokens) +
                                                      (with_layouts ? tables_of_layouts(chosen, tokens) : ""));
   return 0;
 }

@@ -51,39 +51,54 @@ class Tabulated {
   const Workload* workload_;
 };
 
-/// Thresholds that are best on the last batches of the file; none where it has but one batch.
-template <class Workload>
-std::vector<Tokens> tuned_queues(const JobOptions& given, const Lengths& lengths,
-                                 const OutlierDelayOptions& stream, const Workload& workload) {
+/// Whether batch number `i` of the whole file is among those that are planned, and so can't tune anything.
+bool planned(const JobOptions& given, const Lengths& lengths, const RunScope& scope, const BatchRange& range) {
+  if (scope.keeps_state) return false;  // which ones will be is not known
+  const std::size_t begin = batch_range(given, lengths, 0).begin;
+  const auto [last, size] = batch_range(given, lengths, scope.iterations - 1);
+  return range.begin + range.count > begin && range.begin < last + size;
+}
+
+/// The last batches of the file that are none of those planned, as far as they tell something about queues.
+std::vector<std::vector<Tokens>> tuning_batches(const JobOptions& given, const Lengths& lengths,
+                                                const RunScope& scope, const OutlierDelayOptions& stream) {
   const JobOptions o = given.sequences > 0 ? given : from_start(given);
   constexpr std::size_t most_batches = 64, most_documents = 16384;
-  const std::size_t all = batch_count(o, lengths);
-  if (all < 2) return {};
-  std::vector<std::vector<Tokens>> last;
-  for (std::size_t count = 0; last.size() < std::min(all, most_batches) && count < most_documents;) {
-    const auto [begin, size] = batch_range(o, lengths, all - 1 - last.size());
-    std::vector<Tokens> tokens(lengths.tokens.begin() + static_cast<std::ptrdiff_t>(begin),
-                               lengths.tokens.begin() + static_cast<std::ptrdiff_t>(begin + size));
+  std::vector<std::vector<Tokens>> batches;
+  std::size_t documents = 0;
+  for (std::size_t i = batch_count(o, lengths); i-- > 0;) {
+    if (batches.size() >= most_batches || documents >= most_documents) break;
+    const BatchRange range = batch_range(o, lengths, i);
+    if (planned(given, lengths, scope, range)) continue;
+    std::vector<Tokens> tokens(lengths.tokens.begin() + static_cast<std::ptrdiff_t>(range.begin),
+                               lengths.tokens.begin() + static_cast<std::ptrdiff_t>(range.begin + range.count));
     Tokens sum = 0;
     for (Tokens& length : tokens) {
       length = std::min({length, o.context, stream.max_tokens});
       sum += length;
     }
-    count += size;
+    documents += range.count;
     // Larger ones than any iteration takes say nothing about queues.
-    const bool fits = sum <= (static_cast<Tokens>(stream.micro_batches) + 1) * stream.max_tokens / 2;
-    last.push_back(fits ? std::move(tokens) : std::vector<Tokens>{});
+    if (sum <= (static_cast<Tokens>(stream.micro_batches) + 1) * stream.max_tokens / 2)
+      batches.push_back(std::move(tokens));
   }
+  std::reverse(batches.begin(), batches.end());
+  return batches;
+}
+
+/// Thresholds that are best on other batches of the file than those planned; none where it has no others.
+template <class Workload>
+std::vector<Tokens> tuned_queues(const JobOptions& o, const Lengths& lengths, const RunScope& scope,
+                                 const OutlierDelayOptions& stream, const Workload& workload) {
   std::vector<Tokens> sample;
-  std::vector<std::size_t> batches{0};
-  for (auto own = last.rbegin(); own != last.rend(); ++own) {
-    if (own->empty()) continue;
-    sample.insert(sample.end(), own->begin(), own->end());
-    batches.push_back(sample.size());
+  std::vector<std::size_t> ends{0};
+  for (const std::vector<Tokens>& batch : tuning_batches(o, lengths, scope, stream)) {
+    sample.insert(sample.end(), batch.begin(), batch.end());
+    ends.push_back(sample.size());
   }
   if (sample.empty()) return {};
   const Tabulated table(stream.max_tokens, workload);
-  return tune_queues(sample, batches, stream, table, {.max_queues = 2}).options.thresholds;
+  return tune_queues(sample, ends, stream, table, {.max_queues = 2}).options.thresholds;
 }
 
 /// The stream's options: those given; then those of the state; then what follows from the lengths.
@@ -107,7 +122,7 @@ OutlierDelayOptions stream_options(const JobOptions& o, const Lengths& lengths, 
   }
   if (!o.documents.queues && scope.state.empty()) {
     const auto workload = [&](Tokens length) { return planner.document_seconds(length); };
-    stream.thresholds = tuned_queues(o, lengths, stream, workload);
+    stream.thresholds = tuned_queues(o, lengths, scope, stream, workload);
   }
   return stream;
 }

@@ -33,8 +33,24 @@ works "$slimpack" compare --lengths "$lengths" --sequences 8 "${job[@]}" "${queu
 diff <(grep -v planning_seconds "$folder/one.json") <(grep -v planning_seconds "$folder/out") >/dev/null ||
   fail "threads change the figures"
 works "$slimpack" compare --lengths "$lengths" --sequences 8 "${job[@]}" "${queues[@]}" --iterations 12 --json \
-  --planner plain-4d,wlb --drain
-holds "$(figure tokens 2) * $(figure iterations 2) == $(figure tokens 1) * 12" "drained, wlb has not trained all tokens"
+  --planner plain-4d,wlb
+holds "$(figure tokens 2) * $(figure iterations 2) == $(figure tokens 1) * 12" "wlb has not trained all tokens"
+drained=$(figure iterations 2)
+holds "$drained > 12" "no document of wlb has waited"
+works "$slimpack" compare --lengths "$lengths" --sequences 8 "${job[@]}" "${queues[@]}" --iterations 12 --planner plain-4d,wlb
+grep -q "^wlb: figures are of the $drained iterations that train all documents of the 12 batches$" "$folder/out" ||
+  fail "compare does not say what is included: $(cat "$folder/out")"
+works "$slimpack" compare --lengths "$lengths" --sequences 8 "${job[@]}" "${queues[@]}" --iterations 12 --planner plain-4d,wlb --no-drain
+grep -qE "^wlb: after the last batch, [0-9.]+ % of the tokens still wait; they are not counted$" "$folder/out" ||
+  fail "compare does not say what is left out: $(cat "$folder/out")"
+
+# Queues are tuned on other batches than those compared: where there are none, no document waits.
+head -n 64 "$lengths" >"$folder/all"
+works "$slimpack" compare --lengths "$folder/all" --count 16 "${job[@]}" --iterations 4 --planner wlb --json
+grep -v planning_seconds "$folder/out" >"$folder/tuned"
+works "$slimpack" compare --lengths "$folder/all" --count 16 "${job[@]}" --iterations 4 --planner wlb --json --queues none
+grep -v planning_seconds "$folder/out" | cmp -s - "$folder/tuned" || fail "queues are tuned on the batches that are compared"
+
 works "$slimpack" compare --lengths "$lengths" --sequences 8 "${job[@]}" --iterations 8 --planner fixed-4d --window 4
 for sharding in per-sequence per-document adaptive mixed; do
   works "$slimpack" compare --lengths "$lengths" --count 64 "${job[@]}" --iterations 2 --sharding $sharding \

@@ -28,7 +28,7 @@ is_true "len({(x['dp'], x['tp'], x['cp'], x['pp']) for x in r[0]['layouts']}) ==
 is_true "any(x['fate'] == 'pruned' for x in r[1]['layouts'])"
 swept 0 megatron
 swept 1 slimpack
-two=(--iterations 2 --drain --queues none)
+two=(--iterations 2 --queues none)
 works "$slimpack" compare "${batch[@]}" "${two[@]}" --gpus 8 --planner plain-4d,fixed-4d,wlb,slimpack --layouts --json
 swept 0 plain-4d "${two[@]}"
 swept 1 fixed-4d "${two[@]}"
@@ -70,7 +70,7 @@ grep -q '</html>' "$folder/page.html" || fail "no page"
 
 # auto is the best of all, and says why.
 planners=(megatron slimpack plain-4d fixed-4d wlb)
-works "$slimpack" compare "${batch[@]}" --tp 4 --pp 2 --dp 2 --iterations 2 --drain --json --planner "$(IFS=,; echo "${planners[*]}")",auto
+works "$slimpack" compare "${batch[@]}" --tp 4 --pp 2 --dp 2 --iterations 2 --json --planner "$(IFS=,; echo "${planners[*]}")",auto
 is_true "r[-1]['planner'] == 'auto' and r[-1]['chosen'] in [q['planner'] for q in r]"
 is_true "r[-1]['tokens_per_second_per_gpu'] == max(q['tokens_per_second_per_gpu'] for q in r)"
 works "$slimpack" plan "${batch[@]}" --gpus 8 --planner auto -o "$folder/auto.json"

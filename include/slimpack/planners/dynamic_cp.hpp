@@ -18,7 +18,7 @@ namespace slimpack {
 /// The strong baseline: what a careful user of Megatron Core's Dynamic Context Parallelism runs. Each micro-batch of whole samples
 /// runs on a group of its own size, a power of two or all, of the job's dp pipelines; rows of groups keep them all busy. Both
 /// schedulers that Megatron Core has, and the next version of one, are tried with many limits of tokens per rank, deciding by
-/// squared tokens, as theirs do, and by prices. Of the plans that fit into memory with the least uniform recomputation, the one with
+/// squared tokens, as theirs do, and by prices. Of the plans that fit into memory with the least recomputation of each stage, the one with
 /// the shortest step counts; the balanced scheduler's includes what ranks wait at its barriers. docs/dynamic-cp.md has the sources,
 /// and what differs.
 ///

@@ -163,7 +163,7 @@ class DynamicCpSearch {
     DynamicCpPlan plan{.schedule = {}, .scheduler = scheduler, .limit = limit, .by_prices = by_prices};
     plan.schedule.pipelines = ranks_;
     plan.schedule.forward = plan.schedule.backward = std::move(packs.packs);
-    scheduler_(plan.schedule, {.fit = FitPolicy::uniform}, best_.seconds);
+    scheduler_(plan.schedule, {.fit = FitPolicy::recompute}, best_.seconds);
     plan.seconds = plan.schedule.seconds;
     if (one_stage_ && scheduler == RankScheduler::balanced && plan.schedule.fits()) {
       const double seconds = seconds_with_barriers(plan.schedule, packs.row);
