@@ -36,7 +36,7 @@ struct LayoutFigures {
 /// What became of a layout in a search.
 enum class LayoutFate : std::uint8_t {
   planned,
-  pruned,   ///< its bound is no less than what a layout before it takes
+  pruned,   ///< no plan on it takes less than a layout before it does
   refused,  ///< nothing can be planned on it
 };
 
@@ -80,7 +80,7 @@ class BestInOrder {
   /// Whether a layout has to be planned, as far as those before it are known.
   [[nodiscard]] bool worth_planning(std::size_t place) {
     const std::lock_guard lock(mutex_);
-    return rows_[order_[place]].bound < least_;
+    return can_be_best(rows_[order_[place]]);
   }
 
   /// Takes what came of a layout: figures or a reason, or neither if it was not worth planning.
@@ -99,10 +99,15 @@ class BestInOrder {
     std::optional<Planned> planned;
   };
 
+  [[nodiscard]] bool can_be_best(const LayoutRow& row) const {
+    constexpr double rounding = 1.0 - 1e-9;
+    return row.bound * rounding < least_;
+  }
+
   void count(std::size_t place) {
     Waiting own = std::move(*waiting_[place]);
     LayoutRow& row = rows_[order_[place]];
-    if (row.bound >= least_) return;  // one by one, it would not have been planned
+    if (!can_be_best(row)) return;  // one by one, it would not have been planned
     row = std::move(own.row);
     if (!own.planned || row.figures.seconds_per_token() >= least_) return;
     least_ = row.figures.seconds_per_token();
@@ -138,6 +143,33 @@ class BestInOrder {
                             ")"));
 }
 
+/// Does some work for a row; if it throws InvalidInput, the layout is refused for that reason.
+template <class Work>
+void work_or_refuse(LayoutRow& row, const Work& work) {
+  try {
+    work();
+  } catch (const InvalidInput& error) {
+    row.fate = LayoutFate::refused;
+    row.reason = error.what();
+  }
+}
+
+/// Finds the bounds of all rows. @returns the rows that are not refused, in the order of their bounds.
+template <LayoutPlanner P>
+[[nodiscard]] std::vector<std::size_t> find_bounds(std::vector<LayoutRow>& rows, const P& planner,
+                                                   std::size_t threads) {
+  for_each_index(rows.size(), threads, [&](std::size_t i) {
+    work_or_refuse(rows[i], [&] { rows[i].bound = planner.bound(rows[i].layout); });
+  });
+  std::vector<std::size_t> order;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    if (rows[i].fate != LayoutFate::refused) order.push_back(i);
+  }
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return rows[a].bound < rows[b].bound; });
+  return order;
+}
+
 }  // namespace detail
 
 /// Plans on the layouts that can be best, and finds the one that takes the fewest seconds per trained token. Layouts are
@@ -154,29 +186,13 @@ template <LayoutPlanner P>
   LayoutChoice<Planned> choice;
   std::vector<LayoutRow>& rows = choice.rows;
   for (const Layout& layout : layouts) rows.push_back({.layout = layout});
-  const auto refusable = [](LayoutRow& row, const auto& work) {
-    try {
-      work();
-    } catch (const InvalidInput& error) {
-      row.fate = LayoutFate::refused;
-      row.reason = error.what();
-    }
-  };
-  for_each_index(rows.size(), threads, [&](std::size_t i) {
-    refusable(rows[i], [&] { rows[i].bound = planner.bound(rows[i].layout); });
-  });
-  std::vector<std::size_t> order;
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    if (rows[i].fate != LayoutFate::refused) order.push_back(i);
-  }
-  std::stable_sort(order.begin(), order.end(),
-                   [&](std::size_t a, std::size_t b) { return rows[a].bound < rows[b].bound; });
+  const std::vector<std::size_t> order = detail::find_bounds(rows, planner, threads);
   detail::BestInOrder<Planned> best(rows, order);
   for_each_index(order.size(), threads, [&](std::size_t place) {
     LayoutRow row = rows[order[place]];
     std::optional<Planned> planned;
     if (best.worth_planning(place)) {
-      refusable(row, [&] {
+      detail::work_or_refuse(row, [&] {
         planned = planner.plan(row.layout);
         row.figures = planner.figures(*planned);
         row.fate = LayoutFate::planned;
