@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <optional>
-#include <set>
 #include <span>
 #include <utility>
 #include <vector>
@@ -17,9 +16,10 @@ namespace detail {
 /// One row of `balanced_rank_rows`.
 class BalancedRankRow {
  public:
-  /// @param samples that are left. Both have to outlive this.
-  BalancedRankRow(const RankDomain& domain, Tokens limit, bool packed, std::span<const SampleId> samples)
-      : domain_(domain), limit_(limit), packed_(packed), samples_(samples), row_(domain) {
+  /// @param place [sample] of the size of its group. @param samples that are left. All have to outlive this.
+  BalancedRankRow(const RankDomain& domain, Tokens limit, bool packed, std::span<const std::size_t> place,
+                  std::span<const SampleId> samples)
+      : domain_(domain), limit_(limit), packed_(packed), place_(place), samples_(samples), row_(domain) {
     make_buckets();
   }
 
@@ -29,7 +29,7 @@ class BalancedRankRow {
     bool smaller = false;
     for (Bucket* bucket = next_bucket(); bucket != nullptr; bucket = next_bucket()) {
       const SampleId id = samples_[bucket->next];
-      const std::size_t place = domain_.least_place(id, limit_);
+      const std::size_t place = place_[id];
       if (!put(id, place)) break;
       ++bucket->next;
       if (!first_place) first_place = place;
@@ -57,18 +57,18 @@ class BalancedRankRow {
     std::size_t next, end;
   };
 
-  [[nodiscard]] double work(SampleId id) const { return domain_.work(id, domain_.least_place(id, limit_)); }
+  [[nodiscard]] double work(SampleId id) const { return domain_.work(id, place_[id]); }
 
   /// Cuts the list of samples into buckets of about equal work, as many as there are sizes of groups that samples need.
   void make_buckets() {
-    std::set<std::size_t> places;
+    std::vector<char> needed(domain_.sizes(), 0);
     double sum = 0.0;
     for (const SampleId id : samples_) {
-      places.insert(domain_.least_place(id, limit_));
+      needed[place_[id]] = 1;
       sum += work(id);
     }
-    const double most = sum / static_cast<double>(places.size()) * (1.0 + bucket_slack);
-    auto open = static_cast<std::ptrdiff_t>(places.size());  // buckets, counted down twice as theirs are
+    auto open = std::count(needed.begin(), needed.end(), 1);  // buckets, counted down twice as theirs are
+    const double most = sum / static_cast<double>(open) * (1.0 + bucket_slack);
     double own = 0.0;
     std::size_t begin = 0;
     for (std::size_t i = 0; i < samples_.size(); ++i) {
@@ -89,7 +89,7 @@ class BalancedRankRow {
   [[nodiscard]] Bucket* next_bucket() {
     for (Bucket& bucket : buckets_) {
       if (bucket.next == bucket.end) continue;
-      const std::size_t place = domain_.least_place(samples_[bucket.next], limit_);
+      const std::size_t place = place_[samples_[bucket.next]];
       const auto alike = [&](const OpenRow::Group& group) { return group.place == place; };
       if (row_.free_ranks() >= domain_.size(place) ||
           std::any_of(row_.groups().begin(), row_.groups().end(), alike))
@@ -141,6 +141,7 @@ class BalancedRankRow {
   const RankDomain& domain_;
   Tokens limit_;
   bool packed_;
+  std::span<const std::size_t> place_;
   std::span<const SampleId> samples_;
   std::vector<Bucket> buckets_;
   OpenRow row_;
@@ -157,14 +158,16 @@ class BalancedRankRow {
 /// @param domain its work decides; with `squared_tokens` as theirs does. @param limit tokens of a sample on each rank.
 /// @param packed the samples of a group are one pack, and `limit` is for the pack (pull request 5191); otherwise they run one by one.
 /// @throws InvalidInput if the largest group can't hold a sample.
-/// Complexity: O(rows * samples * log sizes + samples * ranks).
+/// Complexity: O(rows * samples + samples * ranks).
 [[nodiscard]] inline std::vector<RankRow> balanced_rank_rows(const RankDomain& domain, Tokens limit,
                                                              bool packed) {
   detail::require_room(domain, limit);
   std::vector<SampleId> left = detail::longest_first(domain);
+  std::vector<std::size_t> place(domain.samples());
+  for (SampleId id = 0; id < place.size(); ++id) place[id] = domain.least_place(id, limit);
   std::vector<RankRow> rows;
   while (!left.empty()) {
-    detail::BalancedRankRow next(domain, limit, packed, left);
+    detail::BalancedRankRow next(domain, limit, packed, place, left);
     std::vector<SampleId> rest = next.fill();
     rows.push_back(detail::close_row(domain, limit, left, next.row(), rest));
     left = std::move(rest);

@@ -32,6 +32,18 @@ class PackedRankRow {
     return found;
   }
 
+  /// Tokens of the longest sample that still finds a place, about: no shorter one is turned away.
+  [[nodiscard]] double most_tokens() const {
+    if (row_.free_ranks() >= domain_.size(0)) return std::numeric_limits<double>::infinity();
+    double most = 0.0;
+    for (std::size_t place = 0; place < kinds_.size(); ++place) {
+      if (kinds_[place].groups.empty()) continue;
+      const double room = static_cast<double>(limit_) - kinds_[place].least_tokens;
+      most = std::max(most, room * static_cast<double>(domain_.size(place)));
+    }
+    return most;
+  }
+
   [[nodiscard]] OpenRow& row() { return row_; }
 
  private:
@@ -103,7 +115,7 @@ class PackedRankRow {
 /// long as the first. As no sample of the row is longer, the limit of tokens implies it.) What finds no place waits for the next
 /// row. At last, ranks without work go to the smallest groups.
 /// @param domain its work decides; with `squared_tokens` as theirs does. @param limit tokens of a pack on each rank.
-/// @throws InvalidInput if the largest group can't hold a sample. Complexity: O(rows * samples * sizes + samples * ranks).
+/// @throws InvalidInput if the largest group can't hold a sample. Complexity: O(rows * samples + samples * (ranks + sizes)).
 [[nodiscard]] inline std::vector<RankRow> packed_rank_rows(const RankDomain& domain, Tokens limit) {
   detail::require_room(domain, limit);
   std::vector<SampleId> left = detail::longest_first(domain), rest;
@@ -112,7 +124,10 @@ class PackedRankRow {
     detail::PackedRankRow next(domain, limit, left.front());
     rest.clear();
     for (std::size_t i = 1; i < left.size(); ++i) {
-      if (!next.place(left[i])) rest.push_back(left[i]);
+      const double most = next.most_tokens() + 1.0;
+      for (; i < left.size() && static_cast<double>(domain.length(left[i])) > most; ++i)
+        rest.push_back(left[i]);
+      if (i < left.size() && !next.place(left[i])) rest.push_back(left[i]);
     }
     rows.push_back(detail::close_row(domain, limit, left, next.row(), rest));
     std::swap(left, rest);
