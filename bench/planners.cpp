@@ -1,5 +1,5 @@
-// Planning time and what comes out: SlimPack and the Megatron baseline on llama-13b and H100, whole calls on
-// one core (all candidates, simulation, memory, bound). Items are samples. Arguments: samples, dp, pp, tokens
+// Planning time and what comes out: SlimPack, the Megatron baseline and dynamic context parallelism on llama-13b and H100,
+// whole calls on one core (all candidates, simulation, memory, bound). Items are samples. Arguments: samples, dp, pp, tokens
 // of context. Lengths: examples/data/github.train.txt, or the file that SLIMPACK_LENGTHS names; cut to the
 // context, from the start again at the end. peak_rss_MiB is of the process so far: filter for one case.
 //
@@ -23,6 +23,7 @@
 
 #include "slimpack/model/presets.hpp"
 #include "slimpack/plan/metrics.hpp"
+#include "slimpack/planners/dynamic_cp.hpp"
 #include "slimpack/planners/megatron.hpp"
 #include "slimpack/planners/slimpack.hpp"
 #include "slimpack/planners/wlb.hpp"
@@ -95,6 +96,11 @@ void plan_megatron(benchmark::State& state) {
   });
 }
 
+void plan_dynamic_cp(benchmark::State& state) {
+  plan(state,
+       [](const auto& lengths, const auto& job, Tokens) { return slimpack::plan_dynamic_cp(lengths, job); });
+}
+
 void batches(benchmark::internal::Benchmark* b) {
   b->ArgNames({"samples", "dp", "pp", "context"})->Unit(benchmark::kMillisecond);
   for (const std::int64_t samples : {512, 2048}) {
@@ -106,6 +112,7 @@ void batches(benchmark::internal::Benchmark* b) {
 
 BENCHMARK(plan_slimpack)->Apply(batches);
 BENCHMARK(plan_megatron)->Apply(batches);
+BENCHMARK(plan_dynamic_cp)->Apply(batches);
 
 void plan_wlb(benchmark::State& state) {
   const auto dp = static_cast<std::int32_t>(state.range(0));

@@ -160,6 +160,12 @@ refuses "pp is 64; expected at most the 40 layers" "$slimpack" plan --lengths "$
 refuses "dp is 16; expected at most the 8 samples" "$slimpack" plan --lengths "$lengths" --count 8 --context 65536 --truncate --pp 8 --dp 16 --tp 4
 refuses "unknown model 'llama-9b'; expected one of llama-7b" "$slimpack" plan --lengths "$lengths" --context 65536 --model llama-9b
 refuses "unknown device 'h900'" "$slimpack" plan --lengths "$lengths" --context 65536 --device h900
+works "$slimpack" plan --lengths "$lengths" --count 40 --context 65536 --truncate --dp 4 --cp 2 --tp 8 --planner dynamic-cp \
+  --nested-groups -o "$folder/dynamic.json"
+works "$slimpack" check "$folder/dynamic.json"
+grep -q "valid; 8 pipelines" "$folder/out" || fail "context-parallel ranks are no pipelines of the domain"
+refuses "line 1: sample 0 has" "$slimpack" plan --lengths "$(file rank '5000\n10\n')" --context 65536 --dp 2 --planner dynamic-cp \
+  --rank-tokens 1K
 refuses "unknown planner 'magic'; expected one of megatron, slimpack" "$slimpack" plan --lengths "$lengths" --context 65536 --planner magic
 refuses "/huge, line 3: sample 1 has 900000000 tokens; memory holds at most" "$slimpack" plan \
   --lengths "$(file huge '5\n\n900000000\n')" --context 1000000000 --dp 2 --pp 8
