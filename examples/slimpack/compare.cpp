@@ -71,7 +71,7 @@ std::string violins(const std::vector<Plan>& plans, const std::vector<Row>& rows
 /// Tables of the layouts that each planner chose from, in one text.
 std::string tables_of_layouts(const std::vector<Chosen>& chosen, double tokens) {
   std::string text;
-  for (const Chosen& own : chosen) text += '\n' + layouts_text(own.planner, own.rows, tokens);
+  for (const Chosen& own : chosen) text += '\n' + layouts_text(title(own.planned.sums), own.rows, tokens);
   return text;
 }
 

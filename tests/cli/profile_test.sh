@@ -52,7 +52,11 @@ works "$slimpack" plan "${by_profile[@]}" --layers 6 -o "$folder/layers.json"
 grep -qF '"layers":6' "$folder/layers.json" || fail "the profile is not for any number of layers"
 works "$slimpack" compare "${by_profile[@]}" --json --html "$folder/c.html"
 grep -q '</html>' "$folder/c.html" || fail "no page"
+works "$slimpack" compare "${batch[@]}" --profile "$folder/profile.json" --gpus 4 --planner auto --layouts
+grep -qE '^ +2 +1 +1 +2 ' "$folder/out" || fail "stages of one rank are missing among the layouts"
+! grep -qE '^ +[0-9]+ +([0-9]+ +[2-9]|[2-9] +[0-9]+) +[0-9]+ ' "$folder/out" || fail "a profile has layouts with stages of several ranks"
 works "$slimpack" train "${by_profile[@]}" --json
+works "$slimpack" train "${by_profile[@]}" --planner auto --json
 works "$slimpack" train --plan "$folder/slimpack.json" --profile "$folder/profile.json" --json
 
 works "$slimpack" plan "${by_profile[@]}" --exchange all_to_all -o "$folder/heads.json"
