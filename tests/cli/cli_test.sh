@@ -164,7 +164,7 @@ works "$slimpack" plan --lengths "$lengths" --count 40 --context 65536 --truncat
   --nested-groups -o "$folder/dynamic.json"
 works "$slimpack" check "$folder/dynamic.json"
 grep -q "valid; 8 pipelines" "$folder/out" || fail "context-parallel ranks are no pipelines of the domain"
-refuses "line 1: sample 0 has" "$slimpack" plan --lengths "$(file rank '5000\n10\n')" --context 65536 --dp 2 --planner dynamic-cp \
+refuses "line 1: sample 0 has" "$slimpack" plan --lengths "$(file rank '5000\n10\n')" --context 65536 --dp 2 --tp 8 --planner dynamic-cp \
   --rank-tokens 1K
 refuses "unknown planner 'magic'; expected one of megatron, slimpack" "$slimpack" plan --lengths "$lengths" --context 65536 --planner magic
 refuses "/huge, line 3: sample 1 has 900000000 tokens; memory holds at most" "$slimpack" plan \

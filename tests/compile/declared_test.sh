@@ -4,13 +4,14 @@
 set -euo pipefail
 
 compiler=$1 root=$2
-source='#include "slimpack/planners/megatron.hpp"
+source='#include "slimpack/planners/dynamic_cp.hpp"
+#include "slimpack/planners/megatron.hpp"
 #include "slimpack/planners/slimpack.hpp"'
 
 # Prints which headers of the search a file reads.
 read_headers() {  # [COMPILER_OPTION...]
   "$compiler" -std=c++20 "$@" -I"$root/include" -MM -x c++ - <<<"$source" | grep -oE 'slimpack/[a-z_0-9/]+\.hpp' |
-    grep -E '/(planners/[a-z]+_search|slicing/.*|schedule/schedule|partition/distribute)\.hpp$'
+    grep -E '/(planners/[a-z_]+_search|slicing/.*|schedule/schedule|partition/distribute)\.hpp$'
 }
 
 if [[ -z $(read_headers || true) ]]; then

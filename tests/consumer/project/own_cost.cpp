@@ -6,6 +6,7 @@
 
 #include "slimpack/model/presets.hpp"
 #include "slimpack/plan/json.hpp"
+#include "slimpack/planners/dynamic_cp.hpp"
 #include "slimpack/planners/megatron.hpp"
 #include "slimpack/planners/slimpack.hpp"
 
@@ -56,7 +57,9 @@ int main(int argc, char** argv) {
   std::ofstream out(argv[1], std::ios::binary);
   out << slimpack::to_json(slimpack::plan_slimpack(lengths, job, OwnCost{}, OwnMemory{}))
       << slimpack::to_json(slimpack::plan_megatron(lengths, job, OwnCost{}, OwnMemory{}))
+      << slimpack::to_json(slimpack::plan_dynamic_cp(lengths, job, OwnCost{}, OwnMemory{}))
       << slimpack::to_json(slimpack::plan_slimpack(lengths, job))
-      << slimpack::to_json(slimpack::plan_megatron(lengths, job));
+      << slimpack::to_json(slimpack::plan_megatron(lengths, job))
+      << slimpack::to_json(slimpack::plan_dynamic_cp(lengths, job));
   return out.flush() ? 0 : 1;
 }
