@@ -115,8 +115,10 @@ class DynamicCpSearch {
     const double share = std::accumulate(lengths_.begin(), lengths_.end(), 0.0) / static_cast<double>(ranks_);
     const double most = std::max(static_cast<double>(longest_), 2.0 * share);
     std::vector<Tokens> limits{longest_};
-    for (auto limit = static_cast<double>(least_limit()); limit <= most; limit *= std::sqrt(2.0))
-      limits.push_back(static_cast<Tokens>(std::ceil(limit)));
+    const auto least = static_cast<double>(least_limit());
+    const int steps = static_cast<int>(2.0 * std::log2(most / least));
+    for (int i = 0; i <= steps; ++i)
+      limits.push_back(static_cast<Tokens>(std::ceil(least * std::exp2(0.5 * i))));
     std::sort(limits.begin(), limits.end());
     limits.erase(std::unique(limits.begin(), limits.end()), limits.end());
     return limits;
