@@ -175,10 +175,10 @@ int compare(const std::vector<std::string>& arguments) {
   if (values->count("html") != 0) write_output((*values)["html"].as<std::string>(), page(first, rows, job));
   if (values->count("svg") != 0) write_output((*values)["svg"].as<std::string>(), violins(first, rows));
   const double tokens = tokens_of_batch(job, lengths, iterations);
-  write_output("-", values->count("json") != 0 ? to_json_text(rows, chosen, with_layouts, tokens)
-                                               : to_text(rows, job.space.has_value()) +
-                                                     accounts_text(rows, iterations, tokens) +
-                                                     (with_layouts ? tables_of_layouts(chosen, tokens) : ""));
+  write_output("-", values->count("json") != 0
+                        ? to_json_text(rows, chosen, with_layouts, tokens)
+                        : to_text(rows, job.space.has_value()) + accounts_text(rows, iterations, tokens) +
+                              (with_layouts ? tables_of_layouts(chosen, tokens) : ""));
   return 0;
 }
 

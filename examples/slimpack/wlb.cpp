@@ -52,7 +52,8 @@ class Tabulated {
 };
 
 /// Whether batch number `i` of the whole file is among those that are planned, and so can't tune anything.
-bool planned(const JobOptions& given, const Lengths& lengths, const RunScope& scope, const BatchRange& range) {
+bool planned(const JobOptions& given, const Lengths& lengths, const RunScope& scope,
+             const BatchRange& range) {
   if (scope.keeps_state) return false;  // which ones will be is not known
   const std::size_t begin = batch_range(given, lengths, 0).begin;
   const auto [last, size] = batch_range(given, lengths, scope.iterations - 1);
@@ -70,8 +71,9 @@ std::vector<std::vector<Tokens>> tuning_batches(const JobOptions& given, const L
     if (batches.size() >= most_batches || documents >= most_documents) break;
     const BatchRange range = batch_range(o, lengths, i);
     if (planned(given, lengths, scope, range)) continue;
-    std::vector<Tokens> tokens(lengths.tokens.begin() + static_cast<std::ptrdiff_t>(range.begin),
-                               lengths.tokens.begin() + static_cast<std::ptrdiff_t>(range.begin + range.count));
+    std::vector<Tokens> tokens(
+        lengths.tokens.begin() + static_cast<std::ptrdiff_t>(range.begin),
+        lengths.tokens.begin() + static_cast<std::ptrdiff_t>(range.begin + range.count));
     Tokens sum = 0;
     for (Tokens& length : tokens) {
       length = std::min({length, o.context, stream.max_tokens});

@@ -5,7 +5,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <bit>
 #include <catch2/catch.hpp>
+#include <cmath>
 #include <fstream>
 #include <numeric>
 #include <random>
@@ -176,6 +178,29 @@ TEST_CASE("an outlier is merged over as many pipelines as it has shares, and tha
   }
   const auto aligned = merged_groups(plan_slimpack(lengths, job, {.group_sizes = GroupSizes::powers_of_two}));
   for (const std::size_t size : aligned) CHECK((size & (size - 1)) == 0);
+}
+
+TEST_CASE("groups of a size for each sample are tried, and shorten steps without stages") {
+  SlimPackOptions without;
+  without.search.nested_groups = false;
+  double product = 1.0;
+  int count = 0;
+  for (std::uint32_t seed = 1; seed <= 12; ++seed) {
+    INFO("seed " << seed);
+    std::mt19937 random(seed);
+    const std::vector<Tokens> lengths = github(64 + random() % 400, 1 << (15 + seed % 4));
+    const Job job = llama_13b(seed % 2 == 0 ? 16 : 12, 1, 8);
+    const Plan plan = plan_slimpack(lengths, job), disjoint = plan_slimpack(lengths, job, without);
+    check_all(plan, job);
+    CHECK(plan.step.seconds <= disjoint.step.seconds);
+    product *= plan.step.seconds / disjoint.step.seconds;
+    ++count;
+    const auto aligned = plan_slimpack(lengths, job, {.group_sizes = GroupSizes::powers_of_two});
+    for (std::size_t k = 0; k < aligned.forward.packs.size(); ++k)
+      CHECK(std::has_single_bit(aligned.forward.pipelines[k].size()));
+    CHECK(merged_groups(plan_slimpack(lengths, job, {.merge = false})).empty());
+  }
+  CHECK(product < std::pow(0.995, count));
 }
 
 TEST_CASE("replicas have equal work where no sample exceeds a replica's share") {

@@ -63,7 +63,7 @@ namespace detail {
   for (const SampleId id : group.samples) lengths.push_back(domain.length(id));
   const Tokens all = std::accumulate(lengths.begin(), lengths.end(), Tokens{0});
   const auto size = static_cast<Tokens>(group.size);
-  const Packing packing = best_fit_decreasing(lengths, limit > all / size ? all : limit * size);
+  const Packing packing = first_fit_decreasing(lengths, limit > all / size ? all : limit * size);
   std::vector<RankGroup> packs(packing.load.size(), {group.first, group.size});
   for (std::size_t i = 0; i < lengths.size(); ++i) packs[packing.bin[i]].samples.push_back(group.samples[i]);
   return packs;
@@ -73,7 +73,7 @@ namespace detail {
 
 /// Packs of whole samples on groups that lie in each other: first those of all ranks, then those of smaller and smaller groups. A
 /// group's ranks have equal work when they begin, so that none waits for another until the end. Samples of one size are
-/// distributed by LPT and local search, and packed best-fit decreasing.
+/// distributed by LPT and local search, and packed first-fit decreasing, whose memory does not depend on the limit.
 /// @param limit tokens of a pack on each rank. @returns the packs in the order in which they run, each a row of one group. Ranks may
 /// have different numbers of them. @throws InvalidInput if the largest group can't hold a sample.
 /// Complexity: O(samples * (sizes + log samples)) and the local searches.

@@ -79,6 +79,14 @@ class DynamicCpSearch {
     return std::move(best_);
   }
 
+  /// The best of slimpack's own groups alone, if any takes less than `most` seconds; otherwise its seconds are infinite.
+  [[nodiscard]] DynamicCpPlan nested(double most) {
+    best_.seconds = most;
+    search(std::array{RankScheduler::nested});
+    if (best_.limit == 0) best_.seconds = infinite;
+    return std::move(best_);
+  }
+
   [[nodiscard]] Scheduler& scheduler() { return scheduler_; }
 
  private:
@@ -89,12 +97,12 @@ class DynamicCpSearch {
     use_groups_from(0);
     for (const Tokens limit : limits()) try_limit(schedulers, limit);
     for (const double step : {0.25, 0.125}) {
-      if (options_.limit > 0 || best_.seconds == infinite) break;
+      if (options_.limit > 0 || best_.limit == 0) break;
       const auto middle = static_cast<double>(best_.limit);
       for (const double direction : {1.0, -1.0})
         try_limit(schedulers, static_cast<Tokens>(middle * std::exp2(direction * step)));
     }
-    for (std::size_t least = 1; least < sizes_.size() && best_.seconds < infinite; ++least) {
+    for (std::size_t least = 1; least < sizes_.size() && best_.limit > 0; ++least) {
       const double before = best_.seconds;
       use_groups_from(least);
       try_limit(schedulers, best_.limit);
@@ -137,7 +145,8 @@ class DynamicCpSearch {
   void try_limit(std::span<const RankScheduler> schedulers, Tokens limit) {
     if (limit < least_limit() && options_.limit == 0) return;
     for (const RankScheduler scheduler : schedulers) {
-      for (const bool by_prices : {false, true}) try_one(scheduler, limit, by_prices);
+      if (scheduler != RankScheduler::nested) try_one(scheduler, limit, false);
+      try_one(scheduler, limit, true);
     }
   }
 

@@ -47,6 +47,8 @@ struct SlimPackSearch {
   /// Equal numbers of packs are tried up to this many for each stage, or up to twice the promising number if that is more.
   std::size_t most_equal_packs = 32;
   bool whole_samples = true;  ///< also tries best-fit packs of whole samples, as `plan_megatron` makes them
+  bool nested_groups =
+      true;  ///< also tries whole samples on groups of pipelines that lie in each other (`nested_rank_groups`)
 };
 
 struct SlimPackOptions {

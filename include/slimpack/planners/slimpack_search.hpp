@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <limits>
 #include <numeric>
@@ -12,6 +13,7 @@
 #include "slimpack/plan/assemble.hpp"
 #include "slimpack/plan/notes.hpp"
 #include "slimpack/planners/distribution_candidates.hpp"
+#include "slimpack/planners/dynamic_cp_search.hpp"
 #include "slimpack/planners/slimpack_options.hpp"
 #include "slimpack/planners/whole_samples.hpp"
 #include "slimpack/schedule/lower_bound.hpp"
@@ -33,6 +35,16 @@ namespace slimpack::detail {
                             {}, most);
 }
 
+/// The best nested groups that the options allow. @param most gives up plans that take this long or longer.
+[[nodiscard]] inline DynamicCpPlan allowed_nested_groups(std::span<const Tokens> lengths,
+                                                         std::size_t pipelines, GroupPrices& prices,
+                                                         const Memory& memory, const SlimPackOptions& options,
+                                                         double most) {
+  const bool sizes = options.group_sizes == GroupSizes::any || std::has_single_bit(pipelines);
+  if (!options.merge || !sizes || pipelines == 1) return {};
+  return DynamicCpSearch(lengths, pipelines, prices, memory, {}).nested(most);
+}
+
 /// The schedules of the shortest step, and the pipelines that run them; empty if nothing fits into memory.
 [[nodiscard]] inline std::vector<PlacedSchedule> best_schedules(std::span<const Tokens> lengths,
                                                                 std::size_t pipelines, GroupPrices& prices,
@@ -47,13 +59,22 @@ namespace slimpack::detail {
     auto peaks = planner.scheduler().peak_bytes(schedule);
     placed.push_back({std::move(ids), std::move(schedule), std::move(peaks)});
   };
-  if (options.search.whole_samples && options.packs == 0 && !options.equal_packs) {
+  const bool any_packs = options.packs == 0 && !options.equal_packs;
+  if (options.search.nested_groups && any_packs) {
+    DynamicCpPlan nested = allowed_nested_groups(lengths, pipelines, prices, memory, options, best.seconds);
+    if (nested.seconds < best.seconds) {
+      best.seconds = nested.seconds;
+      place(0, std::move(nested.schedule));
+    }
+  }
+  if (options.search.whole_samples && any_packs) {
     WholeSamplePlan whole =
         allowed_whole_samples(lengths, pipelines, prices, planner.scheduler(), options, best.seconds);
+    if (whole.pipelines_per_pack > 0) placed.clear();
     for (std::size_t g = 0; g < whole.schedules.size(); ++g)
       place(g * whole.pipelines_per_pack, std::move(whole.schedules[g]));
-    if (whole.pipelines_per_pack > 0) return placed;
   }
+  if (!placed.empty()) return placed;
   for (std::size_t g = 0; g < best.groups.size() && best.seconds < std::numeric_limits<double>::infinity();
        ++g)
     place(best.groups[g].first, std::move(best.plans[g].schedule));
