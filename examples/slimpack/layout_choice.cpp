@@ -1,9 +1,12 @@
 #include "layout_choice.hpp"
 
+#include <array>
 #include <chrono>
+#include <cstdint>
 #include <limits>
 #include <numeric>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "document_models.hpp"
@@ -21,14 +24,31 @@ double samples_bound(const JobOptions& o, std::span<const Tokens> tokens) {
   });
 }
 
+Layout used_layout(const Planner& planner, const Layout& layout) {
+  return planner.plans_on != nullptr ? planner.plans_on(layout) : layout;
+}
+
+/// Layouts without those in whose place the planner takes another one of them.
+std::vector<Layout> distinct_layouts(const Planner& planner, std::vector<Layout> all) {
+  const auto sizes = [](const Layout& l) { return std::array{l.dp, l.tp, l.cp, l.pp}; };
+  std::set<std::array<std::int32_t, 4>> known;
+  for (const Layout& layout : all) known.insert(sizes(layout));
+  std::erase_if(all, [&](const Layout& layout) {
+    const auto used = sizes(used_layout(planner, layout));
+    return used != sizes(layout) && known.contains(used);
+  });
+  return all;
+}
+
 double tokens_in(std::span<const Tokens> tokens) {
   return std::accumulate(tokens.begin(), tokens.end(), 0.0);
 }
 
 /// Seconds per trained token that all batches take at least. Documents that may be trained with another batch are bounded
 /// as those of one large batch. 0 where it is not known what is trained, or what prices a planner has of a profile.
-double series_bound(const Planner& planner, const JobOptions& o, const Series& series) {
-  if (o.profile || (planner.defers && !o.documents.drain)) return 0.0;
+double series_bound(const Planner& planner, const JobOptions& given, const Series& series) {
+  if (given.profile || (planner.defers && !given.documents.drain)) return 0.0;
+  const JobOptions o = on_layout(given, used_layout(planner, given.job.layout));
   double seconds = 0.0, tokens = 0.0;
   std::vector<Tokens> all;
   for (std::size_t i = 0; i < series.iterations; ++i) {
@@ -72,7 +92,7 @@ Chosen plan_on_best_layout(const Planner& planner, const JobOptions& o, const Se
     chosen.planned = plan_series(planner, o, series);
     return chosen;
   }
-  const std::vector<Layout> all = layouts(o.job.model, o.job.device, *o.space);
+  const std::vector<Layout> all = distinct_layouts(planner, layouts(o.job.model, o.job.device, *o.space));
   auto choice = search_layouts(all, SeriesPlanner{planner, o, series}, series.threads);
   chosen.planned = std::move(choice.planned);
   chosen.layout = choice.layout;

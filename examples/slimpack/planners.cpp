@@ -73,11 +73,17 @@ Plan plan_by(std::span<const Tokens> lengths, const JobOptions& o) {
   });
 }
 
-/// The same where context-parallel ranks are in the domain that groups are made from: each is a pipeline.
+/// A layout whose context-parallel ranks are in the domain that groups are made from: each is a pipeline.
+Layout one_domain(const Layout& layout) {
+  Layout domain = layout;
+  domain.dp *= domain.cp;
+  domain.cp = 1;
+  return domain;
+}
+
 Plan plan_by_dynamic_cp(std::span<const Tokens> lengths, const JobOptions& o) {
   JobOptions own = o;
-  own.job.layout.dp *= own.job.layout.cp;
-  own.job.layout.cp = 1;
+  own.job.layout = one_domain(o.job.layout);
   return plan_by<DynamicCp>(lengths, own);
 }
 
@@ -116,7 +122,8 @@ std::span<const Planner> planners() {
   static const std::array all{
       planner<Megatron>("megatron"),
       planner<SlimPack>("slimpack"),
-      Planner{"dynamic-cp", &plan_by_dynamic_cp, &DynamicCp::plan_on_cpu, nullptr},
+      Planner{"dynamic-cp", &plan_by_dynamic_cp, &DynamicCp::plan_on_cpu, nullptr, nullptr, false,
+              &one_domain},
       Planner{"plain-4d", &plan_plain_4d_batch, &plan_plain_4d_on_cpu, nullptr},
       Planner{"fixed-4d", nullptr, &plan_fixed_4d_on_cpu, &start_fixed_4d, &start_fixed_4d_on_cpu},
       Planner{"wlb", nullptr, nullptr, &start_wlb, &start_wlb_on_cpu, true},

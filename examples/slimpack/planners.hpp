@@ -28,6 +28,8 @@ struct Planner {
   PlanRun (*start_on_cpu)(const JobOptions& options, const Lengths& lengths, const RunScope& scope,
                           const RankCost& cost, const RankMemory& memory) = nullptr;
   bool defers = false;  ///< leaves documents to later iterations; drained, it trains them as well
+  /// The layout that `plan` takes in place of another one; null: the same.
+  Layout (*plans_on)(const Layout& layout) = nullptr;
 
   [[nodiscard]] bool is_best_of_all() const { return plan == nullptr && start == nullptr; }
 };
