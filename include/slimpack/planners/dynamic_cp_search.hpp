@@ -82,7 +82,7 @@ class DynamicCpSearch {
   /// The best of slimpack's own groups alone, if any takes less than `most` seconds; otherwise its seconds are infinite.
   [[nodiscard]] DynamicCpPlan nested(double most) {
     best_.seconds = most;
-    search(std::array{RankScheduler::nested});
+    search(std::array{RankScheduler::nested}, true);
     if (best_.limit == 0) best_.seconds = infinite;
     return std::move(best_);
   }
@@ -93,9 +93,14 @@ class DynamicCpSearch {
   static constexpr double infinite = std::numeric_limits<double>::infinity();
 
   /// Tries all limits, then some around the best one, then that without groups of the smallest sizes as long as that helps.
-  void search(std::span<const RankScheduler> schedulers) {
+  /// @param doubtful gives up if no plan with every second limit is good enough.
+  void search(std::span<const RankScheduler> schedulers, bool doubtful = false) {
     use_groups_from(0);
-    for (const Tokens limit : limits()) try_limit(schedulers, limit);
+    const std::vector<Tokens> all = limits();
+    for (std::size_t i = 0; doubtful && i < all.size(); i += 2) try_limit(schedulers, all[i]);
+    if (doubtful && best_.limit == 0) return;
+    for (std::size_t i = doubtful ? 1 : 0; i < all.size(); i += doubtful ? 2 : 1)
+      try_limit(schedulers, all[i]);
     for (const double step : {0.25, 0.125}) {
       if (options_.limit > 0 || best_.limit == 0) break;
       const auto middle = static_cast<double>(best_.limit);
