@@ -303,7 +303,19 @@ TEST_CASE("files have version 1 unless a field has a form that version 1 did not
   Plan split = plan;
   split.backward.weight_seconds.repeat_row(plan.backward.packs.size(), std::vector<double>(3, 0.5));
   CHECK(version(split) == 2);
-  for (const Plan& other : {listed, dealt, split}) check_same(read_json(to_json(other)), other);
+  // In version 1, packs of several pipelines that say `per_document` mean `by_position`.
+  Plan merged = plan;
+  merged.pipelines.push_back(merged.pipelines[0]);
+  merged.pipelines[1].id = 1;
+  merged.step.peak_bytes.push_back(merged.step.peak_bytes[0]);
+  for (PassPlan* pass : {&merged.forward, &merged.backward}) {
+    Ragged<PipelineId> both;
+    both.repeat_row(pass->packs.size(), std::vector<PipelineId>{0, 1});
+    pass->pipelines = both;
+    std::ranges::fill(pass->sharding, Sharding::per_document);
+  }
+  CHECK(version(merged) == 2);
+  for (const Plan& other : {listed, dealt, split, merged}) check_same(read_json(to_json(other)), other);
   json file = json::parse(to_json(listed));
   file["version"] = 1;
   CHECK_THAT(refusal(file.dump()),

@@ -186,7 +186,9 @@ inline void write_packs(std::string_view key, const PassPlan& packs, bool backwa
 /// Whether the file says anything in a form that version 1 did not have.
 [[nodiscard]] inline bool needs_version_2(const PassPlan& packs) {
   for (std::size_t k = 0; k < packs.packs.size(); ++k) {
+    const bool merged = packs.pipelines[k].size() > 1;
     if (packs.sharding[k] == Sharding::by_position || !one_number(packs.transfer_seconds[k])) return true;
+    if (merged && packs.sharding[k] == Sharding::per_document) return true;  // version 1 means another by it
   }
   return !packs.weight_seconds.values().empty();
 }
