@@ -69,6 +69,7 @@ std::vector<PlanRun> start_fixed_4d(const JobOptions& o, const Lengths&, const R
   if (o.job.layout.cp > 1) shardings.push_back(ShardingPolicy::per_document);
   if (o.documents.sharding) shardings = {*o.documents.sharding};
   std::vector<PlanRun> runs;
+  runs.reserve(shardings.size());
   for (const ShardingPolicy sharding : shardings) {
     runs.push_back(run_of(o, [o, sharding](Window& window) {
       return with_models(o, [&](const auto& cost, const auto& memory, const auto& attention) {

@@ -38,10 +38,10 @@ struct WholeSamplePlan {
                                                              Tokens context) {
   const Tokens longest = *std::max_element(lengths.begin(), lengths.end());
   const Tokens most = std::min(context, std::accumulate(lengths.begin(), lengths.end(), Tokens{0}));
-  const double step = std::exp2(0.25);
   std::vector<Tokens> useful;
-  for (double next = static_cast<double>(longest); next < static_cast<double>(most); next *= step) {
-    const auto tokens = static_cast<Tokens>(next);
+  for (int step = 0;; ++step) {
+    const auto tokens = static_cast<Tokens>(static_cast<double>(longest) * std::exp2(step / 4.0));
+    if (tokens >= most) break;
     if (useful.empty() || tokens > useful.back()) useful.push_back(tokens);
   }
   useful.push_back(most);
