@@ -90,7 +90,8 @@ class CoursePlanning {
         lengths_(read_job_lengths(o.job)),
         cost_(cost_of(o, o.job.job.model, layout_strategy(o.job.job), 0)),
         memory_(memory_of(o, split_layers(o.job.job.model.layers, o.job.job.layout.pp))) {
-    require_batches(o.job, lengths_, o.steps + (o.evaluate > 0 ? 1 : 0), "--steps");
+    require_batches(o.job, lengths_, o.steps, "--steps");
+    if (o.evaluate > 0) require_batches(o.job, lengths_, o.steps + 1, "--steps with the batch of --evaluate");
   }
 
   /// Of all steps, in order.
