@@ -80,16 +80,22 @@ inline constexpr std::string_view violin_style = R"css(
 .violins .F{fill:var(--F);stroke:var(--F)}.violins .B{fill:var(--B);stroke:var(--B)}
 )css";
 
+/// The largest value of a chart; 0 without any.
+[[nodiscard]] inline double largest_value(const ViolinChart& chart) {
+  double most = 0.0;
+  for (const Violin& violin : chart.violins) {
+    if (!violin.values.empty()) most = std::max(most, violin.values.back());
+  }
+  return most;
+}
+
 /// Draws one chart.
 class ViolinDrawing {
  public:
   ViolinDrawing(std::string& out, const ViolinChart& chart) : out_(out), chart_(chart) {
-    double most = 0.0;
+    const double most = largest_value(chart);
     std::size_t letters = 0;
-    for (const Violin& violin : chart.violins) {
-      if (!violin.values.empty()) most = std::max(most, violin.values.back());
-      letters = std::max(letters, violin.name.size());
-    }
+    for (const Violin& violin : chart.violins) letters = std::max(letters, violin.name.size());
     top_ = most > 0.0 ? 1.05 * most : 1.0;
     room_ = std::max(2 * violin_half + 8, violin_letter * static_cast<double>(letters) + 12);
   }
@@ -177,10 +183,7 @@ class ViolinDrawing {
 
 /// What a figure of an axis of seconds is multiplied by, and its unit.
 inline void set_unit_of_seconds(ViolinChart& chart) {
-  double most = 0.0;
-  for (const Violin& violin : chart.violins) {
-    if (!violin.values.empty()) most = std::max(most, violin.values.back());
-  }
+  const double most = largest_value(chart);
   chart.factor = most >= 1.0 ? 1.0 : 1e3;
   chart.unit = most >= 1.0 ? " s" : " ms";
 }
