@@ -3,11 +3,11 @@
 #include <array>
 #include <chrono>
 #include <cstdint>
-#include <limits>
 #include <numeric>
-#include <optional>
 #include <set>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "document_models.hpp"
 #include "slimpack/planners/best_layout.hpp"
@@ -104,29 +104,25 @@ Chosen plan_on_best_layout(const Planner& planner, const JobOptions& o, const Se
 
 /// Of all planners, the best one.
 Chosen plan_with_all(const JobOptions& o, const Series& series, Comparison comparison) {
-  std::vector<Rival> rivals;
-  std::optional<Chosen> best;
-  double least = std::numeric_limits<double>::infinity(), planning = 0.0;
+  std::vector<const Planner*> all;
+  std::vector<std::string> names;
   for (const Planner& planner : planners()) {
     if (planner.is_best_of_all()) continue;
-    Rival& own = rivals.emplace_back(Rival{.name = planner.name});
-    try {
-      require(comparison == Comparison::drained || !planner.defers,
-              "it leaves documents for later iterations");
-      Chosen chosen = plan_on_best_layout(planner, o, series);
-      planning += chosen.planned.sums.planning_seconds;
-      if (o.space) own.where = to_text(chosen.layout);
-      own.seconds_per_token = SeriesPlanner::figures(chosen.planned).seconds_per_token();
-      if (own.seconds_per_token < least) best = std::move(chosen);
-      least = std::min(least, own.seconds_per_token);
-    } catch (const InvalidInput& error) {
-      own.reason = error.what();
-    }
+    all.push_back(&planner);
+    names.push_back(planner.name);
   }
-  const std::size_t winner = best_rival(rivals);
-  best->planned.first.notes.push_back(why_best(rivals, winner));
-  best->planned.sums.planning_seconds = planning;
-  return std::move(*best);
+  double planning = 0.0;
+  auto best = best_of_rivals(names, [&](std::size_t i) {
+    require(comparison == Comparison::drained || !all[i]->defers, "it leaves documents for later iterations");
+    Chosen chosen = plan_on_best_layout(*all[i], o, series);
+    planning += chosen.planned.sums.planning_seconds;
+    const double seconds_per_token = SeriesPlanner::figures(chosen.planned).seconds_per_token();
+    std::string where = o.space ? to_text(chosen.layout) : "";
+    return RivalPlan<Chosen>{std::move(chosen), seconds_per_token, std::move(where)};
+  });
+  best.planned.planned.first.notes.push_back(std::move(best.why));
+  best.planned.planned.sums.planning_seconds = planning;
+  return std::move(best.planned);
 }
 
 }  // namespace

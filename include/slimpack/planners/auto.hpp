@@ -2,7 +2,6 @@
 
 #include <cstddef>
 #include <functional>
-#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -22,36 +21,20 @@ struct NamedPlanner {
 
 namespace detail {
 
-/// A plan and how it compares.
-struct RivalPlan {
-  Plan plan;
-  LayoutFigures figures;
-  std::string where = {};
-};
-
 /// The best of what `make(planner)` gives for each planner, with a note why. What trains only a part of the batch does not
 /// count.
 template <class Make>
 [[nodiscard]] Plan best_of_planners(std::span<const NamedPlanner> planners, const Make& make) {
-  std::vector<Rival> rivals;
-  std::optional<Plan> best;
-  double least = std::numeric_limits<double>::infinity();
-  for (const NamedPlanner& planner : planners) {
-    Rival& own = rivals.emplace_back(Rival{.name = planner.name});
-    try {
-      RivalPlan made = make(planner);
-      own.where = made.where;
-      require(made.plan.deferred.empty(), made.plan.deferred.size(), " samples are left for later steps");
-      own.seconds_per_token = made.figures.seconds_per_token();
-      if (own.seconds_per_token < least) best = std::move(made.plan);
-      least = std::min(least, own.seconds_per_token);
-    } catch (const InvalidInput& error) {
-      own.reason = error.what();
-    }
-  }
-  const std::size_t winner = best_rival(rivals);
-  best->notes.push_back(why_best(rivals, winner));
-  return std::move(*best);
+  std::vector<std::string> names;
+  for (const NamedPlanner& planner : planners) names.push_back(planner.name);
+  auto best = best_of_rivals(names, [&](std::size_t i) {
+    RivalPlan<Plan> made = make(planners[i]);
+    const std::size_t left = made.planned.deferred.size();
+    require(left == 0, left, " samples are left for later steps");
+    return made;
+  });
+  best.planned.notes.push_back(std::move(best.why));
+  return std::move(best.planned);
 }
 
 }  // namespace detail
@@ -63,8 +46,8 @@ template <class Make>
                                     std::span<const NamedPlanner> planners) {
   return detail::best_of_planners(planners, [&](const NamedPlanner& planner) {
     Plan plan = planner.plan(lengths, job);
-    const LayoutFigures figures = layout_figures(plan);
-    return detail::RivalPlan{std::move(plan), figures};
+    const double seconds_per_token = layout_figures(plan).seconds_per_token();
+    return RivalPlan<Plan>{std::move(plan), seconds_per_token};
   });
 }
 
@@ -76,8 +59,8 @@ template <class Bound>
                              std::size_t threads = 1) {
   return detail::best_of_planners(planners, [&](const NamedPlanner& planner) {
     LayoutChoice<Plan> choice = plan_best_layout(lengths, job, space, planner.plan, bound, threads);
-    const LayoutFigures figures = layout_figures(choice.planned);
-    return detail::RivalPlan{std::move(choice.planned), figures, to_text(choice.layout)};
+    const double seconds_per_token = layout_figures(choice.planned).seconds_per_token();
+    return RivalPlan<Plan>{std::move(choice.planned), seconds_per_token, to_text(choice.layout)};
   });
 }
 

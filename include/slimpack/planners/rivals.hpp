@@ -1,10 +1,13 @@
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <limits>
+#include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "slimpack/core/error.hpp"
@@ -56,6 +59,46 @@ struct Rival {
       std::round(1000.0 * (second.seconds_per_token / winner.seconds_per_token - 1.0)) / 10.0;
   return concat(chosen, ": the next best, ", second.title(), ", takes ",
                 percent > 0.0 ? concat(percent, " % longer") : "as long", " per trained token", without);
+}
+
+/// What a rival has planned.
+template <class Planned>
+struct RivalPlan {
+  Planned planned;
+  double seconds_per_token = 0.0;
+  std::string where = {};  ///< as `Rival::where`
+};
+
+/// The best of what rivals have planned, and why it won.
+template <class Planned>
+struct BestOfRivals {
+  Planned planned;
+  std::string why;
+};
+
+/// The best of what planners make, the first one of equals. @param make `make(i)` gives the RivalPlan of planner number i, or throws
+/// InvalidInput with the reason why it has none.
+/// @throws InvalidInput with all reasons if no planner has a plan.
+template <class Make>
+[[nodiscard]] auto best_of_rivals(std::span<const std::string> names, const Make& make) {
+  using Planned = decltype(make(std::size_t{0}).planned);
+  std::vector<Rival> rivals;
+  std::optional<Planned> best;
+  double least = std::numeric_limits<double>::infinity();
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    Rival& own = rivals.emplace_back(Rival{.name = names[i]});
+    try {
+      RivalPlan<Planned> made = make(i);
+      own.where = std::move(made.where);
+      own.seconds_per_token = made.seconds_per_token;
+      if (own.seconds_per_token < least) best = std::move(made.planned);
+      least = std::min(least, own.seconds_per_token);
+    } catch (const InvalidInput& error) {
+      own.reason = error.what();
+    }
+  }
+  const std::size_t winner = best_rival(rivals);
+  return BestOfRivals<Planned>{std::move(*best), why_best(rivals, winner)};
 }
 
 }  // namespace slimpack
