@@ -50,6 +50,7 @@ class RankDomain {
   [[nodiscard]] std::size_t ranks() const { return ranks_; }
   [[nodiscard]] std::size_t sizes() const { return sizes_.size(); }
   [[nodiscard]] std::size_t size(std::size_t place) const { return sizes_[place]; }
+  [[nodiscard]] std::span<const Tokens> lengths() const { return lengths_; }
   [[nodiscard]] Tokens length(SampleId id) const { return lengths_[id]; }
 
   /// Of a sample on each rank of a group whose size stands at `place`.

@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <numeric>
 #include <span>
 #include <utility>
 #include <vector>
 
 #include "slimpack/core/error.hpp"
+#include "slimpack/partition/packing.hpp"
 #include "slimpack/partition/rank_domain.hpp"
 
 namespace slimpack {
@@ -138,11 +138,9 @@ class OpenRow {
 
 /// All samples, longest first; those of equal length in their order.
 [[nodiscard]] inline std::vector<SampleId> longest_first(const RankDomain& domain) {
-  std::vector<SampleId> ids(domain.samples());
-  std::iota(ids.begin(), ids.end(), SampleId{0});
-  std::stable_sort(ids.begin(), ids.end(),
-                   [&](SampleId a, SampleId b) { return domain.length(a) > domain.length(b); });
-  return ids;
+  const std::span<const Tokens> lengths = domain.lengths();
+  return lengths.empty() ? std::vector<SampleId>{}
+                         : falling_order(lengths, *std::max_element(lengths.begin(), lengths.end()));
 }
 
 /// @throws InvalidInput if even the largest group holds more than `limit` tokens of a sample on each rank.
