@@ -177,7 +177,7 @@ TEST_CASE("where the cost model can't merge, every sample runs on one pipeline, 
   std::mt19937 random(3);
   Job job = oracle::random_job(random, 6, 1e11);
   job.layout.pp = 1;
-  for (const std::size_t samples : {1, 4, 6, 40}) {
+  for (const std::size_t samples : {1u, 4u, 6u, 40u}) {
     INFO(samples << " samples");
     const std::vector<Tokens> lengths = oracle::random_lengths(random, samples, 0, 900);
     const Plan plan = plan_dynamic_cp(lengths, job, OwnCost{}, TransformerMemory(job));
