@@ -36,13 +36,13 @@ constexpr const char* usage = R"(Usage: campaign [OPTION]...
 Plans random settings with slimpack and megatron, and checks the plans. Exits with 1 if a check fails.
 
   --seed S         of the random settings (default 1)
-  --settings N     how many (default 100, 10 under a sanitizer)
+  --settings N     how many (default 50, 5 under a sanitizer)
   --first I        number of the first one (default 0)
   --only I         one setting alone, with the result of each of its plans
   --named          settings that earlier versions planned badly instead of random ones
   --checks A,B,…   only these checks; `--checks help` lists them
   --seconds T      start no setting after this time
-  --patience T     give a setting up that takes longer (default 120)
+  --patience T     give a setting up that takes longer (default 120, 1200 under a sanitizer)
   --threads N      default: as many as there are cores; results do not depend on it
   --worst N        cases to list for each check (default 5)
   --table FILE     write a line for each setting
@@ -53,10 +53,10 @@ Plans random settings with slimpack and megatron, and checks the plans. Exits wi
 
 struct Options {
   std::uint64_t seed = 1;
-  std::size_t settings = slimpack::testing::seeds(100, 10), first = 0, worst = 5;
+  std::size_t settings = slimpack::testing::seeds(50, 5), first = 0, worst = 5;
   std::optional<std::size_t> only;
   bool named = false;
-  double seconds = 1e300, patience = 120.0;
+  double seconds = 1e300, patience = slimpack::testing::sanitized ? 1200.0 : 120.0;
   unsigned threads = 0;
   Checks checks;
   std::string table, write, against, lengths = SLIMPACK_SOURCE_DIR "/examples/data/github.train.txt";

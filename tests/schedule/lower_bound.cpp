@@ -310,7 +310,7 @@ TEST_CASE("the bound of one plan is no longer than the step of any other on equa
   const unsigned seed = 16;
   std::mt19937 random(seed);
   const auto pick = [&](int lo, int hi) { return std::uniform_int_distribution<int>(lo, hi)(random); };
-  for (int setting = 0; setting < 40; ++setting) {
+  for (int setting = 0; setting < static_cast<int>(seeds(40, 6)); ++setting) {
     const char* const models[] = {"llama-7b", "llama-13b", "llama-32b", "tiny"};
     Job job{.model = transformer_preset(models[pick(0, 3)]),
             .device = device_preset(pick(0, 1) == 0 ? "h200" : "a100"),
