@@ -46,6 +46,8 @@ std::optional<Plan> planned(PlanKind kind, unsigned seed) {
     if (kind == PlanKind::dynamic_cp) return plan_dynamic_cp(lengths, job, CalibratedCost(job), memory);
     const SlimPackOptions chosen{.tile = pick(0, 1) == 0 ? 1 : 16,
                                  .asymmetric = pick(0, 3) != 0,
+                                 .fill = pick(0, 3) != 0,
+                                 .inject = pick(0, 3) != 0,
                                  .merge = merge,
                                  .equal_packs = kind == PlanKind::equal_packs};
     return plan_slimpack(lengths, job, CalibratedCost(job), memory, chosen);

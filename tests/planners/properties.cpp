@@ -35,10 +35,12 @@ Case random_case(unsigned seed) {
   double fixed = 0.0;
   for (std::size_t s = 0; s < static_cast<std::size_t>(c.job.layout.pp); ++s)
     fixed = std::max(fixed, roomy.static_bytes(s));
-  c.job.device.memory_bytes = fixed + 12e6 * std::exp(0.6 * pick(0, 5));
+  c.job.device.memory_bytes = fixed + 2e6 * std::exp(0.8 * pick(0, 5));
   const Tokens tiles[] = {1, 16, 128};
   c.options = {.tile = tiles[pick(0, 2)],
                .asymmetric = pick(0, 3) != 0,
+               .fill = pick(0, 3) != 0,
+               .inject = pick(0, 3) != 0,
                .merge = pick(0, 3) != 0,
                .group_sizes = pick(0, 1) == 0 ? GroupSizes::any : GroupSizes::powers_of_two,
                .equal_packs = pick(0, 2) == 0,
@@ -92,8 +94,8 @@ TEST_CASE("slimpack's plans keep all rules, take the time and the memory that th
       merged += plan.forward.pipelines[k].size() > 1 ? 1 : 0;
       empty += plan.forward.packs[k].empty() ? 1 : 0;
     }
-    for (const std::int32_t layers : plan.backward.recompute_layers.values())
-      recomputed += layers > 0 ? 1 : 0;
+    const auto& layers = plan.backward.recompute_layers.values();
+    recomputed += std::any_of(layers.begin(), layers.end(), [](std::int32_t n) { return n > 0; }) ? 1 : 0;
     if (c.options.equal_packs) {
       for (const PipelinePlan& p : plan.pipelines)
         CHECK(pack_counts_of(p) == pack_counts_of(plan.pipelines[0]));
@@ -110,7 +112,7 @@ TEST_CASE("slimpack's plans keep all rules, take the time and the memory that th
   // The cases reach what they are meant to reach.
   CHECK(planned > 300);
   CHECK(merged > 100);
-  CHECK(recomputed > 60);
+  CHECK(recomputed > 10);
   CHECK(empty > 10);
 }
 

@@ -53,7 +53,7 @@ void check_all(const Plan& plan, const Job& job, const MemoryOptions& options = 
   }
 }
 
-/// Sizes of the groups that run merged packs; checks that groups are disjoint runs of pipelines.
+/// Sizes of the groups that run merged packs; checks that groups are runs of pipelines, disjoint or one in the other.
 std::multiset<std::size_t> merged_groups(const Plan& plan) {
   std::set<std::vector<PipelineId>> groups;
   for (const PassPlan* pass : {&plan.forward, &plan.backward}) {
@@ -63,12 +63,13 @@ std::multiset<std::size_t> merged_groups(const Plan& plan) {
     }
   }
   std::multiset<std::size_t> sizes;
-  std::set<PipelineId> members;
   for (const auto& group : groups) {
     sizes.insert(group.size());
-    for (std::size_t i = 0; i < group.size(); ++i) {
-      CHECK(group[i] == group[0] + i);
-      CHECK(members.insert(group[i]).second);
+    for (std::size_t i = 0; i < group.size(); ++i) CHECK(group[i] == group[0] + i);
+    for (const auto& other : groups) {
+      std::vector<PipelineId> both;
+      std::set_intersection(group.begin(), group.end(), other.begin(), other.end(), std::back_inserter(both));
+      CHECK((both.empty() || both.size() == std::min(group.size(), other.size())));
     }
   }
   return sizes;
@@ -136,6 +137,8 @@ TEST_CASE("random batches under every option keep the rules") {
     const SlimPackOptions options{
         .tile = tiles[pick(0, 2)],
         .asymmetric = pick(0, 1) == 0,
+        .fill = pick(0, 3) > 0,
+        .inject = pick(0, 3) > 0,
         .group_sizes = pick(0, 1) == 0 ? GroupSizes::any : GroupSizes::powers_of_two,
         .equal_packs = pick(0, 1) == 0,
         .packs = pick(0, 1) == 0 ? 0 : static_cast<std::size_t>(pick(1, 20))};
@@ -252,7 +255,7 @@ TEST_CASE("no step is longer than megatron's with the same context") {
   };
   // These samples take least time in packs of several times the longest one.
   check(std::vector<Tokens>(4096, 8192), llama_13b(1, 4, 8), 32768);
-  for (unsigned seed = 1; seed <= 12; ++seed) {
+  for (unsigned seed = 1; seed <= slimpack::testing::seeds(12, 2); ++seed) {
     INFO("seed " << seed);
     std::mt19937 random(seed);
     std::vector<Tokens> lengths(16 + random() % 400);
@@ -400,12 +403,11 @@ TEST_CASE("where memory holds all pipelines back, long samples are spread furthe
 TEST_CASE("in little memory most batches have a plan, not far above the bound on average") {
   struct Expected {
     std::int32_t stages;
-    int hopeless;
-    double above_bound;
+    double hopeless, above_bound;
   };
-  const unsigned cases = slimpack::testing::seeds(200, 20);
+  const unsigned cases = slimpack::testing::seeds(50, 10);
   for (const auto& [stages, most_hopeless, most_above] :
-       {Expected{1, 126, 1.56}, {2, 68, 1.51}, {4, 25, 1.46}}) {
+       {Expected{1, 0.8, 1.7}, {2, 0.5, 1.7}, {4, 0.25, 1.7}}) {
     double sum = 0.0;
     int planned = 0, hopeless = 0;
     for (unsigned seed = 0; seed < cases; ++seed) {
@@ -422,8 +424,8 @@ TEST_CASE("in little memory most batches have a plan, not far above the bound on
       }
     }
     INFO(stages << " stages");
-    CHECK(hopeless <= most_hopeless);
-    if (cases == 200) CHECK(std::exp(sum / planned) <= most_above);
+    CHECK(hopeless <= most_hopeless * cases);
+    CHECK(std::exp(sum / planned) <= most_above);
   }
 }
 

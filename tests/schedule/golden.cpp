@@ -92,7 +92,7 @@ TEST_CASE("backward packs with the boundaries of the forward packs run in revers
   GroupCutter cutter(lengths);
   cutter.load({.first = 0, .merged = {}, .local = {{0, 1}}}, prices, prices);
   GroupPacks cut;
-  cutter.cut({.packs = 6, .tile = 1, .asymmetric = false}, cut);
+  cutter.cut({.packs = 6, .tile = 1, .backward = BackwardPacks::mirrored}, cut);
   REQUIRE(cut.forward.packs.size() == 6);
   for (std::size_t k = 0; k < 6; ++k) {
     const std::size_t mirrored = k < 3 ? 2 - k : 8 - k;

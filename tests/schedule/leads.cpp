@@ -150,17 +150,24 @@ TEST_CASE("PackFlow's leads suffice for each backward row and never fall, and st
     for (auto& r : required) r = static_cast<std::uint32_t>(pick(0, rows));
     std::sort(required.begin(), required.end());
     required.back() = static_cast<std::uint32_t>(rows);
-    LeadTable leads;
-    packflow_leads(required, static_cast<std::size_t>(rows), stages, leads);
-    REQUIRE(leads.backward_rows() == required.size());
-    for (std::size_t s = 0; s < stages; ++s) {
-      for (std::size_t k = 0; k < required.size(); ++k) {
-        CHECK(leads(k, s) >= required[k]);
-        CHECK(leads(k, s) <= required.back());
-        CHECK((k == 0 || leads(k, s) >= leads(k - 1, s)));
-        CHECK((s == 0 || leads(k, s) <= leads(k, s - 1)));
-        CHECK((k == 0 || s == 0 || leads(k, s) == leads(k - 1, s - 1)));
+    LeadTable injected, steady;
+    packflow_leads(required, static_cast<std::size_t>(rows), stages, injected);
+    steady_leads(required, static_cast<std::size_t>(rows), stages, steady);
+    for (const LeadTable* leads : {&injected, &steady}) {
+      REQUIRE(leads->backward_rows() == required.size());
+      for (std::size_t s = 0; s < stages; ++s) {
+        for (std::size_t k = 0; k < required.size(); ++k) {
+          CHECK((*leads)(k, s) >= required[k]);
+          CHECK((*leads)(k, s) <= required.back());
+          CHECK((k == 0 || (*leads)(k, s) >= (*leads)(k - 1, s)));
+          CHECK((s == 0 || (*leads)(k, s) <= (*leads)(k, s - 1)));
+          CHECK((k == 0 || s == 0 || (*leads)(k, s) == (*leads)(k - 1, s - 1)));
+          CHECK(steady(k, s) >= injected(k, s));
+        }
       }
+    }
+    for (std::size_t k = 1; k < required.size(); ++k) {
+      CHECK(steady(k, stages - 1) == std::min(required.back(), steady(k - 1, stages - 1) + 1));
     }
   }
 }

@@ -65,7 +65,7 @@ TEST_CASE("packs of one pipeline take equal time in both passes, to 2 % and a ti
         INFO("context " << context << ", tile " << tile << ", packs " << packs);
         GroupPacks own, mirrored;
         cutter.cut({.packs = packs, .tile = tile}, own);
-        cutter.cut({.packs = packs, .tile = tile, .asymmetric = false}, mirrored);
+        cutter.cut({.packs = packs, .tile = tile, .backward = BackwardPacks::mirrored}, mirrored);
         CHECK(own.forward.packs.size() == packs);
         CHECK(own.backward.packs.size() == packs);
         for (const Pass pass : {Pass::forward, Pass::backward}) {

@@ -132,6 +132,17 @@ void check_parts(const M& cost, Pass pass, std::mt19937& random) {
   }
 }
 
+/// Longest first: a heavy tail or equal lengths, and sometimes one that is longer than all others together.
+std::vector<Tokens> random_lengths(std::mt19937& random) {
+  std::lognormal_distribution<double> tail(6.0, 1.8);
+  std::vector<Tokens> lengths(1 + random() % 60);
+  const bool equal = random() % 4 == 0;
+  for (Tokens& length : lengths) length = equal ? 777 : 1 + static_cast<Tokens>(tail(random));
+  if (random() % 5 == 0) lengths.push_back(200000);
+  std::sort(lengths.begin(), lengths.end(), std::greater<>{});
+  return lengths;
+}
+
 }  // namespace
 
 TEST_CASE("MicroPacks hold every token once, in order, at aligned boundaries") {
@@ -139,12 +150,7 @@ TEST_CASE("MicroPacks hold every token once, in order, at aligned boundaries") {
     INFO("seed " << seed);
     std::mt19937 random(seed);
     const auto pick = [&](int lo, int hi) { return std::uniform_int_distribution<int>(lo, hi)(random); };
-    std::lognormal_distribution<double> tail(6.0, 1.8);
-    std::vector<Tokens> lengths;
-    for (int i = pick(1, 60); i > 0; --i)
-      lengths.push_back(seed % 4 == 0 ? 777 : 1 + static_cast<Tokens>(tail(random)));
-    if (seed % 5 == 0) lengths.push_back(200000);
-    std::sort(lengths.begin(), lengths.end(), std::greater<>{});
+    const std::vector<Tokens> lengths = random_lengths(random);
     const CalibratedCost cost = cost_of(pick(0, 2) == 0 ? 4 : 1);
     const Tokens tile = std::vector<Tokens>{1, 64, 128}[static_cast<std::size_t>(pick(0, 2))];
     const auto wanted = static_cast<std::size_t>(pick(1, 50));
@@ -157,6 +163,62 @@ TEST_CASE("MicroPacks hold every token once, in order, at aligned boundaries") {
       check_cut(packs, lengths, pass, tile);
     }
   }
+}
+
+TEST_CASE("without chains, no pack ends one cut sample and begins another") {
+  const auto cut_slices = [](std::span<const Slice> pack, const std::vector<Tokens>& lengths) {
+    return std::count_if(pack.begin(), pack.end(),
+                         [&](const Slice& slice) { return slice.size() < lengths[slice.sample]; });
+  };
+  std::ptrdiff_t most_chained = 0;
+  for (unsigned seed = 1; seed <= 300; ++seed) {
+    INFO("seed " << seed);
+    std::mt19937 random(seed);
+    const std::vector<Tokens> lengths = random_lengths(random);
+    const CalibratedCost cost = cost_of(1);
+    const std::size_t wanted = 1 + random() % 50;
+    Packs chained, apart;
+    const auto samples = stream(lengths, cost, Pass::forward);
+    const SlicePrices prices(Prices(cost), Pass::forward);
+    cut_micropacks(samples, wanted, prices, {.tile = 64}, chained);
+    cut_micropacks(samples, wanted, prices, {.tile = 64, .chained = false}, apart);
+    check_cut(apart, lengths, Pass::forward, 64);
+    CHECK(apart.size() <= wanted);
+    for (std::size_t k = 0; k < apart.size(); ++k) CHECK(cut_slices(apart[k], lengths) <= 1);
+    for (std::size_t k = 0; k < chained.size(); ++k)
+      most_chained = std::max(most_chained, cut_slices(chained[k], lengths));
+  }
+  CHECK(most_chained == 2);
+}
+
+TEST_CASE("without fillers, packs take samples in their sequence") {
+  std::size_t fillers = 0;
+  for (unsigned seed = 1; seed <= 300; ++seed) {
+    INFO("seed " << seed);
+    std::mt19937 random(seed);
+    const std::vector<Tokens> lengths = random_lengths(random);
+    const CalibratedCost cost = cost_of(1);
+    const std::size_t wanted = 1 + random() % 50;
+    const auto samples = stream(lengths, cost, Pass::forward);
+    const auto falls = [&](bool fill) {
+      Packs packs;
+      cut_micropacks(samples, wanted, SlicePrices(Prices(cost), Pass::forward), {.tile = 64, .fill = fill},
+                     packs);
+      check_cut(packs, lengths, Pass::forward, 64);
+      std::size_t count = 0;
+      SampleId latest = 0;
+      for (std::size_t k = 0; k < packs.size(); ++k) {
+        for (const Slice& slice : packs[k]) {
+          count += slice.sample < latest ? 1 : 0;
+          latest = slice.sample;
+        }
+      }
+      return count;
+    };
+    CHECK(falls(false) == 0);
+    fillers += falls(true);
+  }
+  CHECK(fillers > 100);
 }
 
 TEST_CASE("MicroPacks are equal within 2 % where a pack holds many tiles") {

@@ -31,7 +31,9 @@ class DistributionCandidates {
                 {.packs = options.packs,
                  .tile = deciding_tile_,
                  .exact = options.equal_packs,
-                 .enough_packs = options.search.enough_packs}),
+                 .enough_packs = options.search.enough_packs,
+                 .fill = options.fill,
+                 .schedule = order_of(options)}),
         search_(groups_, options.search.most_doublings),
         decided_(options, most_sample_tokens(memory, false), distribute_, search_),
         finished_(groups_, {.tile = options.tile,
@@ -77,6 +79,11 @@ class DistributionCandidates {
 
  private:
   static constexpr double infinite = std::numeric_limits<double>::infinity();
+
+  [[nodiscard]] static ScheduleOptions order_of(const SlimPackOptions& options) {
+    if (options.inject) return {};
+    return {.order = PassOrder::steady, .fit = FitPolicy::recompute};
+  }
 
   /// Decides on distributions and numbers of packs with a tile. What is better than `best` replaces it. @returns whether what
   /// was decided is starved.

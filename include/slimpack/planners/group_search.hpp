@@ -31,18 +31,17 @@ class GroupSearch {
     limited,   ///< memory keeps it from being better, or it was not tried
   };
 
-  /// Tries about `count` packs; where memory binds, with both ways to cut the backward pass. If that is better than `best`,
+  /// Tries about `count` packs; where memory binds, with the boundaries of the forward packs as well. If that is better than `best`,
   /// it replaces `best`.
   Trial try_count(std::size_t count, GroupPlan& best) {
     if (groups_.least_seconds(count) >= best.schedule.seconds) return Trial::too_long;
     if (groups_.work().limited_seconds() >= best.schedule.seconds) return Trial::limited;
-    const GroupScheduler::Options& own = groups_.options();
     const double before = best.schedule.seconds;
     bool memory_bound = true;
-    for (const bool asymmetric : {true, false}) {
-      if (!memory_bound)
-        break;  // with the boundaries of forward packs, less memory is held, but packs are less equal
-      const GroupCut cut{count, own.tile, asymmetric, own.exact};
+    using enum BackwardPacks;
+    for (const BackwardPacks backward : {own, mirrored}) {
+      if (!memory_bound) break;
+      const GroupCut cut = groups_.options().cut(count, backward);
       memory_bound = groups_.improve_with(groups_.of_one_member(cut), best);
     }
     if (best.schedule.seconds < before) return Trial::better;

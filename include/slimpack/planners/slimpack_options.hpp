@@ -54,7 +54,11 @@ struct SlimPackSearch {
 struct SlimPackOptions {
   Tokens tile = 128;  ///< slice boundaries are multiples of this, except at the end of a sample
   bool asymmetric =
-      true;           ///< own boundaries for the backward pass where they help; false for comparison only
+      true;          ///< own boundaries for the backward pass where they help; false for comparison only
+  bool fill = true;  ///< complete short samples fill what aligned boundaries leave open in packs
+  /// PackFlow injects forward packs where the next backward pack is not ready. Otherwise forward and backward packs alternate
+  /// after a longer warm-up, and what memory lacks is recomputed.
+  bool inject = true;
   bool merge = true;  ///< DP-Merge to save time; without it, only for samples that exceed a pipeline's memory
   GroupSizes group_sizes = GroupSizes::any;
   bool equal_packs = false;  ///< the same number of packs on every pipeline, with empty ones where needed

@@ -44,7 +44,7 @@ class TileSearch {
   }
 
   /// Schedules all members of all groups as decided. Then it cuts the slowest group in other ways, until the slowest group
-  /// has its best: with each of `tiles()`, and with both kinds of backward boundaries. What is tried with a tile does not
+  /// has its best: with each of `tiles()`, and with all kinds of backward boundaries. What is tried with a tile does not
   /// depend on the plan's own tile or kind of boundaries. @param most gives up if the plan takes this long or longer.
   DistributionPlan operator()(DistributionPlan plan, double most = infinite) {
     if (plan.seconds == infinite) return {};
@@ -95,7 +95,7 @@ class TileSearch {
     const bool uncut = plan.cut.tile >= groups_.work().longest();
     const bool own =
         options_.packs_given ? plan.cut.tile == options_.tile : uncut || plan.cut.tile % options_.tile == 0;
-    const bool allowed = own && (options_.asymmetric || !plan.cut.asymmetric);
+    const bool allowed = own && (options_.asymmetric || plan.cut.backward != BackwardPacks::own);
     if (allowed && !plan.estimated && !plan.cut.one_member) return;
     GroupCut cut = plan.cut;
     cut.one_member = false;
@@ -149,7 +149,7 @@ class TileSearch {
            tiles < options_.tiles_per_pack * static_cast<double>(cut.packs);
   }
 
-  /// Tries both kinds of backward boundaries with one tile, and other numbers of packs where they suit the tile.
+  /// Tries all kinds of backward boundaries with one tile, and other numbers of packs where they suit the tile.
   void improve_with(GroupCut cut, const GroupPlan& known, GroupPlan& best) {
     try_boundaries(cut, known, best);
     if (cut.exact || options_.packs_given) return;
@@ -159,12 +159,20 @@ class TileSearch {
     }
   }
 
-  /// Tries both ways to cut the backward pass, but for `known` if that fits.
+  /// Tries all ways to cut the backward pass, but for `known` if that fits. Short chains are tried where memory limits the
+  /// others.
   void try_boundaries(GroupCut cut, const GroupPlan& known, GroupPlan& best) {
-    for (const bool asymmetric : {true, false}) {
-      cut.asymmetric = asymmetric;
-      if (asymmetric && !options_.asymmetric) continue;
-      if (!known.schedule.fits() || known.cut != cut) groups_.improve_with(cut, best);
+    using enum BackwardPacks;
+    bool memory_bound = false;
+    for (const BackwardPacks backward : {own, mirrored, mirrored_apart}) {
+      cut.backward = backward;
+      if (backward == own && !options_.asymmetric) continue;
+      if (backward == mirrored_apart && !memory_bound) continue;
+      if (known.schedule.fits() && known.cut == cut) {
+        memory_bound = known.schedule.memory_bound;
+      } else {
+        memory_bound = groups_.improve_with(cut, best);
+      }
     }
   }
 

@@ -37,6 +37,13 @@ class GroupScheduler {
     bool exact = false;     ///< the number of packs is exact on all members, in both passes
     /// A candidate counts only if one of its passes has at least this share of the packs that were asked for.
     double enough_packs = 0.6;
+    bool fill = true;  ///< `GroupCut::fill` of all that is decided
+    ScheduleOptions schedule = {};
+
+    /// About `count` packs.
+    [[nodiscard]] GroupCut cut(std::size_t count, BackwardPacks backward) const {
+      return {.packs = count, .tile = tile, .backward = backward, .fill = fill, .exact = exact};
+    }
   };
 
   /// @param lengths of all samples. @param prices, memory of the pipelines' kind. All have to outlive this.
@@ -87,7 +94,7 @@ class GroupScheduler {
     out.schedule.forward = packs_.forward;
     out.schedule.backward = packs_.backward;
     out.schedule.pipelines = cut.one_member ? 1 : members_;
-    scheduler_(out.schedule, {}, most);
+    scheduler_(out.schedule, options_.schedule, most);
   }
 
   /// Whether memory holds a plan of the loaded group on all members, if one of them stood for all.
@@ -118,8 +125,8 @@ class GroupScheduler {
   /// Cuts the packs, but keeps the forward packs if they were last cut in the same way.
   void cut_packs(const GroupCut& cut) {
     GroupCut forward = cut;
-    forward.asymmetric = true;
-    if (!cut.asymmetric && last_ == forward) {
+    if (cut.backward == BackwardPacks::mirrored) forward.backward = BackwardPacks::own;
+    if (cut.backward == BackwardPacks::mirrored && last_ == forward) {
       cutter_.mirror(packs_);
     } else {
       cutter_.cut(cut, packs_);

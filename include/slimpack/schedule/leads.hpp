@@ -101,6 +101,20 @@ inline void packflow_leads(std::span<const std::uint32_t> required, std::size_t 
   }
 }
 
+/// The same without injection: forward and backward rows alternate from the first backward row to the last, so stages begin
+/// with as many forward rows more as the row that waits longest needs. O(backward rows * stages).
+inline void steady_leads(std::span<const std::uint32_t> required, std::size_t forward_rows,
+                         std::size_t stages, LeadTable& leads) {
+  std::uint32_t ahead = 1;
+  for (std::size_t k = 0; k < required.size(); ++k) {
+    const auto own = static_cast<std::uint32_t>(k);
+    ahead = std::max(ahead, std::max(required[k], own) - own);
+  }
+  std::vector<std::uint32_t> steady(required.size());
+  for (std::size_t k = 0; k < steady.size(); ++k) steady[k] = static_cast<std::uint32_t>(k) + ahead;
+  packflow_leads(steady, forward_rows, stages, leads);
+}
+
 /// Most forward rows that stage `s` > 0 may run before backward row `k` if the stage before has to stay ahead of it:
 /// otherwise each row would wait for the one before it to come back.
 [[nodiscard]] inline std::uint32_t most_after(const LeadTable& leads, std::size_t k, std::size_t s,

@@ -17,6 +17,7 @@ namespace slimpack {
 /// In which order stages run forward and backward packs.
 enum class PassOrder : std::uint8_t {
   packflow,  ///< 1F1B of any forward and backward packs; plain 1F1B where both passes have the same packs
+  steady,    ///< PackFlow without injected forward packs: a longer warm-up in their place
   gpipe,     ///< all forward packs first
 };
 
@@ -105,6 +106,8 @@ class Scheduler {
     required_rows(lengths_, out.forward, out.backward, ended_, required_);
     if (options.order == PassOrder::gpipe) {
       gpipe_leads(out.forward.rows.size(), out.backward.rows.size(), memory_.stages(), full_);
+    } else if (options.order == PassOrder::steady) {
+      steady_leads(required_, out.forward.rows.size(), memory_.stages(), full_);
     } else {
       packflow_leads(required_, out.forward.rows.size(), memory_.stages(), full_);
     }

@@ -15,11 +15,20 @@
 
 namespace slimpack {
 
+/// Where the boundaries of backward packs are. Each way mostly holds less memory than the one before, but its packs are less
+/// equal.
+enum class BackwardPacks : std::uint8_t {
+  own,       ///< their own (asymmetric partition)
+  mirrored,  ///< those of the forward packs; a chain of packs that share samples runs backward in reverse
+  mirrored_apart,  ///< the same, but samples that are cut share no pack, so that chains are short
+};
+
 /// How a group's samples are cut.
 struct GroupCut {
-  std::size_t packs = 0;   ///< per member and pass, merged ones included; about, unless `exact`
-  Tokens tile = 128;       ///< slice boundaries are multiples of this, except at the end of a sample
-  bool asymmetric = true;  ///< own boundaries for the backward pass; false: those of the forward packs
+  std::size_t packs = 0;  ///< per member and pass, merged ones included; about, unless `exact`
+  Tokens tile = 128;      ///< slice boundaries are multiples of this, except at the end of a sample
+  BackwardPacks backward = BackwardPacks::own;
+  bool fill = true;    ///< complete short samples fill packs (`MicroPackOptions::fill`)
   bool exact = false;  ///< exactly `packs` in both passes on all members, with empty ones where samples lack
   bool one_member = false;  ///< only the member with most work of its own, standing for all
 
@@ -94,7 +103,7 @@ class GroupCutter {
       first_backward_.push_back(out.backward.packs.size());
     }
     put_in_rows(out.merged_forward, members, first_forward_, out.forward);
-    if (how.asymmetric) {
+    if (how.backward == BackwardPacks::own) {
       put_in_rows(out.merged_backward, members, first_backward_, out.backward);
     } else {
       mirror(out);
@@ -182,11 +191,12 @@ class GroupCutter {
                        const GroupCut& how, GroupPacks& out) {
     PassSeconds sum;
     if (samples.forward.empty()) return sum;
-    const MicroPackOptions options{.tile = how.tile};
+    const MicroPackOptions options{
+        .tile = how.tile, .fill = how.fill, .chained = how.backward != BackwardPacks::mirrored_apart};
     const std::size_t first = out.forward.packs.size();
     sum.forward = cutter_.cut({.samples = samples.forward}, forward_packs, samples.forward_prices, options,
                               out.forward.packs);
-    if (!how.asymmetric) return sum;
+    if (how.backward != BackwardPacks::own) return sum;
     order_.clear();
     ready_.assign(samples.forward.size(), 0);
     for (std::size_t k = first; k < out.forward.packs.size(); ++k) {

@@ -22,6 +22,12 @@ struct MicroPackOptions {
   /// Where slices cost more than their samples: how far the size that packs aim at may drift from the first pack to the
   /// last, as a share of it.
   double accuracy = 0.01;
+  /// Complete short samples fill what an aligned boundary leaves open. Without them, packs take the samples strictly in the
+  /// stream's sequence.
+  bool fill = true;
+  /// A pack may hold the end of a sample that an earlier pack began, and begin one that a later pack ends. Otherwise
+  /// samples that are cut never share a pack: complete samples fill what the end of one leaves open.
+  bool chained = true;
 };
 
 /// Cuts a pipeline's samples into MicroPacks of equal cost (SlimPack, section 4.1.1, Phase 2, and 4.1.2).
@@ -46,6 +52,8 @@ class MicroPackCutter {
     require(packs > 0 || stream.samples.empty(), "0 packs for ", stream.samples.size(),
             " samples; expected at least 1");
     SampleParts parts(prices, options.tile);
+    fill_ = options.fill;
+    chained_ = options.chained;
     const std::size_t first = out.size();
     double whole = 0.0;
     Tokens tiles = 0;
@@ -124,12 +132,16 @@ class MicroPackCutter {
     const bool last = share == 1;
     const double target = last ? std::numeric_limits<double>::infinity() : left_ / static_cast<double>(share);
     double filled = 0.0;
+    bool cuts = true;  // whether the pack may begin a sample without ending it
     while (!done() && (last || filled + head_.seconds <= target)) {
       filled += head_.seconds;
+      cuts = cuts && (chained_ || head_.taken == 0);
       out.add(parts.slice(head_, head_.rest()));
       finish_head();
     }
-    if (!done()) filled += complete(k, target, filled, parts, out);
+    if (!done()) {
+      filled += cuts ? complete(k, target, filled, parts, out) : fill_up(k, target - filled, out);
+    }
     left_ -= filled;
     out.close();
   }
@@ -161,17 +173,31 @@ class MicroPackCutter {
         return take(high, left_high, parts, out);
     }
     take(low, left, parts, out);
+    add_fillers(out);
+    return budget - unfilled;
+  }
+
+  /// Fills a pack with complete samples alone. Returns the cost added.
+  double fill_up(std::size_t k, double budget, Packs& out) {
+    release(first_bound_ + static_cast<std::uint32_t>(k));
+    const double unfilled = select_fillers(budget);
+    add_fillers(out);
+    return budget - unfilled;
+  }
+
+  /// Puts the fillers that were selected last into the pack.
+  void add_fillers(Packs& out) {
     for (const std::size_t i : chosen_) {
       out.add({stream_.samples[i].id, 0, stream_.samples[i].length});
       used_[i] = 1;
       fillers_.erase(i);
     }
-    return budget - unfilled;
   }
 
   /// Takes fillers greedily, largest first, that together cost at most `budget`; returns what stays unfilled.
   double select_fillers(double budget) {
     chosen_.clear();
+    if (!fill_) return budget;
     const auto& samples = stream_.samples;
     const std::size_t least = fillers_.last();
     if (least == samples.size() || samples[least].seconds > budget) return budget;
@@ -223,6 +249,7 @@ class MicroPackCutter {
     }
   }
 
+  bool fill_ = true, chained_ = true;  // as in the options
   SampleStream stream_;
   BegunSample head_;     // the first sample that is not in packs as a whole
   double left_ = 0.0;    // cost expected of everything that is not in a pack yet
