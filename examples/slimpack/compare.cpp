@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "ablation.hpp"
 #include "arguments.hpp"
 #include "batches.hpp"
 #include "commands.hpp"
@@ -114,14 +115,46 @@ std::string accounts_text(const std::vector<Row>& rows, std::size_t batches, dou
   return text;
 }
 
-std::vector<const Planner*> find_planners(const std::string& names) {
-  std::vector<const Planner*> chosen;
+/// The planners that are compared, or variants of them. @param names separated by commas.
+std::vector<Variant> variants_of(const std::string& names, const JobOptions& job, bool ablated) {
+  std::vector<Variant> variants;
   for (std::size_t begin = 0; begin <= names.size();) {
     const std::size_t end = std::min(names.find(',', begin), names.size());
-    chosen.push_back(&find_planner(names.substr(begin, end - begin)));
+    const Planner& planner = find_planner(names.substr(begin, end - begin));
+    if (ablated) {
+      for (Variant& variant : ablation(planner.name, job)) variants.push_back(std::move(variant));
+    } else {
+      variants.push_back({planner, job});
+    }
     begin = end + 1;
   }
-  return chosen;
+  return variants;
+}
+
+/// What came of the variants that have a plan.
+struct Compared {
+  std::vector<Row> rows;
+  std::vector<Plan> first;  ///< plan of each row's first batch
+  std::vector<Chosen> chosen;
+  std::string without;  ///< why the others have none, a line each
+};
+
+/// Plans with all variants. @param all_needed whether one without a plan is an error; otherwise it is one if none has a plan.
+Compared plan_variants(const std::vector<Variant>& variants, const Series& series, bool all_needed) {
+  Compared compared;
+  for (const Variant& variant : variants) {
+    try {
+      Chosen own = plan_best(variant.planner, variant.options, series, Comparison::drained);
+      compared.rows.push_back(own.planned.sums);
+      compared.first.push_back(std::move(own.planned.first));
+      compared.chosen.push_back(std::move(own));
+    } catch (const InvalidInput& error) {
+      if (all_needed || (&variant == &variants.back() && compared.rows.empty())) throw;
+      compared.without += concat(variant.planner.name, ": ", error.what(), '\n');
+    }
+  }
+  finish(compared.rows);
+  return compared;
 }
 
 std::size_t up_to_a_million(const po::variables_map& values, const char* name) {
@@ -137,6 +170,10 @@ int compare(const std::vector<std::string>& arguments) {
   add_layout_options(options);
   options.add_options()("planner", po::value<std::string>()->default_value("megatron,slimpack"),
                         "names, separated by commas; auto is the best of all others");
+  options.add_options()(
+      "ablation",
+      "techniques of slimpack, or of each --planner: slimpack, wlb; one after another, then all "
+      "but one");
   options.add_options()("layouts", "with --gpus: also each planner's table of layouts");
   options.add_options()("iterations", po::value<std::int64_t>()->value_name("N")->default_value(1),
                         "successive batches");
@@ -155,30 +192,25 @@ int compare(const std::vector<std::string>& arguments) {
   require(!with_layouts || job.space, "--layouts is given without --gpus; expected both");
   const std::size_t iterations = up_to_a_million(*values, "iterations");
   const std::size_t threads = up_to_a_million(*values, "threads");
-  const auto planners = find_planners((*values)["planner"].as<std::string>());
+  const bool ablated = values->count("ablation") != 0;
+  const auto& names = (*values)["planner"];
+  const auto variants =
+      variants_of(ablated && names.defaulted() ? "slimpack" : names.as<std::string>(), job, ablated);
   const Lengths lengths = read_job_lengths(job);
   require_batches(job, lengths, iterations);
 
   std::size_t plans = 0;
-  for (const Planner* planner : planners) plans += plans_of(*planner, job) * iterations;
+  for (const Variant& variant : variants) plans += plans_of(variant.planner, job) * iterations;
   Progress progress(plans, job.quiet ? nullptr : &std::cerr);
-  const Series series{lengths, iterations, threads, progress};
-  std::vector<Row> rows;
-  std::vector<Plan> first;
-  std::vector<Chosen> chosen;
-  for (const Planner* planner : planners) {
-    Chosen& own = chosen.emplace_back(plan_best(*planner, job, series, Comparison::drained));
-    rows.push_back(own.planned.sums);
-    first.push_back(std::move(own.planned.first));
-  }
-  finish(rows);
+  const auto [rows, first, chosen, without] =
+      plan_variants(variants, {lengths, iterations, threads, progress}, !ablated);
   if (values->count("html") != 0) write_output((*values)["html"].as<std::string>(), page(first, rows, job));
   if (values->count("svg") != 0) write_output((*values)["svg"].as<std::string>(), violins(first, rows));
   const double tokens = tokens_of_batch(job, lengths, iterations);
   write_output("-", values->count("json") != 0
                         ? to_json_text(rows, chosen, with_layouts, tokens)
                         : to_text(rows, job.space.has_value()) + accounts_text(rows, iterations, tokens) +
-                              (with_layouts ? tables_of_layouts(chosen, tokens) : ""));
+                              without + (with_layouts ? tables_of_layouts(chosen, tokens) : ""));
   return 0;
 }
 

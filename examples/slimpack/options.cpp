@@ -72,8 +72,10 @@ po::options_description job_description(const JobDefaults& defaults) {
                         "slice boundaries are multiples of it")(
       "packs", po::value<std::int64_t>()->value_name("N"), "per pipeline and pass, instead of a search")(
       "equal-packs", "the same number on every pipeline")("no-merge", "never merge pipelines to save time")(
-      "power-of-two-groups", "merge 2, 4, 8, … pipelines only")("symmetric",
-                                                                "backward packs as the forward ones");
+      "power-of-two-groups", "merge 2, 4, 8, … pipelines only")(
+      "symmetric", "backward packs as the forward ones")("no-filling",
+                                                         "packs take samples strictly in their sequence")(
+      "no-injection", "forward and backward packs alternate after a longer warm-up");
   po::options_description dynamic_cp("Planner dynamic-cp");
   dynamic_cp.add_options()("rank-tokens", tokens(),
                            "most of a micro-batch on each rank; default: the best of many")(
@@ -284,6 +286,8 @@ JobOptions job_options(const po::variables_map& values) {
   o.slimpack.equal_packs = values.count("equal-packs") != 0;
   o.slimpack.merge = values.count("no-merge") == 0;
   o.slimpack.asymmetric = values.count("symmetric") == 0;
+  o.slimpack.fill = values.count("no-filling") == 0;
+  o.slimpack.inject = values.count("no-injection") == 0;
   if (values.count("power-of-two-groups") != 0) o.slimpack.group_sizes = GroupSizes::powers_of_two;
   if (values.count("rank-tokens") != 0) o.dynamic_cp.limit = tokens_of(values, "rank-tokens");
   o.dynamic_cp.nested = values.count("nested-groups") != 0;

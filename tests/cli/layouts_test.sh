@@ -55,6 +55,34 @@ read -r dp tp cp pp < <(json "' '.join(str(r[0]['layouts'][0][k]) for k in ('dp'
 works "$slimpack" compare "${batch[@]}" --dp "$dp" --tp "$tp" --cp "$cp" --pp "$pp" --planner slimpack --iterations 3 --json
 [[ $(json "r[0]['step_seconds']") == $(json "r[0]['step_seconds']" "$folder/three.json") ]] || fail "not the same three batches"
 
+# Techniques: from whole samples to the planner itself, then all but one.
+four=(--dp 2 --tp 2 --pp 4)
+same() {  # ROW OPTION...: a row of the last comparison has the figures that `compare` prints for a planner by itself
+  local row=$1 step
+  shift
+  step=$("$slimpack" compare "${batch[@]}" "$@" --json | grep -oE '"step_seconds": [0-9.e+-]+' | grep -oE '[0-9.e+-]+$')
+  is_true "r[$row]['step_seconds'] == $step" "$*"
+}
+works "$slimpack" compare "${batch[@]}" "${four[@]}" --ablation --json
+is_true "[x['planner'] for x in r][:1] == ['whole samples: megatron']"
+is_true "[x['planner'].split()[0] for x in r[2:8]] == ['+'] * 6 and all(x['planner'].startswith('all but ') for x in r[8:])"
+cp "$folder/out" "$folder/techniques.json"
+same 0 "${four[@]}" --planner megatron
+same 1 "${four[@]}" --planner slimpack --packs 8 --symmetric --no-merge --no-filling --no-injection
+same 4 "${four[@]}" --planner slimpack --no-merge --no-injection
+same 7 "${four[@]}" --planner slimpack
+same 10 "${four[@]}" --planner slimpack --symmetric
+works "$slimpack" compare "${batch[@]}" "${four[@]}" --ablation --packs 8 --json
+is_true "not any('number of packs' in x['planner'] for x in r)" "the number of packs is given"
+works "$slimpack" compare "${batch[@]}" --dp 1 --tp 2 --cp 2 --pp 2 --ablation --planner wlb --json
+same 0 --dp 1 --tp 2 --cp 2 --pp 2 --planner plain-4d
+same 1 --dp 1 --tp 2 --cp 2 --pp 2 --planner wlb --queues none --sharding per-sequence --given-order
+same 5 --dp 1 --tp 2 --cp 2 --pp 2 --planner wlb
+works "$slimpack" compare "${batch[@]}" "${four[@]}" --ablation --memory-bytes 20e9
+grep -qE '^[a-z+].*: .*memory' "$folder/out" || fail "no reason of a technique without a plan: $(cat "$folder/out")"
+refuses "--ablation is given for the planner megatron; expected slimpack or wlb" \
+  "$slimpack" compare "${batch[@]}" "${four[@]}" --ablation --planner megatron
+
 # The text has the layouts of the rows, and the tables.
 works "$slimpack" compare "${batch[@]}" --gpus 8 --planner megatron,slimpack --layouts
 grep -qE '^planner .* layout$' "$folder/out" || fail "no column of layouts"
