@@ -1,9 +1,7 @@
 #include "options.hpp"
 
-#include <algorithm>
-#include <string_view>
-
 #include "devices.hpp"
+#include "document_options.hpp"
 #include "layout_options.hpp"
 #include "lengths.hpp"
 #include "profile_file.hpp"
@@ -60,6 +58,8 @@ po::options_description job_description(const JobDefaults& defaults) {
       "of context parallelism: ring, all_to_all (or ulysses), cheapest of these two, or all_gather (or "
       "all-gather)")("tp-overlap", number(),
                      "share of tensor parallelism's communication hidden by dense products")(
+      "ring-overlap", number(), "share of a ring's communication hidden by attention")(
+      "free-prefix", "slices pay nothing for the keys and values before them")(
       "sync-overlap", number(), "share of the gradient synchronisation hidden by the backward pass");
   po::options_description memory("Memory");
   memory.add_options()("zero", size()->default_value(1), "ZeRO stage, 0 to 3")(
@@ -76,6 +76,9 @@ po::options_description job_description(const JobDefaults& defaults) {
       "symmetric", "backward packs as the forward ones")("no-filling",
                                                          "packs take samples strictly in their sequence")(
       "no-injection", "forward and backward packs alternate after a longer warm-up");
+  po::options_description megatron("Planner megatron");
+  megatron.add_options()("pack-tokens", tokens(), "up to which packs are filled; default: the best of many")(
+      "given-cp", "keep the layout's cp and dp, instead of choosing cp");
   po::options_description dynamic_cp("Planner dynamic-cp");
   dynamic_cp.add_options()("rank-tokens", tokens(),
                            "most of a micro-batch on each rank; default: the best of many")(
@@ -101,6 +104,7 @@ po::options_description job_description(const JobDefaults& defaults) {
   all.add(batch)
       .add(job)
       .add(planner)
+      .add(megatron)
       .add(dynamic_cp)
       .add(documents)
       .add(time)
@@ -182,68 +186,42 @@ std::size_t at_least(const po::variables_map& values, const char* name, std::int
   return static_cast<std::size_t>(value);
 }
 
-namespace {
-
-/// What is measured can't be said otherwise, and was measured on stages of one rank.
-void check_profile(const po::variables_map& values, const Job& job) {
-  require(job.layout.tp == 1 && job.layout.cp == 1, "tp is ", job.layout.tp, " and cp ", job.layout.cp,
-          "; expected 1 of each with --profile: each stage is one rank");
-  for (const auto* name :
-       {"peak-flops", "gemm-efficiency", "gemm-backward-efficiency", "attention-forward",
-        "attention-backward", "memory-bandwidth", "pack-overhead", "nvlink-bandwidth", "network-bandwidth",
-        "host-bandwidth", "nvlink-latency", "network-latency", "host-latency", "devices-per-node",
-        "tp-overlap", "sync-overlap", "zero", "reserve-bytes", "offload"}) {
-    require(values.count(name) == 0 || values[name].defaulted(), "--", name,
-            " is of devices that are not measured; expected no such option with --profile");
-  }
-}
-
 Tokens tokens_of(const po::variables_map& values, const char* name) {
   const Tokens tokens = values[name].as<TokenCount>().tokens;
   require(tokens > 0 && tokens <= most_tokens, "--", name, " is ", tokens, "; expected 1 to 2^40");
   return tokens;
 }
 
-/// Lengths separated by commas, or none.
-std::vector<Tokens> queues_from(const std::string& text) {
-  std::vector<Tokens> queues;
-  if (text == "none") return queues;
-  for (std::size_t begin = 0; begin <= text.size();) {
-    const std::size_t end = std::min(text.find(',', begin), text.size());
-    const Tokens tokens = parse_token_count(std::string_view(text).substr(begin, end - begin)).value_or(0);
-    require(tokens > 0 && tokens <= most_tokens && (queues.empty() || tokens > queues.back()),
-            "--queues is '", text, "'; expected rising lengths from 1 to 2^40, separated by commas, or none");
-    queues.push_back(tokens);
-    begin = end + 1;
+namespace {
+
+/// What is measured can't be said otherwise, and was measured on stages of one rank.
+void check_profile(const po::variables_map& values, const Job& job) {
+  require(job.layout.tp == 1 && job.layout.cp == 1, "tp is ", job.layout.tp, " and cp ", job.layout.cp,
+          "; expected 1 of each with --profile: each stage is one rank");
+  for (const auto* name : {"peak-flops",
+                           "gemm-efficiency",
+                           "gemm-backward-efficiency",
+                           "attention-forward",
+                           "attention-backward",
+                           "memory-bandwidth",
+                           "pack-overhead",
+                           "nvlink-bandwidth",
+                           "network-bandwidth",
+                           "host-bandwidth",
+                           "nvlink-latency",
+                           "network-latency",
+                           "host-latency",
+                           "devices-per-node",
+                           "tp-overlap",
+                           "ring-overlap",
+                           "free-prefix",
+                           "sync-overlap",
+                           "zero",
+                           "reserve-bytes",
+                           "offload"}) {
+    require(values.count(name) == 0 || values[name].defaulted(), "--", name,
+            " is of devices that are not measured; expected no such option with --profile");
   }
-  return queues;
-}
-
-ShardingPolicy sharding_from(const std::string& name) {
-  if (name == "per-sequence") return ShardingPolicy::per_sequence;
-  if (name == "per-document") return ShardingPolicy::per_document;
-  if (name == "adaptive") return ShardingPolicy::adaptive;
-  require(name == "mixed", "--sharding is '", name,
-          "'; expected per-sequence, per-document, adaptive or mixed");
-  return ShardingPolicy::mixed;
-}
-
-DocumentOptions document_options(const po::variables_map& values) {
-  DocumentOptions o;
-  if (values.count("micro-batches") != 0) o.micro_batches = at_least(values, "micro-batches", 1);
-  require(o.micro_batches <= 1000000, "--micro-batches is ", o.micro_batches, "; expected 1 to 1000000");
-  if (values.count("max-tokens") != 0) o.max_tokens = tokens_of(values, "max-tokens");
-  if (values.count("queues") != 0) o.queues = queues_from(values["queues"].as<std::string>());
-  o.max_delay = static_cast<std::int64_t>(at_least(values, "max-delay", 0));
-  const auto& release = values["release"].as<std::string>();
-  require(release == "full" || release == "balanced", "--release is '", release,
-          "'; expected full or balanced");
-  if (release == "balanced") o.release = OutlierRelease::balanced;
-  o.window = at_least(values, "window", 1);
-  if (values.count("sharding") != 0) o.sharding = sharding_from(values["sharding"].as<std::string>());
-  o.given_order = values.count("given-order") != 0;
-  o.drain = values.count("drain") != 0;
-  return o;
 }
 
 }  // namespace
@@ -279,6 +257,8 @@ JobOptions job_options(const po::variables_map& values) {
   o.memory.gathers_keys = o.cost.exchanges.contains(KeyExchange::all_gather);
   o.documents = document_options(values);
   override_share(values, "tp-overlap", o.cost.tp_overlap);
+  override_share(values, "ring-overlap", o.cost.ring_overlap);
+  o.cost.prefix = values.count("free-prefix") == 0;
   override_share(values, "sync-overlap", o.cost.sync.overlap);
   o.slimpack.tile = tokens_of(values, "tile");
   if (values.count("packs") != 0) o.slimpack.packs = at_least(values, "packs", 1);
@@ -289,6 +269,9 @@ JobOptions job_options(const po::variables_map& values) {
   o.slimpack.fill = values.count("no-filling") == 0;
   o.slimpack.inject = values.count("no-injection") == 0;
   if (values.count("power-of-two-groups") != 0) o.slimpack.group_sizes = GroupSizes::powers_of_two;
+  o.megatron.context = o.context;
+  if (values.count("pack-tokens") != 0) o.megatron.pack_tokens = tokens_of(values, "pack-tokens");
+  o.megatron.choose_cp = values.count("given-cp") == 0;
   if (values.count("rank-tokens") != 0) o.dynamic_cp.limit = tokens_of(values, "rank-tokens");
   o.dynamic_cp.nested = values.count("nested-groups") != 0;
   o.quiet = values.count("quiet") != 0;

@@ -6,8 +6,8 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <vector>
 
+#include "document_options.hpp"
 #include "slimpack/core/batch.hpp"
 #include "slimpack/cost/memory.hpp"
 #include "slimpack/cost/pack_attention.hpp"
@@ -15,23 +15,10 @@
 #include "slimpack/model/parallel.hpp"
 #include "slimpack/planners/dynamic_cp_options.hpp"
 #include "slimpack/planners/layouts.hpp"
+#include "slimpack/planners/megatron_options.hpp"
 #include "slimpack/planners/slimpack.hpp"
-#include "slimpack/stream/outlier_queues.hpp"
 
 namespace slimpack::command {
-
-/// Options of the planners of documents on 4D layouts: wlb, fixed-4d and plain-4d.
-struct DocumentOptions {
-  std::size_t micro_batches = 0;              ///< of an iteration; 0: from the batches
-  Tokens max_tokens = 0;                      ///< of wlb's micro-batches; 0: from memory
-  std::optional<std::vector<Tokens>> queues;  ///< thresholds; else tuned from the lengths
-  std::int64_t max_delay = 32;
-  OutlierRelease release = OutlierRelease::full_queue;
-  std::size_t window = 1;                  ///< of fixed-4d
-  std::optional<ShardingPolicy> sharding;  ///< of all three; else each planner's own
-  bool given_order = false;                ///< wlb's micro-batches run as they are packed
-  bool drain = false;                      ///< iterations of what waits at the end
-};
 
 /// What `plan` and `compare` have in common: a batch, a job, and the planners' options.
 struct JobOptions {
@@ -47,6 +34,7 @@ struct JobOptions {
   MemoryOptions memory;
   CalibratedOptions cost;
   SlimPackOptions slimpack;
+  MegatronOptions megatron;
   DynamicCpOptions dynamic_cp;
   DocumentOptions documents;
   bool quiet = false;  ///< no progress on standard error
@@ -76,6 +64,9 @@ ExchangeSet exchanges_from(const boost::program_options::variables_map& values);
 /// A number that was given. @throws InvalidInput if it is below the least that makes sense.
 std::size_t at_least(const boost::program_options::variables_map& values, const char* name,
                      std::int64_t least);
+
+/// A number of tokens that was given. @throws InvalidInput if it is not from 1 to 2^40.
+Tokens tokens_of(const boost::program_options::variables_map& values, const char* name);
 
 /// The profile that was named, if any. @throws InvalidInput if it can't be read.
 std::shared_ptr<const Profile> profile_from(const boost::program_options::variables_map& values);

@@ -18,7 +18,7 @@ struct Megatron {
   template <CostModel C, MemoryModel M, class A = NoAttentionModel>
   static Plan plan(std::span<const Tokens> lengths, const JobOptions& o, const C& cost, const M& memory,
                    const A& attention = {}) {
-    return plan_megatron(lengths, o.job, cost, memory, attention, {.context = o.context});
+    return plan_megatron(lengths, o.job, cost, memory, attention, o.megatron);
   }
   static Plan plan_on_cpu(std::span<const Tokens> lengths, const JobOptions& o, const RankCost& cost,
                           const RankMemory& memory) {

@@ -67,6 +67,8 @@ changed '"host_bandwidth":1e+09' --host-bandwidth 1e9 --offload 0.5
 changed '"devices_per_node":2' --devices-per-node 2
 changed '"tokens"' --sync-overlap 0.5
 changed '"tokens"' --tp-overlap 0
+changed '"tokens"' --free-prefix
+changed '"tokens"' --cp 2 --exchange ring --ring-overlap 0
 changed '"tokens"' --zero 3
 changed '"tokens"' --reserve-bytes 1e10
 
@@ -213,6 +215,8 @@ refuses "--exchange is 'pigeon'; expected ring, all_to_all, cheapest or all_gath
 refuses "gemm_backward_efficiency is 1.5; expected a fraction" "$slimpack" plan "${batch[@]}" --gemm-backward-efficiency 1.5
 refuses "--sync-overlap is 2; expected a share in [0, 1]" "$slimpack" plan "${batch[@]}" --sync-overlap 2
 refuses "--tp-overlap is -1; expected a share in [0, 1]" "$slimpack" plan "${batch[@]}" --tp-overlap -1
+refuses "--ring-overlap is 2; expected a share in [0, 1]" "$slimpack" plan "${batch[@]}" --ring-overlap 2
+refuses "pack_tokens is 131072; expected the longest sample's " "$slimpack" plan "${batch[@]}" "${job[@]}" --planner megatron --pack-tokens 128K
 refuses "intra_node.latency is -1" "$slimpack" plan "${batch[@]}" --nvlink-latency -1
 refuses "host.latency is inf" "$slimpack" plan "${batch[@]}" --host-latency inf
 refuses "expected a number" "$slimpack" plan "${batch[@]}" --peak-flops fast
@@ -245,7 +249,7 @@ cmp -s "$folder/suffixed.json" "$folder/integers.json" || fail "numbers with and
 for nonsense in 1.5K 12KK K 1KB 128k 1e3K 0x1K '1 K' 9999999999999G; do
   refuses "line 1: '$nonsense' is no length; expected an integer from 1 to 2^40, which may end in K, M or G for" \
     "$slimpack" plan --lengths "$(file nonsense "$nonsense\n")" --context 1024
-  for option in context tile max-tokens; do
+  for option in context tile max-tokens pack-tokens; do
     refuses "('$nonsense') for option '--$option' is invalid; expected an integer up to 2^40, which may end in K, M or G" \
       "$slimpack" plan --lengths "$lengths" --count 9 "--$option" "$nonsense"
   done

@@ -77,7 +77,7 @@ class Naive {
     // Forward read; backward read, gradients written, read, and added to a sum that is read and written.
     const double touched =
         pass == Pass::forward ? kv : kv + kv + kv + 2 * kv * o_.kv_gradient_element_bytes / 2.0;
-    const double prefix = double(begin) * std::min(touched / d_.memory_bandwidth, token);
+    const double prefix = o_.prefix ? double(begin) * std::min(touched / d_.memory_bandwidth, token) : 0.0;
     if (cp_ == 1) return prefix;
     const double others = (cp_ - 1.0) / cp_, bandwidth = link(tp_ * cp_).bandwidth;
     if (e == KeyExchange::all_to_all) {
@@ -85,7 +85,7 @@ class Naive {
       return prefix + double(end - begin) * others * 2 * 2 * m_.head_dim * heads / bandwidth;
     }
     const double moved = double(end) * others * kv * (pass == Pass::forward ? 1 : 2) / bandwidth;
-    return prefix + (e == KeyExchange::ring ? std::max(0.0, moved - attention) : moved);
+    return prefix + moved - (e == KeyExchange::ring ? std::min(o_.ring_overlap * moved, attention) : 0.0);
   }
 
   Transformer m_;
@@ -145,7 +145,8 @@ TEST_CASE("coefficients are a slice's whole time where the model says so") {
     ++(cost.is_polynomial() ? exact : hidden);
     CHECK(cost.is_polynomial() ==
           (on.layout.cp * members == 1 || cost.exchanges() == ExchangeSet{KeyExchange::all_gather} ||
-           cost.exchanges() == ExchangeSet{KeyExchange::all_to_all}));
+           cost.exchanges() == ExchangeSet{KeyExchange::all_to_all} ||
+           (cost.exchanges() == ExchangeSet{KeyExchange::ring} && options.ring_overlap == 0.0)));
     for (std::size_t s = 0; s < cost.stages(); ++s) {
       for (const Pass pass : both) {
         const SliceCoefficients c = cost.coefficients(s, pass);
@@ -184,6 +185,50 @@ TEST_CASE("whole samples pay nothing for slicing, slices for each token of their
             cost.slice_seconds(1, 1000, 1001, Pass::backward) ==
         Approx(5 * 1000.0 * 2 * 2560 / d.memory_bandwidth));
   CHECK(floats.slice_seconds(1, 0, 1001, Pass::backward) == cost.slice_seconds(1, 0, 1001, Pass::backward));
+}
+
+TEST_CASE("where prefixes are free, slices take as long as the whole, and whole samples as before") {
+  for (const std::int32_t cp : {1, 2}) {
+    const Job on = job(4, cp);
+    const CalibratedOptions heads{.exchanges = {KeyExchange::all_to_all}, .prefix = false};
+    const CalibratedCost free(on, heads), paid(on, {.exchanges = heads.exchanges});
+    for (const Pass pass : both) {
+      const double whole = paid.slice_seconds(1, 0, 65536, pass);
+      CHECK(free.slice_seconds(1, 0, 65536, pass) == Approx(whole).epsilon(1e-12));
+      CHECK(free.slice_seconds(1, 0, 30000, pass) + free.slice_seconds(1, 30000, 65536, pass) ==
+            Approx(whole).epsilon(1e-12));
+      CHECK(paid.slice_seconds(1, 0, 30000, pass) + paid.slice_seconds(1, 30000, 65536, pass) >
+            whole * (1 + 1e-9));
+    }
+  }
+}
+
+TEST_CASE(
+    "attention hides a share of a ring, but no more than it lasts; elsewhere the share changes nothing") {
+  const Job on = job(4, 2), alone = job(4);
+  const auto seconds = [](const Job& job, double overlap, Tokens tokens, Pass pass, KeyExchange exchange) {
+    return CalibratedCost(job, {.exchanges = {exchange}, .ring_overlap = overlap})
+        .slice_seconds(1, 0, tokens, pass);
+  };
+  for (const Pass pass : both) {
+    const auto ring = [&](double overlap, Tokens tokens) {
+      return seconds(on, overlap, tokens, pass, KeyExchange::ring);
+    };
+    // 13B with tp 4 on two ranks: half of 5120 bytes for each token, layer and pass, over 360 GB/s. Of 64K tokens, attention
+    // takes longer; of 100, it takes less than a tenth of the ring.
+    const double per_token = 5 * 2560 / 360e9 * (pass == Pass::forward ? 1.0 : 2.0);
+    CHECK(ring(0.0, 65536) - ring(0.3, 65536) == Approx(0.3 * 65536 * per_token));
+    CHECK(ring(0.0, 65536) -
+              CalibratedCost(on, {.exchanges = {KeyExchange::ring}}).slice_seconds(1, 0, 65536, pass) ==
+          Approx(65536 * per_token));
+    CHECK(ring(0.0, 100) - ring(0.5, 100) < 0.1 * 100 * per_token);
+    CHECK(ring(0.5, 100) == ring(1.0, 100));
+    CHECK(seconds(alone, 0.0, 9999, pass, KeyExchange::ring) ==
+          seconds(alone, 1.0, 9999, pass, KeyExchange::ring));
+    for (const KeyExchange other : {KeyExchange::all_to_all, KeyExchange::all_gather})
+      CHECK(seconds(on, 0.0, 9999, pass, other) == seconds(on, 1.0, 9999, pass, other));
+  }
+  CHECK_THROWS_WITH(CalibratedCost(on, {.ring_overlap = -0.5}), Catch::Contains("ring_overlap is -0.5"));
 }
 
 TEST_CASE("dense products hide a share of tensor parallelism, but no more than they last") {

@@ -70,7 +70,7 @@ TEST_CASE("a ring moves the keys and values of others, and backward their gradie
       CHECK(forward.per_key == Approx(c.bytes / c.bandwidth).epsilon(1e-12));
       CHECK(backward.per_key == Approx(2 * c.bytes / c.bandwidth).epsilon(1e-12));
       CHECK(forward.per_query + backward.per_query == 0.0);
-      CHECK(forward.hidden == (exchange == KeyExchange::ring));
+      CHECK(forward.hidden == (exchange == KeyExchange::ring ? 1.0 : 0.0));
     }
   }
 }
@@ -96,7 +96,7 @@ TEST_CASE("an all-to-all moves a rank's queries, keys, values and outputs to whe
       const ExchangeRates r = rates(c, KeyExchange::all_to_all, pass);
       CHECK(r.per_query == Approx(c.bytes / c.bandwidth).epsilon(1e-12));
       CHECK(r.per_key == 0.0);
-      CHECK_FALSE(r.hidden);
+      CHECK(r.hidden == 0.0);
     }
   }
   CHECK(rates({"llama-13b", 8, 1, 0, 1}, KeyExchange::all_to_all, Pass::forward).seconds(0, 1000, 0.0) ==
@@ -115,10 +115,13 @@ TEST_CASE("ranks that heads can't be shared by have no all-to-all") {
 }
 
 TEST_CASE("the cheapest exchange is taken; attention hides the ring alone, and nothing hides memory") {
-  const ExchangeRates ring{.per_key = 2.0, .hidden = true, .per_prefix = 0.5};
+  const ExchangeRates ring{.per_key = 2.0, .hidden = 1.0, .per_prefix = 0.5},
+      half{.per_key = 2.0, .hidden = 0.5};
   CHECK(ring.seconds(90, 100, 150.0) == 50.0 + 45.0);
   CHECK(ring.seconds(90, 100, 250.0) == 45.0);
   CHECK(ring.seconds(0, 1, 0.0) == 2.0);
+  CHECK(half.seconds(90, 100, 60.0) == 140.0);
+  CHECK(half.seconds(90, 100, 250.0) == 100.0);
   const ExchangeRates heads{.per_query = 7.0}, gather{.per_key = 30.0};
   CHECK(heads.seconds(90, 100, 1e6) == 70.0);
   CHECK(gather.seconds(90, 100, 1e6) == 3000.0);

@@ -90,6 +90,8 @@ struct CalibratedCase {
                                                       {KeyExchange::ring, KeyExchange::all_to_all},
                                                       {KeyExchange::ring, KeyExchange::all_gather},
                                                       {KeyExchange::all_to_all, KeyExchange::all_gather}});
+  out.options.ring_overlap = random.one_of<double>({0.0, 0.3, 0.9, 1.0, 1.0});
+  out.options.prefix = random.chance(0.8);
   const std::int32_t ranks = out.job.layout.tp * out.job.layout.cp * out.members;
   if (random.chance(0.2) && all_to_all_possible(out.job.model, out.job.layout.tp, out.job.layout.cp) &&
       all_to_all_possible(out.job.model, 1, ranks)) {

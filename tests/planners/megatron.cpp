@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <optional>
 #include <random>
 
 #include "oracle.hpp"
@@ -227,4 +228,50 @@ TEST_CASE("the baseline is never slower than packs of the whole context with uni
   }
   CHECK(planned > 200);
   CHECK(faster > 50);
+}
+
+TEST_CASE("what the baseline may no longer choose never makes its step shorter, and is as asked for") {
+  int packed = 0, alone = 0;
+  for (unsigned seed = 1; seed <= 300; ++seed) {
+    const TightCase c = tight_case(seed);
+    INFO("seed " << seed);
+    const Tokens longest = *std::max_element(c.lengths.begin(), c.lengths.end());
+    const TransformerMemory memory(c.job, {.reserve_bytes = 0.0});
+    const auto planned = [&](const MegatronOptions& options) -> std::optional<Plan> {
+      try {
+        return plan_megatron(c.lengths, c.job, CalibratedCost(c.job), memory, options);
+      } catch (const InvalidInput&) {
+        return std::nullopt;
+      }
+    };
+    const std::optional<Plan> free = planned({.context = c.context}),
+                              whole = planned({.context = c.context, .pack_tokens = c.context}),
+                              given = planned({.context = c.context, .choose_cp = false});
+    for (const auto* less : {&whole, &given}) {
+      if (!*less) continue;
+      REQUIRE(free);
+      CHECK(violations(**less).empty());
+      CHECK(free->step.pipeline_seconds <= (*less)->step.pipeline_seconds * (1 + 1e-12));
+    }
+    if (whole) {
+      const Packing packing = best_fit_decreasing(c.lengths, c.context);
+      CHECK(whole->forward.packs.size() == packing.load.size());
+      packed += whole->step.pipeline_seconds > free->step.pipeline_seconds * 1.01 ? 1 : 0;
+    }
+    if (given) {
+      CHECK(given->pipelines.size() == static_cast<std::size_t>(c.job.layout.dp));
+      for (const PipelinePlan& pipeline : given->pipelines) CHECK(pipeline.cp == c.job.layout.cp);
+      alone += given->step.pipeline_seconds > free->step.pipeline_seconds * 1.01 ? 1 : 0;
+    }
+    for (const Tokens impossible : {longest - 1, c.context + 1}) {
+      if (impossible == 0) continue;  // which asks for the best length
+      CHECK_THROWS_WITH(
+          plan_megatron(c.lengths, c.job, CalibratedCost(c.job), memory,
+                        {.context = c.context, .pack_tokens = impossible}),
+          Catch::Contains(concat("pack_tokens is ", impossible, "; expected the longest sample's ", longest,
+                                 " to the context of ", c.context)));
+    }
+  }
+  CHECK(packed > 20);
+  CHECK(alone > 20);
 }

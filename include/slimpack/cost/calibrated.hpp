@@ -33,6 +33,13 @@ struct CalibratedOptions {
   /// Llama 3 8B and 70B with tp 8 than none (torchtitan's benchmarks, June 2025), which is a share of about 0.4.
   /// 0: nothing is hidden.
   double tp_overlap = 0.8;
+  /// Share of a ring's communication that runs while attention does, [0, 1]; never more than attention lasts. The
+  /// default is what Ring Attention is made for: while keys and values move on, each rank computes with those it has.
+  /// 0: nothing is hidden.
+  double ring_overlap = 1.0;
+  /// Whether slices pay for the keys and values of their prefix (`prefix_bytes`). If not, slicing costs no memory traffic: a
+  /// way to see how much that matters.
+  bool prefix = true;
   SyncOptions sync = {};                   ///< gradients and optimiser at the end of a step
   double offload = 0.0;                    ///< share of the activations moved to host memory and back, [0, 1]
   double kv_gradient_element_bytes = 2.0;  ///< of sums over slices: 2 for bf16, 4 for fp32
@@ -187,6 +194,7 @@ class CalibratedCost {
       require(value >= 0.0 && value <= 1.0, name, " is ", value, "; expected a share in [0, 1]");
     };
     share("tp_overlap", options.tp_overlap);
+    share("ring_overlap", options.ring_overlap);
     share("offload", options.offload);
     require(options.kv_gradient_element_bytes > 0.0 && options.kv_gradient_element_bytes <= 8.0,
             "kv_gradient_element_bytes is ", options.kv_gradient_element_bytes,
@@ -244,6 +252,7 @@ class CalibratedCost {
   /// Memory traffic of one layer per token of a slice's prefix, on a rank that has the heads of `1 / shares` of the
   /// model. Never above what a token of the slice takes, so that longer slices take longer.
   [[nodiscard]] double prefix_seconds(std::int32_t shares, Pass pass) const {
+    if (!options_.prefix) return 0.0;
     const double bytes =
         prefix_bytes(kv_bytes_per_token(model_, shares), options_.kv_gradient_element_bytes, pass);
     return std::min(bytes / device_.memory_bandwidth, dense_seconds(pass) + streamed_seconds(pass));
@@ -277,6 +286,7 @@ class CalibratedCost {
     for (const KeyExchange e : key_exchanges) {
       if (cp_ == 1 || !exchanges().contains(e)) continue;
       ExchangeRates rates = exchange_rates(model_, tp_, cp_, exchange_link_, e, pass);
+      rates.hidden *= options_.ring_overlap;
       rates.per_prefix = prefix_seconds(e == KeyExchange::all_to_all ? tp_ * cp_ : tp_, pass);
       cheapest.add(rates);
     }

@@ -74,18 +74,18 @@ inline constexpr double bytes_per_bf16 = 2.0;
 struct ExchangeRates {
   double per_key = 0.0;     ///< seconds per token of the prefix and the slice
   double per_query = 0.0;   ///< seconds per token of the slice
-  bool hidden = false;      ///< attention goes on meanwhile
+  double hidden = 0.0;      ///< share of it during which attention goes on; no more than attention lasts
   double per_prefix = 0.0;  ///< seconds per token of the prefix, for memory, never hidden
 
   /// Seconds added to a slice `[begin, end)` whose attention takes `attention_seconds` on each rank.
   [[nodiscard]] constexpr double seconds(Tokens begin, Tokens end, double attention_seconds) const {
     const double all = per_key * static_cast<double>(end) + per_query * static_cast<double>(end - begin);
-    return (hidden ? std::max(0.0, all - attention_seconds) : all) + per_prefix * static_cast<double>(begin);
+    return all - std::min(hidden * all, attention_seconds) + per_prefix * static_cast<double>(begin);
   }
 };
 
 /// Rates of one way to exchange among `cp` context ranks of `tp` tensor ranks each, in bf16; memory apart.
-/// - ring: the keys and values of the whole prefix; in the backward pass their gradients as well.
+/// - ring: the keys and values of the whole prefix; in the backward pass their gradients as well. Attention goes on all the while.
 /// - all-to-all: queries, keys, values and outputs of the slice's own tokens to where their heads are and back, in
 ///   the backward pass the gradients of these (InfiniPipe, Eq. 3 and 4). Where there are more ranks than key heads,
 ///   each has one.
@@ -99,7 +99,8 @@ struct ExchangeRates {
     return {.per_query = per_byte * bytes_per_bf16 * 2.0 * m.head_dim * heads};
   }
   const double passes = pass == Pass::forward ? 1.0 : 2.0;
-  return {.per_key = passes * per_byte * kv_bytes_per_token(m, tp), .hidden = exchange == KeyExchange::ring};
+  return {.per_key = passes * per_byte * kv_bytes_per_token(m, tp),
+          .hidden = exchange == KeyExchange::ring ? 1.0 : 0.0};
 }
 
 /// What the cheapest of several ways to exchange adds to one layer.
@@ -118,7 +119,7 @@ class CheapestExchange {
     return least;
   }
   /// Whether that is a polynomial: there is one way, and nothing hides it.
-  [[nodiscard]] bool is_polynomial() const { return count_ == 0 || (count_ == 1 && !rates_[0].hidden); }
+  [[nodiscard]] bool is_polynomial() const { return count_ == 0 || (count_ == 1 && rates_[0].hidden == 0.0); }
   /// Of the first way. @pre is_polynomial().
   [[nodiscard]] const ExchangeRates& polynomial() const { return rates_[0]; }
 

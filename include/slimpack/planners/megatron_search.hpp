@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -23,6 +24,30 @@ inline Schedule as_one_pipeline(Schedule schedule) {
   return schedule;
 }
 
+/// The best of the settings that the options leave open. @pre the longest sample has `longest` tokens.
+/// @throws InvalidInput if the length of packs is impossible, or no setting fits into memory.
+[[nodiscard]] inline WholeSamplePlan best_megatron(std::span<const Tokens> lengths, Tokens longest,
+                                                   Tokens context, std::size_t pipelines,
+                                                   const GroupPrices& prices, const Memory& memory,
+                                                   Scheduler& scheduler, const MegatronOptions& options) {
+  const std::vector<std::size_t> group_sizes =
+      options.choose_cp ? context_parallel_group_sizes(pipelines, prices) : std::vector<std::size_t>{1};
+  const ScheduleOptions fit{.fit = FitPolicy::recompute};
+  const Tokens asked = options.pack_tokens;
+  require(asked == 0 || (asked >= longest && asked <= context), "pack_tokens is ", asked,
+          "; expected the longest sample's ", longest, " to the context of ", context);
+  WholeSamplePlan best = asked == 0
+                             ? best_whole_samples(lengths, context, pipelines, group_sizes, scheduler, fit)
+                             : plan_whole_samples(lengths, useful_pack_lengths(lengths, asked).back(),
+                                                  pipelines, group_sizes, scheduler, fit);
+  const std::string which =
+      options.choose_cp ? concat("any context parallelism up to dp = ", pipelines) : "the layout's cp";
+  require(best.pipelines_per_pack > 0, "packs of ", std::max(longest, asked), " tokens do not fit into ",
+          memory.capacity_text(), " with ", which,
+          " and all layers recomputed; expected shorter samples, more stages or more memory");
+  return best;
+}
+
 /// `plan_megatron` with prices and memory of any models.
 [[nodiscard]] inline Plan search_megatron(std::span<const Tokens> lengths, const Job& job,
                                           GroupPrices& prices, const Memory& memory,
@@ -35,11 +60,7 @@ inline Schedule as_one_pipeline(Schedule schedule) {
   Scheduler scheduler(lengths, prices, memory);
   const auto pipelines = static_cast<std::size_t>(job.layout.dp);
   WholeSamplePlan best =
-      best_whole_samples(lengths, context, pipelines, context_parallel_group_sizes(pipelines, prices),
-                         scheduler, {.fit = FitPolicy::recompute});
-  require(best.pipelines_per_pack > 0, "packs of ", *longest, " tokens do not fit into ",
-          memory.capacity_text(), " with any context parallelism up to dp = ", job.layout.dp,
-          " and all layers recomputed; expected shorter samples, more stages or more memory");
+      best_megatron(lengths, *longest, context, pipelines, prices, memory, scheduler, options);
   Job used = job;
   used.layout.dp /= static_cast<std::int32_t>(best.pipelines_per_pack);
   used.layout.cp *= static_cast<std::int32_t>(best.pipelines_per_pack);
