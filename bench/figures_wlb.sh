@@ -1,23 +1,11 @@
 #!/usr/bin/env bash
-# WLB-LLM's Figures 12 to 15 by `slimpack compare`, as Markdown tables. A global batch is what fills pp * dp sequences of
-# the context with whole documents in their order; longer ones are truncated. wlb-paper is the paper's own way: two
-# tuned queues, the better sharding of each micro-batch, micro-batches in the order of their packing. Keys and values are
-# gathered, as in the paper.
+# WLB-LLM's Figures 12 to 15 by `slimpack compare`, as Markdown tables. wlb-paper is the paper's own way: two tuned queues, the
+# better sharding of each micro-batch, micro-batches in the order of their packing.
 # Usage: figures_wlb.sh COMMAND LENGTHS [ITERATIONS]   COMMAND: the built slimpack, LENGTHS: a file
 set -euo pipefail
 command=$1 lengths=$2 iterations=${3:-128}
 
-# Figures of one row of a comparison: tokens/s/GPU, delay, step seconds.
-row() { # option...
-  "$command" compare --quiet --lengths "$lengths" --truncate --iterations "$iterations" --device h100 \
-    --exchange all_gather --json "$@" |
-    awk -F': *|,' '/tokens_per_second_per_gpu/ { t = $2 } /token_delay/ { d = $2 } /"step_seconds"/ { s = $2 }
-      END { print t, d, s }'
-}
-job() { # model context tp cp pp dp: the options of a layout
-  echo --model "$1" --context "$2" --tp "$3" --cp "$4" --pp "$5" --dp "$6" --sequences $(($5 * $6))
-}
-over() { awk -v a="$1" -v b="$2" 'BEGIN { printf "%.2fx", a / b }'; }
+source "$(dirname "$0")/wlb_rows.sh"
 
 speedups() { # a job's options: plain's step, then speed-ups and delays
   local plain fixed paper ours balanced
