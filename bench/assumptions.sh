@@ -60,10 +60,10 @@ for model in llama-7b llama-13b llama-70b llama-150b; do
   gpus=$([[ $model == llama-7b || $model == llama-13b ]] && echo 128 || echo 256)
   for context in 65536 131072 262144; do
     for pp in 1 2 4 8 16; do
-      on=("$model" $gpus $context --pp $pp)
+      on=("$model" "$gpus" "$context" --pp "$pp")
       steps=("$(seconds "${on[@]}" --planner slimpack)" "$(seconds "${on[@]}" --planner megatron)")
       if [[ $model == llama-150b || $model == llama-13b && $context == 262144 ]]; then # the paper's text has figures
-        fill=(--pack-tokens $context)
+        fill=(--pack-tokens "$context")
         steps+=("$(seconds "${on[@]}" --planner megatron "${fill[@]}")" "$(least_cp "$model" $gpus $context $pp)"
           "$(least_cp "$model" $gpus $context $pp "${fill[@]}")")
       fi
