@@ -179,9 +179,10 @@ TEST_CASE("without chains, no pack ends one cut sample and begins another") {
     const std::size_t wanted = 1 + random() % 50;
     Packs chained, apart;
     const auto samples = stream(lengths, cost, Pass::forward);
-    const SlicePrices prices(Prices(cost), Pass::forward);
-    cut_micropacks(samples, wanted, prices, {.tile = 64}, chained);
-    cut_micropacks(samples, wanted, prices, {.tile = 64, .chained = false}, apart);
+    const Prices prices(cost);
+    const SlicePrices slices(prices, Pass::forward);
+    cut_micropacks(samples, wanted, slices, {.tile = 64}, chained);
+    cut_micropacks(samples, wanted, slices, {.tile = 64, .chained = false}, apart);
     check_cut(apart, lengths, Pass::forward, 64);
     CHECK(apart.size() <= wanted);
     for (std::size_t k = 0; k < apart.size(); ++k) CHECK(cut_slices(apart[k], lengths) <= 1);
