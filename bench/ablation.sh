@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What each technique of slimpack and of wlb gives, as Markdown tables: techniques are added one after another, then each is left
-# out by itself. Rows are `slimpack compare --ablation`.
+# What each technique of slimpack and of wlb gives, as Markdown tables: techniques are added one after another, then each is
+# left out alone. Rows are `slimpack compare --ablation`.
 # Usage: ablation.sh COMMAND LENGTHS [ITERATIONS]   COMMAND: the built slimpack, LENGTHS: a file, ITERATIONS: of wlb
 set -euo pipefail
 command=$1 lengths=$2 iterations=${3:-64}
@@ -47,8 +47,8 @@ table "Llama 13B, 128 GPUs, 512 samples, each row on its own best layout: step s
 table "Llama 70B, 256 GPUs, 512 samples, each row on its own best layout: step s (peak GB)" step $best --model llama-70b --gpus 256
 stages="--device h100 --count 2048 --model llama-70b --dp 4 --tp 8 --pp 8"
 table "Llama 70B, 2048 samples, dp 4, tp 8, pp 8: step s (peak GB)" step $stages
-table "The same with memory without end" step $stages --memory-bytes 1e15
-table "The same with memory without end, 32 packs on each pipeline" step $stages --memory-bytes 1e15 --packs 32
+table "The same with unlimited memory" step $stages --memory-bytes 1e15
+table "The same with unlimited memory, 32 packs on each pipeline" step $stages --memory-bytes 1e15 --packs 32
 
 documents="--device h100 --planner wlb --exchange all_gather"
 table "wlb, Llama 7B, tp 8, cp 2, pp 4: tokens per second over the first row's (delay of a token)" speedup $documents \
