@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# How much the speed-ups of WLB-LLM's Figures 12 and 13 over plain-4d depend on what is assumed: one assumption is lifted at a
+# How much the speed-ups of WLB-LLM's Figures 12 and 13 over plain-4d depend on what is assumed: one assumption is changed at a
 # time. A Markdown table for each job.
 # Usage: assumptions_wlb.sh COMMAND LENGTHS [ITERATIONS]   COMMAND: the built slimpack, LENGTHS: a file
 set -euo pipefail
