@@ -76,9 +76,18 @@ std::string tables_of_layouts(const std::vector<Chosen>& chosen, double tokens) 
   return text;
 }
 
-/// `{"rows": [...]}`. @param layouts whether rows have the layouts that their planners chose from.
-std::string to_json_text(const std::vector<Row>& rows, const std::vector<Chosen>& chosen, bool layouts,
-                         double tokens) {
+/// What came of the variants that have a plan.
+struct Compared {
+  std::vector<Row> rows;
+  std::vector<Plan> first;  ///< plan of each row's first batch
+  std::vector<Chosen> chosen;
+  std::vector<std::string> without;  ///< why the others have none
+};
+
+/// `{"rows": [...]}`, and reasons of variants without a plan. @param layouts whether rows have the layouts that their planners chose
+/// from.
+std::string to_json_text(const Compared& compared, bool layouts, double tokens) {
+  const auto& [rows, first, chosen, without] = compared;
   nlohmann::ordered_json document;
   document["rows"] = nlohmann::ordered_json::array();
   for (std::size_t i = 0; i < rows.size(); ++i) {
@@ -86,6 +95,7 @@ std::string to_json_text(const std::vector<Row>& rows, const std::vector<Chosen>
     if (layouts) row["layouts"] = layouts_json(chosen[i].rows, tokens);
     document["rows"].push_back(std::move(row));
   }
+  if (!without.empty()) document["without"] = without;
   return document.dump(2) + "\n";
 }
 
@@ -115,6 +125,12 @@ std::string accounts_text(const std::vector<Row>& rows, std::size_t batches, dou
   return text;
 }
 
+std::string lines_of(const std::vector<std::string>& reasons) {
+  std::string text;
+  for (const std::string& reason : reasons) text += reason + '\n';
+  return text;
+}
+
 /// The planners that are compared, or variants of them. @param names separated by commas.
 std::vector<Variant> variants_of(const std::string& names, const JobOptions& job, bool ablated) {
   std::vector<Variant> variants;
@@ -131,14 +147,6 @@ std::vector<Variant> variants_of(const std::string& names, const JobOptions& job
   return variants;
 }
 
-/// What came of the variants that have a plan.
-struct Compared {
-  std::vector<Row> rows;
-  std::vector<Plan> first;  ///< plan of each row's first batch
-  std::vector<Chosen> chosen;
-  std::string without;  ///< why the others have none, a line each
-};
-
 /// Plans with all variants. @param all_needed whether one without a plan is an error; otherwise it is one if none has a plan.
 Compared plan_variants(const std::vector<Variant>& variants, const Series& series, bool all_needed) {
   Compared compared;
@@ -150,7 +158,7 @@ Compared plan_variants(const std::vector<Variant>& variants, const Series& serie
       compared.chosen.push_back(std::move(own));
     } catch (const InvalidInput& error) {
       if (all_needed || (&variant == &variants.back() && compared.rows.empty())) throw;
-      compared.without += concat(variant.planner.name, ": ", error.what(), '\n');
+      compared.without.push_back(concat(variant.planner.name, ": ", error.what()));
     }
   }
   finish(compared.rows);
@@ -202,15 +210,15 @@ int compare(const std::vector<std::string>& arguments) {
   std::size_t plans = 0;
   for (const Variant& variant : variants) plans += plans_of(variant.planner, job) * iterations;
   Progress progress(plans, job.quiet ? nullptr : &std::cerr);
-  const auto [rows, first, chosen, without] =
-      plan_variants(variants, {lengths, iterations, threads, progress}, !ablated);
+  const Compared compared = plan_variants(variants, {lengths, iterations, threads, progress}, !ablated);
+  const auto& [rows, first, chosen, without] = compared;
   if (values->count("html") != 0) write_output((*values)["html"].as<std::string>(), page(first, rows, job));
   if (values->count("svg") != 0) write_output((*values)["svg"].as<std::string>(), violins(first, rows));
   const double tokens = tokens_of_batch(job, lengths, iterations);
   write_output("-", values->count("json") != 0
-                        ? to_json_text(rows, chosen, with_layouts, tokens)
+                        ? to_json_text(compared, with_layouts, tokens)
                         : to_text(rows, job.space.has_value()) + accounts_text(rows, iterations, tokens) +
-                              without + (with_layouts ? tables_of_layouts(chosen, tokens) : ""));
+                              lines_of(without) + (with_layouts ? tables_of_layouts(chosen, tokens) : ""));
   return 0;
 }
 

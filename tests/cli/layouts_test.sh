@@ -80,6 +80,8 @@ same 1 --dp 1 --tp 2 --cp 2 --pp 2 --planner wlb --queues none --sharding per-se
 same 5 --dp 1 --tp 2 --cp 2 --pp 2 --planner wlb
 works "$slimpack" compare "${batch[@]}" "${four[@]}" --ablation --memory-bytes 20e9
 grep -qE '^[a-z+].*: .*memory' "$folder/out" || fail "no reason of a technique without a plan: $(cat "$folder/out")"
+works "$slimpack" compare "${batch[@]}" "${four[@]}" --ablation --memory-bytes 20e9 --json
+is_true "len(r) + len(d['without']) == 13 and 'memory' in d['without'][0]" "reasons in JSON"
 refuses "--ablation is given for the planner megatron; expected slimpack or wlb" \
   "$slimpack" compare "${batch[@]}" "${four[@]}" --ablation --planner megatron
 
