@@ -82,10 +82,13 @@ struct MpiTransport::State {
     throw_if_failed();
   }
 
-  /// Whether all other ranks, but one at fault that says nothing itself, know that the run has failed.
-  [[nodiscard]] bool all_told() const {
+  /// Whether all other ranks know that the run has failed, or won't: the one at fault may be dead, and gets half of
+  /// `grace`.
+  [[nodiscard]] bool all_told(Clock::time_point since) const {
+    const bool late = Clock::now() >= since + options.grace / 2;
     for (std::size_t other = 0; other < ranks; ++other) {
-      if (!notices.told(other) && !board[other].told && other != failed->rank) return false;
+      const bool silent = other == failed->rank && (late || process_is_gone(board[other]));
+      if (!silent && !notices.told(other) && !board[other].told) return false;
     }
     return true;
   }
@@ -96,7 +99,7 @@ struct MpiTransport::State {
     board.fail(failure);
     failed = board.failure().value_or(failure);
     board[rank].told = true;
-    notices.spread(*failed, board, options.grace, [&] { return all_told(); });
+    notices.spread(*failed, board, options.grace, [&, now = Clock::now()] { return all_told(now); });
     throw error_of(*failed);
   }
 
@@ -256,9 +259,9 @@ bool MpiTransport::fail(std::string_view reason) {
   const bool first = self.board.fail(own);
   self.failed = self.board.failure().value_or(own);
   self.board[self.rank].told = true;
-  const auto end = Clock::now() + self.options.grace;
+  const auto now = Clock::now();
   Backoff backoff;
-  while (!self.all_told() && Clock::now() < end) backoff.pause();
+  while (!self.all_told(now) && Clock::now() < now + self.options.grace) backoff.pause();
   return first;
 }
 

@@ -22,9 +22,9 @@ struct MpiOptions : TransportOptions {
 /// initialised MPI.
 ///
 /// A wait polls, with yields at first and sleeps of up to 0.1 ms later. On a failure a rank tells all others,
-/// by shared memory and by message, waits up to `grace` until they know, and throws. From then on it makes no
-/// MPI call, since the bytes of its unfinished transfers may be gone: not even MPI_Finalize, which could wait
-/// forever. The process has to end; `run_mpi` does all that.
+/// by shared memory and by message, waits up to `grace` until they know (half of it for the rank at fault, which
+/// may be dead), and throws. From then on it makes no MPI call, since the bytes of its unfinished transfers may
+/// be gone: not even MPI_Finalize, which could wait forever. The process has to end; `run_mpi` does all that.
 ///
 /// Hazards. A rank that stands still within MPI_Init, this constructor or MPI_Finalize can be ended only by
 /// mpirun (`--timeout`). Tags are limited by MPI_TAG_UB, which is 2^31 - 1 for OpenMPI's own layers. Large

@@ -8,14 +8,10 @@
 
 namespace slimpack::kernels {
 
-namespace {
-
 bool process_is_gone(const RankStatus& status) {
   const auto process = static_cast<pid_t>(status.process.load(std::memory_order_relaxed));
   return process != 0 && kill(process, 0) != 0 && errno == ESRCH;
 }
-
-}  // namespace
 
 void require_valid(const TransportOptions& options) {
   require(options.timeout.count() >= 1, "timeout is ", options.timeout.count(),

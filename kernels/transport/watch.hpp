@@ -16,6 +16,9 @@ namespace slimpack::kernels {
 /// Checks options. @throws InvalidInput for a timeout below 1 ms or a negative grace.
 void require_valid(const TransportOptions& options);
 
+/// Whether a rank on this machine is dead; false for others.
+bool process_is_gone(const RankStatus& status);
+
 /// Accompanies one wait of a rank: shows on the board that it waits, and finds out who is at fault when it
 /// takes too long. That is often not the peer, which may itself be waiting for a third rank: the watch
 /// follows who waits for whom to the rank that waits for no other, or that stands still in its wait. Ranks
