@@ -16,8 +16,8 @@ struct Technique {
 
 /// A planner without any of its techniques, and all of them in the order in which they are added.
 struct Techniques {
-  std::string planner;
-  std::string none;  ///< what is left without all techniques
+  std::string whole_samples;  ///< the planner to compare with, which moves whole samples
+  std::string none;           ///< what is left without all techniques
   std::vector<Technique> all;
 };
 
@@ -29,7 +29,7 @@ Plan plan_two_packs_per_stage(std::span<const Tokens> lengths, const JobOptions&
 }
 
 Techniques slimpack_techniques(const JobOptions& given) {
-  Techniques own{.planner = "slimpack", .none = "slices", .all = {}};
+  Techniques own{.whole_samples = "megatron", .none = "slices", .all = {}};
   if (given.slimpack.packs == 0) {
     own.none = "slices, 2 packs for each stage";
     own.all.push_back({"number of packs", [](Variant& v) { v.planner.plan = &plan_two_packs_per_stage; }});
@@ -52,7 +52,7 @@ Technique sharding(std::string name, ShardingPolicy before) {
 }
 
 Techniques wlb_techniques(const JobOptions& given) {
-  Techniques own{.planner = "wlb", .none = "packs of varying length", .all = {}};
+  Techniques own{.whole_samples = "plain-4d", .none = "packs of varying length", .all = {}};
   const auto no_delay = [](Variant& v) { v.options.documents.queues = std::vector<Tokens>{}; };
   if (!given.documents.queues) own.all.push_back({"delay", no_delay});
   if (!given.documents.sharding) {
@@ -74,7 +74,7 @@ Techniques techniques_of(const std::string& planner, const JobOptions& given) {
 std::vector<Variant> ablation(const std::string& planner, const JobOptions& options) {
   const Techniques own = techniques_of(planner, options);
   const auto variant = [&](std::string name, std::span<const Technique> left_out) {
-    Variant v{find_planner(own.planner), options};
+    Variant v{find_planner(planner), options};
     v.planner.name = std::move(name);
     // The last one first: of several that limit the same choice, the one that limits it most counts.
     for (std::size_t i = left_out.size(); i-- > 0;) left_out[i].leave_out(v);
@@ -82,8 +82,8 @@ std::vector<Variant> ablation(const std::string& planner, const JobOptions& opti
   };
   const std::span<const Technique> all = own.all;
   std::vector<Variant> variants;
-  variants.push_back({find_planner(planner == "wlb" ? "plain-4d" : "megatron"), options});
-  variants.back().planner.name = concat("whole samples: ", variants.back().planner.name);
+  variants.push_back({find_planner(own.whole_samples), options});
+  variants.back().planner.name = concat("whole samples: ", own.whole_samples);
   variants.push_back(variant(own.none, all));
   for (std::size_t i = 0; i < all.size(); ++i)
     variants.push_back(variant("+ " + all[i].name, all.subspan(i + 1)));

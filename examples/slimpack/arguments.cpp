@@ -1,5 +1,6 @@
 #include "arguments.hpp"
 
+#include <boost/algorithm/string/split.hpp>
 #include <cstdint>
 #include <iostream>
 #include <limits>
@@ -73,6 +74,12 @@ std::optional<po::variables_map> parse(const Syntax& syntax, po::options_descrip
   } catch (const po::error& error) {
     throw InvalidInput(error.what() + help);
   }
+}
+
+std::vector<std::string> comma_separated(const std::string& text) {
+  std::vector<std::string> parts;
+  boost::split(parts, text, [](char c) { return c == ','; });
+  return parts;
 }
 
 }  // namespace slimpack::command

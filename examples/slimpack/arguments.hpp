@@ -20,4 +20,7 @@ std::optional<boost::program_options::variables_map> parse(
     const Syntax& syntax, boost::program_options::options_description options,
     const std::vector<std::string>& arguments);
 
+/// The parts of a list like `a,b`; one empty part if there is nothing.
+std::vector<std::string> comma_separated(const std::string& text);
+
 }  // namespace slimpack::command

@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <cmath>
 #include <iostream>
 #include <nlohmann/json.hpp>
@@ -134,15 +133,13 @@ std::string lines_of(const std::vector<std::string>& reasons) {
 /// The planners that are compared, or variants of them. @param names separated by commas.
 std::vector<Variant> variants_of(const std::string& names, const JobOptions& job, bool ablated) {
   std::vector<Variant> variants;
-  for (std::size_t begin = 0; begin <= names.size();) {
-    const std::size_t end = std::min(names.find(',', begin), names.size());
-    const Planner& planner = find_planner(names.substr(begin, end - begin));
+  for (const std::string& name : comma_separated(names)) {
+    const Planner& planner = find_planner(name);
     if (ablated) {
       for (Variant& variant : ablation(planner.name, job)) variants.push_back(std::move(variant));
     } else {
       variants.push_back({planner, job});
     }
-    begin = end + 1;
   }
   return variants;
 }

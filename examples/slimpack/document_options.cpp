@@ -1,8 +1,8 @@
 #include "document_options.hpp"
 
-#include <algorithm>
 #include <string_view>
 
+#include "arguments.hpp"
 #include "options.hpp"
 #include "token_count.hpp"
 
@@ -16,13 +16,11 @@ namespace {
 std::vector<Tokens> queues_from(const std::string& text) {
   std::vector<Tokens> queues;
   if (text == "none") return queues;
-  for (std::size_t begin = 0; begin <= text.size();) {
-    const std::size_t end = std::min(text.find(',', begin), text.size());
-    const Tokens tokens = parse_token_count(std::string_view(text).substr(begin, end - begin)).value_or(0);
+  for (const std::string& part : comma_separated(text)) {
+    const Tokens tokens = parse_token_count(part).value_or(0);
     require(tokens > 0 && tokens <= most_tokens && (queues.empty() || tokens > queues.back()),
             "--queues is '", text, "'; expected rising lengths from 1 to 2^40, separated by commas, or none");
     queues.push_back(tokens);
-    begin = end + 1;
   }
   return queues;
 }

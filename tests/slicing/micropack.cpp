@@ -143,6 +143,30 @@ std::vector<Tokens> random_lengths(std::mt19937& random) {
   return lengths;
 }
 
+/// Forward packs of random lengths, by the way they are cut.
+class RandomCuts {
+ public:
+  explicit RandomCuts(unsigned seed)
+      : random_(seed), lengths_(random_lengths(random_)), wanted_(1 + random_() % 50) {}
+
+  [[nodiscard]] const std::vector<Tokens>& lengths() const { return lengths_; }
+
+  [[nodiscard]] Packs cut(const MicroPackOptions& options) const {
+    const CalibratedCost cost = cost_of(1);
+    const auto samples = stream(lengths_, cost, Pass::forward);
+    Packs packs;
+    cut_micropacks(samples, wanted_, SlicePrices(Prices(cost), Pass::forward), options, packs);
+    check_cut(packs, lengths_, Pass::forward, options.tile);
+    CHECK(packs.size() <= wanted_);
+    return packs;
+  }
+
+ private:
+  std::mt19937 random_;
+  std::vector<Tokens> lengths_;
+  std::size_t wanted_;
+};
+
 }  // namespace
 
 TEST_CASE("MicroPacks hold every token once, in order, at aligned boundaries") {
@@ -173,21 +197,11 @@ TEST_CASE("without chains, no pack ends one cut sample and begins another") {
   std::ptrdiff_t most_chained = 0;
   for (unsigned seed = 1; seed <= 300; ++seed) {
     INFO("seed " << seed);
-    std::mt19937 random(seed);
-    const std::vector<Tokens> lengths = random_lengths(random);
-    const CalibratedCost cost = cost_of(1);
-    const std::size_t wanted = 1 + random() % 50;
-    Packs chained, apart;
-    const auto samples = stream(lengths, cost, Pass::forward);
-    const Prices prices(cost);
-    const SlicePrices slices(prices, Pass::forward);
-    cut_micropacks(samples, wanted, slices, {.tile = 64}, chained);
-    cut_micropacks(samples, wanted, slices, {.tile = 64, .chained = false}, apart);
-    check_cut(apart, lengths, Pass::forward, 64);
-    CHECK(apart.size() <= wanted);
-    for (std::size_t k = 0; k < apart.size(); ++k) CHECK(cut_slices(apart[k], lengths) <= 1);
+    const RandomCuts random(seed);
+    const Packs chained = random.cut({.tile = 64}), apart = random.cut({.tile = 64, .chained = false});
+    for (std::size_t k = 0; k < apart.size(); ++k) CHECK(cut_slices(apart[k], random.lengths()) <= 1);
     for (std::size_t k = 0; k < chained.size(); ++k)
-      most_chained = std::max(most_chained, cut_slices(chained[k], lengths));
+      most_chained = std::max(most_chained, cut_slices(chained[k], random.lengths()));
   }
   CHECK(most_chained == 2);
 }
@@ -196,16 +210,9 @@ TEST_CASE("without fillers, packs take samples in their sequence") {
   std::size_t fillers = 0;
   for (unsigned seed = 1; seed <= 300; ++seed) {
     INFO("seed " << seed);
-    std::mt19937 random(seed);
-    const std::vector<Tokens> lengths = random_lengths(random);
-    const CalibratedCost cost = cost_of(1);
-    const std::size_t wanted = 1 + random() % 50;
-    const auto samples = stream(lengths, cost, Pass::forward);
+    const RandomCuts random(seed);
     const auto falls = [&](bool fill) {
-      Packs packs;
-      cut_micropacks(samples, wanted, SlicePrices(Prices(cost), Pass::forward), {.tile = 64, .fill = fill},
-                     packs);
-      check_cut(packs, lengths, Pass::forward, 64);
+      const Packs packs = random.cut({.tile = 64, .fill = fill});
       std::size_t count = 0;
       SampleId latest = 0;
       for (std::size_t k = 0; k < packs.size(); ++k) {

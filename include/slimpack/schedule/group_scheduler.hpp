@@ -124,9 +124,10 @@ class GroupScheduler {
  private:
   /// Cuts the packs, but keeps the forward packs if they were last cut in the same way.
   void cut_packs(const GroupCut& cut) {
+    const bool mirrors = cut.backward == BackwardPacks::mirrored;
     GroupCut forward = cut;
-    if (cut.backward == BackwardPacks::mirrored) forward.backward = BackwardPacks::own;
-    if (cut.backward == BackwardPacks::mirrored && last_ == forward) {
+    if (mirrors) forward.backward = BackwardPacks::own;
+    if (mirrors && last_ == forward) {
       cutter_.mirror(packs_);
     } else {
       cutter_.cut(cut, packs_);

@@ -78,20 +78,26 @@ inline void gpipe_leads(std::size_t forward_rows, std::size_t backward_rows, std
   }
 }
 
+/// Forward rows that the last stage has to be ahead of backward row `k`'s own number.
+[[nodiscard]] inline std::uint32_t wait_of(std::span<const std::uint32_t> required, std::size_t k) {
+  const auto own = static_cast<std::uint32_t>(k);
+  return std::max(required[k], own) - own;
+}
+
 /// PackFlow (SlimPack, section 4.2). On the last stage the first backward row starts as soon as its samples are done.
 /// From then on forward and backward rows alternate; where the next backward row is not ready, extra forward rows are
 /// injected. A stage that is ahead stays ahead. If it fell back, each long sample that takes more forward than backward
 /// packs would bring a run of backward rows followed by a run of forward rows, for which other stages wait. A stage
 /// before the last runs ahead as in 1F1B, by as many backward rows as there are stages after it: `leads(k, s) =
 /// leads(k + 1, s + 1)`. Plain 1F1B is the case `required[k] = k + 1`. O(backward rows * stages).
+/// @param ahead forward rows that the last stage runs at least before the first backward row.
 inline void packflow_leads(std::span<const std::uint32_t> required, std::size_t forward_rows,
-                           std::size_t stages, LeadTable& leads) {
+                           std::size_t stages, LeadTable& leads, std::uint32_t ahead = 0) {
   leads.reset(stages, required.size());
   const auto limit = static_cast<std::uint32_t>(forward_rows);
-  std::uint32_t ahead = 0;  // of the backward row's own number, on the last stage
   for (std::size_t k = 0; k < required.size(); ++k) {
     const auto own = static_cast<std::uint32_t>(k);
-    ahead = std::max(ahead, std::max(required[k], own) - own);
+    ahead = std::max(ahead, wait_of(required, k));
     for (std::size_t before = 0; before <= std::min(k, stages - 1); ++before)
       leads(k - before, stages - 1 - before) = std::min(limit, own + ahead);
   }
@@ -105,14 +111,9 @@ inline void packflow_leads(std::span<const std::uint32_t> required, std::size_t 
 /// with as many forward rows more as the row that waits longest needs. O(backward rows * stages).
 inline void steady_leads(std::span<const std::uint32_t> required, std::size_t forward_rows,
                          std::size_t stages, LeadTable& leads) {
-  std::uint32_t ahead = 1;
-  for (std::size_t k = 0; k < required.size(); ++k) {
-    const auto own = static_cast<std::uint32_t>(k);
-    ahead = std::max(ahead, std::max(required[k], own) - own);
-  }
-  std::vector<std::uint32_t> steady(required.size());
-  for (std::size_t k = 0; k < steady.size(); ++k) steady[k] = static_cast<std::uint32_t>(k) + ahead;
-  packflow_leads(steady, forward_rows, stages, leads);
+  std::uint32_t longest = 1;
+  for (std::size_t k = 0; k < required.size(); ++k) longest = std::max(longest, wait_of(required, k));
+  packflow_leads(required, forward_rows, stages, leads, longest);
 }
 
 /// Most forward rows that stage `s` > 0 may run before backward row `k` if the stage before has to stay ahead of it:
