@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -35,6 +36,7 @@ class Memory {
       stage.kv_gradient = model.kv_gradient_bytes(s);
       for (std::int32_t r = 0; r <= stage.layers; ++r)
         stage.activation.push_back(model.activation_bytes(s, r));
+      stage.least_saving = least_saving(stage.activation);
     }
   }
 
@@ -52,10 +54,16 @@ class Memory {
   [[nodiscard]] double room_bytes(std::size_t stage) const { return stages_[stage].room; }
   /// Most layers that a stage may recompute.
   [[nodiscard]] std::int32_t recompute_limit(std::size_t stage) const { return stages_[stage].layers; }
+  /// Whether any stage may recompute layers.
+  [[nodiscard]] bool recomputes() const {
+    return std::any_of(stages_.begin(), stages_.end(), [](const Stage& stage) { return stage.layers > 0; });
+  }
   /// Per token from its forward pass to its backward pass, if so many layers are recomputed.
   [[nodiscard]] double activation_bytes(std::size_t stage, std::int32_t recompute) const {
     return stages_[stage].activation[static_cast<std::size_t>(recompute)];
   }
+  /// Saved per token by each layer that is recomputed, at least; zero if none may be.
+  [[nodiscard]] double least_recompute_saving(std::size_t stage) const { return stages_[stage].least_saving; }
   /// Per token of a sample whose backward pass has begun.
   [[nodiscard]] double kv_gradient_bytes(std::size_t stage) const { return stages_[stage].kv_gradient; }
 
@@ -72,8 +80,18 @@ class Memory {
     double fixed = 0.0;
     double room = 0.0;
     double kv_gradient = 0.0;
+    double least_saving = 0.0;
     std::vector<double> activation;  // [recomputed layers]
   };
+
+  /// @param activation bytes, [recomputed layers].
+  [[nodiscard]] static double least_saving(std::span<const double> activation) {
+    if (activation.size() < 2) return 0.0;
+    double least = activation[0] - activation[1];
+    for (std::size_t r = 2; r < activation.size(); ++r)
+      least = std::min(least, (activation[0] - activation[r]) / static_cast<double>(r));
+    return std::max(0.0, least);
+  }
 
   template <class M>
   static double workspace_of(const void* memory, std::size_t stage, Pass pass, Tokens tokens,

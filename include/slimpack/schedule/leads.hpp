@@ -39,6 +39,7 @@ class LeadTable {
   void set_stage(std::size_t s, std::span<const std::uint32_t> counts) {
     for (std::size_t k = 0; k < backward_rows_; ++k) (*this)(k, s) = counts[k];
   }
+  friend bool operator==(const LeadTable&, const LeadTable&) = default;
 
  private:
   std::size_t stages_ = 0, backward_rows_ = 0;
@@ -114,6 +115,29 @@ inline void steady_leads(std::span<const std::uint32_t> required, std::size_t fo
   std::uint32_t longest = 1;
   for (std::size_t k = 0; k < required.size(); ++k) longest = std::max(longest, wait_of(required, k));
   packflow_leads(required, forward_rows, stages, leads, longest);
+}
+
+/// Orders of units that run one after another: on each stage, a unit begins when all backward rows of the one before it have
+/// ended. Forward and backward rows of a unit have the same numbers. The warm-up of a unit costs the time that a forward and a
+/// backward pack take to pass all stages; in return, it is ahead by no more than its own samples need (InfiniPipe, section 3.3.2).
+/// @param ends of the units: rows up to each, ascending; the last is the number of rows of both passes.
+/// @param make_leads as `packflow_leads(required, forward_rows, stages, leads)`. O(backward rows * stages).
+template <class MakeLeads>
+void unit_leads(std::span<const std::uint32_t> required, std::span<const std::uint32_t> ends,
+                std::size_t stages, const MakeLeads& make_leads, LeadTable& leads) {
+  leads.reset(stages, required.size());
+  LeadTable unit;
+  std::vector<std::uint32_t> own;
+  std::uint32_t begin = 0;
+  for (const std::uint32_t end : ends) {
+    own.clear();
+    for (std::uint32_t k = begin; k < end; ++k) own.push_back(required[k] - begin);
+    make_leads(own, end - begin, stages, unit);
+    for (std::uint32_t k = begin; k < end; ++k) {
+      for (std::size_t s = 0; s < stages; ++s) leads(k, s) = begin + unit(k - begin, s);
+    }
+    begin = end;
+  }
 }
 
 /// Most forward rows that stage `s` > 0 may run before backward row `k` if the stage before has to stay ahead of it:

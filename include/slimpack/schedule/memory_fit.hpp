@@ -8,6 +8,7 @@
 
 #include "slimpack/cost/memory_prices.hpp"
 #include "slimpack/schedule/leads.hpp"
+#include "slimpack/schedule/pack_overlaps.hpp"
 #include "slimpack/schedule/recompute.hpp"
 #include "slimpack/slicing/pack_rows.hpp"
 
@@ -48,6 +49,34 @@ class MemoryFit {
   [[nodiscard]] double peak_bytes(std::size_t p, std::size_t s, const LeadTable& leads,
                                   const Recompute& recompute) {
     return memory_.static_bytes(s) + peak_tokens_bytes(p, s, leads, recompute);
+  }
+
+  /// Bytes that a stage of a pipeline needs above its room from the end of backward row `k` - 1 to that of row `k`, if all it
+  /// holds then is kept from the beginning, and nothing is recomputed; but the workspace is that of a backward task that recomputes
+  /// all layers. Not positive if that fits. O(forward rows in between).
+  [[nodiscard]] double excess_bytes(std::size_t p, std::size_t s, const LeadTable& leads,
+                                    std::size_t k) const {
+    const Pipeline& own = pipelines_[p];
+    const std::size_t lead = leads(k, s);
+    const double live = memory_.activation_bytes(s, 0) * (own.forward[lead] - own.backward[k]);
+    const double gradient = memory_.kv_gradient_bytes(s);
+    double peak = 0.0;
+    for (std::size_t r = k == 0 ? 0 : leads(k - 1, s); r < lead; ++r) {
+      if (own.forward_pack[r] != no_pack)
+        peak = std::max(peak, live + gradient * (own.started[k] - own.backward[k]) +
+                                  forward_workspace(s, own.forward_pack[r]));
+    }
+    if (const PackId pack = own.backward_pack[k]; pack != no_pack)
+      peak = std::max(peak, live + gradient * (own.started[k + 1] - own.backward[k]) +
+                                backward_workspace(s, pack, memory_.recompute_limit(s)));
+    return peak - memory_.room_bytes(s);
+  }
+
+  /// What the packs of both passes have in common, [pipeline]. O(1) after the first time, which is as `pack_overlaps`.
+  [[nodiscard]] const std::vector<std::vector<PackOverlap>>& overlaps() {
+    if (overlaps_.empty())
+      overlaps_ = pack_overlaps(*forward_, *backward_, lengths_.size(), pipelines_.size());
+    return overlaps_;
   }
 
   /// Fewest layers, the same for all packs, that a stage has to recompute so that it fits; -1 if all are too few.
@@ -98,13 +127,6 @@ class MemoryFit {
     std::vector<double> forward{0.0}, backward{0.0};  // [row + 1] tokens
     std::vector<double> started{0.0};  // [row + 1] tokens of samples whose backward pass has begun
     std::vector<Largest> most_forward, most_backward;  // by number of sharers
-  };
-  /// Tokens that are in one forward and one backward pack.
-  struct Overlap {
-    std::uint32_t forward_row;
-    std::uint32_t backward_row;
-    PackId backward_pack;
-    double tokens;  // on each member
   };
   /// Bytes of activations that rows bring and take, as sums over the rows before each index, times `scale`.
   struct Activations {
@@ -204,10 +226,9 @@ class MemoryFit {
     if (!recompute.per_pack()) {
       return {own.forward.data(), own.backward.data(), memory_.activation_bytes(s, recompute(0, s))};
     }
-    if (overlaps_.empty()) find_overlaps();
     forward_bytes_.assign(own.forward.size(), 0.0);
     backward_bytes_.assign(own.backward.size(), 0.0);
-    for (const Overlap& part : overlaps_[p]) {
+    for (const PackOverlap& part : overlaps()[p]) {
       const double bytes = part.tokens * memory_.activation_bytes(s, recompute(part.backward_pack, s));
       forward_bytes_[part.forward_row + 1] += bytes;
       backward_bytes_[part.backward_row + 1] += bytes;
@@ -218,48 +239,12 @@ class MemoryFit {
     return {forward_bytes_.data(), backward_bytes_.data(), 1.0};
   }
 
-  struct Piece {
-    Tokens begin, end;
-    std::uint32_t row;
-    PackId pack;
-  };
-
-  /// Pieces of each sample, in token order.
-  [[nodiscard]] std::vector<std::vector<Piece>> pieces(const PackRows& rows) const {
-    std::vector<std::vector<Piece>> out(lengths_.size());
-    for (std::size_t r = 0; r < rows.rows.size(); ++r) {
-      for (const PackId pack : rows.rows[r]) {
-        for (const Slice& slice : rows.packs[pack])
-          out[slice.sample].push_back({slice.begin, slice.end, static_cast<std::uint32_t>(r), pack});
-      }
-    }
-    for (auto& own : out)
-      std::sort(own.begin(), own.end(), [](const Piece& a, const Piece& b) { return a.begin < b.begin; });
-    return out;
-  }
-
-  /// O(slices + samples), and to sort them.
-  void find_overlaps() {
-    overlaps_.assign(pipelines_.size(), {});
-    const auto forward = pieces(*forward_), backward = pieces(*backward_);
-    for (std::size_t sample = 0; sample < lengths_.size(); ++sample) {
-      for (std::size_t f = 0, b = 0; f < forward[sample].size() && b < backward[sample].size();) {
-        const Piece &from = forward[sample][f], &to = backward[sample][b];
-        const Tokens common = std::min(from.end, to.end) - std::max(from.begin, to.begin);
-        const double tokens = static_cast<double>(common) / static_cast<double>(backward_->sharers[to.pack]);
-        for (const std::uint32_t p : backward_->members[to.pack])
-          overlaps_[p].push_back({from.row, to.row, to.pack, tokens});
-        from.end <= to.end ? ++f : ++b;
-      }
-    }
-  }
-
   [[nodiscard]] double forward_workspace(std::size_t s, PackId pack) const {
     return memory_.workspace_bytes(s, Pass::forward, forward_tokens_[pack], forward_->sharers[pack], 0);
   }
-  [[nodiscard]] double backward_workspace(std::size_t s, PackId pack, const Recompute& recompute) const {
+  [[nodiscard]] double backward_workspace(std::size_t s, PackId pack, std::int32_t recompute) const {
     return memory_.workspace_bytes(s, Pass::backward, backward_tokens_[pack], backward_->sharers[pack],
-                                   recompute(pack, s));
+                                   recompute);
   }
 
   /// No task of a pass needs more. @param recompute_layers of a backward task, at most.
@@ -302,7 +287,8 @@ class MemoryFit {
       done = std::max(done, lead);
       const double bytes = held.live(lead, k) + gradient * (own.started[k + 1] - own.backward[k]);
       if (own.backward_pack[k] != no_pack && bytes + most_backward > peak)
-        peak = std::max(peak, bytes + backward_workspace(s, own.backward_pack[k], recompute));
+        peak = std::max(
+            peak, bytes + backward_workspace(s, own.backward_pack[k], recompute(own.backward_pack[k], s)));
     }
     return peak;
   }
@@ -338,7 +324,7 @@ class MemoryFit {
   const PackRows* backward_ = nullptr;
   std::vector<Tokens> forward_tokens_, backward_tokens_;  // [pack]
   std::vector<Pipeline> pipelines_;
-  std::vector<std::vector<Overlap>> overlaps_;          // [pipeline]; empty until they are needed
+  std::vector<std::vector<PackOverlap>> overlaps_;      // [pipeline]; empty until they are needed
   std::vector<double> forward_bytes_, backward_bytes_;  // of the pipeline and stage looked at, by row
   std::vector<double> peak_live_, peak_gradients_;      // [pipeline] tokens on the stage looked at last
   std::vector<std::int32_t> fitting_;                   // [backward row] of the stage that is being limited

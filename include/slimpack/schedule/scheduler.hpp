@@ -4,10 +4,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
 
+#include "slimpack/schedule/checkpointing.hpp"
 #include "slimpack/schedule/makespan.hpp"
 #include "slimpack/schedule/memory_fit.hpp"
 #include "slimpack/schedule/schedule.hpp"
@@ -30,6 +32,8 @@ enum class FitPolicy : std::uint8_t {
 struct ScheduleOptions {
   PassOrder order = PassOrder::packflow;
   FitPolicy fit = FitPolicy::fastest;
+  /// Ends of units that run one after another (`unit_leads`); empty: all rows are one unit.
+  std::vector<std::uint32_t> unit_ends = {};
 };
 
 /// Schedules any packs of both passes. Keeps its memory between calls.
@@ -87,6 +91,26 @@ class Scheduler {
     time(leads, recompute, !full, out);
   }
 
+  /// Lets each backward pack of a priced schedule recompute what it needs, stage by stage (`choose_checkpoints`), with full
+  /// leads and with those that the schedule has, if that shortens it, or makes it fit.
+  /// @param out as another call for the same options left it. @param solve as `MilpSolver`. @param solver its options.
+  /// @returns what was chosen for the full leads; nothing if these can't fit so.
+  /// O(tasks * window) and twice that of the solver.
+  template <MilpSolver S>
+  std::optional<Checkpoints> checkpoint_each_pack(Schedule& out, const ScheduleOptions& options, S&& solve,
+                                                  const MilpOptions& solver = {}) {
+    pricer_.price_as_shared(out.backward, Pass::backward, out.backward_times);
+    base_ = out.backward_times.seconds;
+    recompute_seconds_.clear();
+    add_recompute(out.recompute, out);
+    prepare(out, options);
+    if (!memory_.recomputes()) return std::nullopt;
+    const LeadTable before = out.fits() ? out.leads : full_;
+    std::optional<Checkpoints> chosen = checkpoint(full_, out, solve, solver);
+    if (before != full_) (void)checkpoint(before, out, solve, solver);
+    return chosen;
+  }
+
   /// Peak bytes of a schedule that was made from these lengths and this memory, [pipeline][stage].
   [[nodiscard]] std::vector<std::vector<double>> peak_bytes(const Schedule& schedule) {
     fit_.load(schedule.forward, schedule.backward, schedule.pipelines);
@@ -104,12 +128,20 @@ class Scheduler {
   /// Finds the full leads, and loads the packs for questions about memory.
   void prepare(const Schedule& out, const ScheduleOptions& options) {
     required_rows(lengths_, out.forward, out.backward, ended_, required_);
-    if (options.order == PassOrder::gpipe) {
-      gpipe_leads(out.forward.rows.size(), out.backward.rows.size(), memory_.stages(), full_);
-    } else if (options.order == PassOrder::steady) {
-      steady_leads(required_, out.forward.rows.size(), memory_.stages(), full_);
+    const auto make_leads = [&](std::span<const std::uint32_t> required, std::size_t forward_rows,
+                                std::size_t stages, LeadTable& leads) {
+      if (options.order == PassOrder::gpipe) {
+        gpipe_leads(forward_rows, required.size(), stages, leads);
+      } else if (options.order == PassOrder::steady) {
+        steady_leads(required, forward_rows, stages, leads);
+      } else {
+        packflow_leads(required, forward_rows, stages, leads);
+      }
+    };
+    if (options.unit_ends.empty()) {
+      make_leads(required_, out.forward.rows.size(), memory_.stages(), full_);
     } else {
-      packflow_leads(required_, out.forward.rows.size(), memory_.stages(), full_);
+      unit_leads(required_, options.unit_ends, memory_.stages(), make_leads, full_);
     }
     fit_.load(out.forward, out.backward, out.pipelines);
   }
@@ -145,6 +177,20 @@ class Scheduler {
 
   static void reject(Schedule& out, double most) {
     if (out.seconds >= most) out.seconds = infinite;
+  }
+
+  /// Times the packs with these leads and what each pack needs to recompute.
+  template <MilpSolver S>
+  std::optional<Checkpoints> checkpoint(const LeadTable& leads, Schedule& out, S&& solve,
+                                        const MilpOptions& solver) {
+    if (recompute_seconds_.empty())
+      pricer_.price_recompute(out.backward, out.backward_times.sharing, recompute_seconds_);
+    const std::vector<CheckpointWindows> windows = checkpoint_windows(leads, memory_, fit_);
+    std::optional<Checkpoints> chosen =
+        choose_checkpoints(out.backward, windows, memory_,
+                           diagonal_costs(out.backward, memory_.stages(), recompute_seconds_), solve, solver);
+    if (chosen && fits(leads, chosen->recompute)) time(leads, chosen->recompute, true, out);
+    return chosen;
   }
 
   /// Layers on each stage that the full lead needs; -1 where none suffice.

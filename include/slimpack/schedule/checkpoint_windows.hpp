@@ -1,0 +1,63 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <vector>
+
+#include "slimpack/core/ragged.hpp"
+#include "slimpack/schedule/leads.hpp"
+#include "slimpack/schedule/memory_fit.hpp"
+#include "slimpack/schedule/pack_overlaps.hpp"
+
+namespace slimpack {
+
+/// Tokens of one backward row that a stage holds.
+struct HeldTokens {
+  std::uint32_t backward_row;
+  double tokens;
+};
+
+/// What a stage of a pipeline holds at each of its backward rows (the chunks windows of InfiniPipe, section 3.1.3), and how
+/// many tokens times layers have to be recomputed there so that the rest fits.
+struct CheckpointWindows {
+  Ragged<HeldTokens> held;  ///< [backward row] of rows that have not ended, ascending
+  /// [backward row] sum over `held` of tokens times recomputed layers, at least; infinite where recomputing saves nothing
+  std::vector<double> needed;
+};
+
+/// Finds the windows of a stage. Recomputing a layer is taken to save what it saves at least, if layers differ, and a backward
+/// pack to need the workspace of one that recomputes. Thus what meets the windows fits, but what fits may miss them slightly.
+/// @param overlaps of this pipeline. @param fit has loaded the same packs.
+/// O(overlaps + rows * longest window).
+[[nodiscard]] inline CheckpointWindows checkpoint_windows(std::span<const PackOverlap> overlaps,
+                                                          const LeadTable& leads, std::size_t p,
+                                                          std::size_t s, const Memory& memory,
+                                                          MemoryFit& fit) {
+  constexpr double infinite = std::numeric_limits<double>::infinity();
+  const std::size_t rows = leads.backward_rows();
+  std::vector<PackOverlap> by_forward(overlaps.begin(), overlaps.end());
+  std::stable_sort(by_forward.begin(), by_forward.end(),
+                   [](const PackOverlap& a, const PackOverlap& b) { return a.forward_row < b.forward_row; });
+  const double saved = memory.least_recompute_saving(s);
+  CheckpointWindows out;
+  std::vector<double> tokens(rows, 0.0);
+  std::size_t next = 0, last = 0;
+  for (std::size_t k = 0; k < rows; ++k) {
+    for (; next < by_forward.size() && by_forward[next].forward_row < leads(k, s); ++next) {
+      tokens[by_forward[next].backward_row] += by_forward[next].tokens;
+      last = std::max(last, static_cast<std::size_t>(by_forward[next].backward_row) + 1);
+    }
+    for (std::size_t b = k; b < last; ++b) {
+      if (tokens[b] > 0.0) out.held.add({static_cast<std::uint32_t>(b), tokens[b]});
+    }
+    out.held.close();
+    const double excess = fit.excess_bytes(p, s, leads, k);
+    out.needed.push_back(excess <= 0.0 ? 0.0 : saved > 0.0 ? excess / saved : infinite);
+  }
+  return out;
+}
+
+}  // namespace slimpack

@@ -1,0 +1,167 @@
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "slimpack/core/ragged.hpp"
+#include "slimpack/milp/back_end.hpp"
+#include "slimpack/schedule/checkpoint_windows.hpp"
+#include "slimpack/schedule/recompute.hpp"
+
+namespace slimpack {
+
+/// What each diagonal of backward rows and stages recomputes: stage `s` of row `k` and stage `s` + 1 of row `k` + 1 recompute
+/// as many layers, for a stage that recomputes delays its neighbours, which can then recompute for nothing (InfiniPipe,
+/// section 3.3.3, Eq. 15 and 16).
+struct CheckpointDiagonals {
+  std::size_t rows = 0, stages = 0;
+
+  [[nodiscard]] std::size_t count() const { return rows == 0 ? 0 : rows + stages - 1; }
+  [[nodiscard]] std::size_t of(std::size_t k, std::size_t s) const { return k + stages - 1 - s; }
+};
+
+/// Windows of all stages of all pipelines, [pipeline * stages + stage]. @param fit has loaded the packs.
+/// O(pipelines * stages * (overlaps + rows * longest window)).
+[[nodiscard]] inline std::vector<CheckpointWindows> checkpoint_windows(const LeadTable& leads,
+                                                                       const Memory& memory, MemoryFit& fit) {
+  std::vector<CheckpointWindows> out;
+  const auto& overlaps = fit.overlaps();
+  for (std::size_t p = 0; p < overlaps.size(); ++p) {
+    for (std::size_t s = 0; s < leads.stages(); ++s)
+      out.push_back(checkpoint_windows(overlaps[p], leads, p, s, memory, fit));
+  }
+  return out;
+}
+
+/// The checkpointing program (InfiniPipe, Algorithm 2 and Eq. 20): how many layers each diagonal recomputes, so that all windows
+/// fit and the weighted sum is least. A pure covering program, with a variable for each of `diagonals`.
+/// @param windows [pipeline * stages + stage]. @param cost of a recomputed layer of each diagonal; the paper takes them to be equal.
+/// @returns nothing if recomputing all layers is too little.
+/// O(sum of windows).
+[[nodiscard]] inline std::optional<MilpModel> checkpointing_program(
+    std::span<const CheckpointWindows> windows, const CheckpointDiagonals& diagonals, const Memory& memory,
+    std::span<const double> cost) {
+  constexpr double tolerance = 1e-5;  // tokens: more than a solver's
+  std::int32_t most = 0;
+  for (std::size_t s = 0; s < diagonals.stages; ++s) most = std::max(most, memory.recompute_limit(s));
+  MilpModel model;
+  std::vector<Term> terms;
+  for (std::size_t j = 0; j < diagonals.count(); ++j) {
+    model.add_variable({}, 0.0, most, VariableKind::integer);
+    terms.push_back({static_cast<VariableId>(j), cost[j]});
+  }
+  model.set_objective(Direction::minimise, terms);
+  for (std::size_t i = 0; i < windows.size(); ++i) {
+    const std::size_t s = i % diagonals.stages;
+    // A stage with fewer layers than others recomputes all of them when a diagonal does; before that it is taken to lag.
+    const double share = most == 0 ? 0.0 : double(memory.recompute_limit(s)) / most;
+    for (std::size_t k = 0; k < windows[i].needed.size(); ++k) {
+      if (windows[i].needed[k] <= 0.0) continue;
+      terms.clear();
+      double all = 0.0;
+      for (const HeldTokens& held : windows[i].held[k]) {
+        if (share == 0.0) break;
+        terms.push_back({static_cast<VariableId>(diagonals.of(held.backward_row, s)), share * held.tokens});
+        all += share * held.tokens * most;
+      }
+      const double needed = windows[i].needed[k] + tolerance;
+      if (all < needed) return std::nullopt;
+      model.add_row({}, needed, no_bound, terms);
+    }
+  }
+  return model;
+}
+
+/// Takes back recomputation that no window of a stage needs, from the last backward row to the first.
+/// @param layers of the stage that each backward row recomputes; lowered. O(sum of windows).
+inline void strip_recompute(std::span<const CheckpointWindows* const> windows,
+                            std::span<std::int32_t> layers) {
+  struct Use {
+    std::size_t window, row;
+    double tokens;
+  };
+  std::vector<std::vector<double>> slack;
+  std::vector<std::vector<Use>> uses(layers.size());
+  for (std::size_t i = 0; i < windows.size(); ++i) {
+    slack.emplace_back();
+    for (std::size_t k = 0; k < windows[i]->needed.size(); ++k) {
+      double sum = -windows[i]->needed[k];
+      for (const HeldTokens& held : windows[i]->held[k]) {
+        sum += held.tokens * layers[held.backward_row];
+        if (windows[i]->needed[k] > 0.0) uses[held.backward_row].push_back({i, k, held.tokens});
+      }
+      slack.back().push_back(sum);
+    }
+  }
+  for (std::size_t b = layers.size(); b-- > 0;) {
+    auto spare = static_cast<double>(layers[b]);
+    for (const Use& use : uses[b])
+      spare = std::min(spare, std::max(0.0, slack[use.window][use.row]) / use.tokens);
+    const auto taken = static_cast<std::int32_t>(std::floor(spare));
+    if (taken == 0) continue;
+    layers[b] -= taken;
+    for (const Use& use : uses[b]) slack[use.window][use.row] -= use.tokens * taken;
+  }
+}
+
+/// What each backward pack recomputes, and how good that is.
+struct Checkpoints {
+  Recompute recompute;
+  double cost = 0.0;   ///< of all diagonals, as the program counts it
+  double bound = 0.0;  ///< no choice by diagonals costs less
+};
+
+/// Stage-aware checkpointing of chunks (InfiniPipe, section 3.3.3): solves the program of given windows, and takes back what single
+/// stages do not need. @param backward the packs of the windows. @param cost of a recomputed layer, [diagonal].
+/// @param solve as `MilpSolver`. @returns nothing if recomputing all layers is too little, or the solver has no solution.
+template <MilpSolver S>
+[[nodiscard]] std::optional<Checkpoints> choose_checkpoints(const PackRows& backward,
+                                                            std::span<const CheckpointWindows> windows,
+                                                            const Memory& memory,
+                                                            std::span<const double> cost, S&& solve,
+                                                            const MilpOptions& options = {}) {
+  const CheckpointDiagonals diagonals{backward.rows.size(), memory.stages()};
+  const std::optional<MilpModel> model = checkpointing_program(windows, diagonals, memory, cost);
+  if (!model) return std::nullopt;
+  const MilpResult result = solve(*model, options);
+  if (!result.has_solution()) return std::nullopt;
+  std::vector<std::int32_t> of_pack(backward.packs.size() * diagonals.stages);
+  std::vector<std::int32_t> layers(diagonals.rows);
+  for (std::size_t s = 0; s < diagonals.stages; ++s) {
+    for (std::size_t k = 0; k < diagonals.rows; ++k)
+      layers[k] = std::min(memory.recompute_limit(s),
+                           static_cast<std::int32_t>(std::lround(result.values[diagonals.of(k, s)])));
+    std::vector<const CheckpointWindows*> of_stage;
+    for (std::size_t i = s; i < windows.size(); i += diagonals.stages) of_stage.push_back(&windows[i]);
+    strip_recompute(of_stage, layers);
+    for (std::size_t k = 0; k < diagonals.rows; ++k) {
+      for (const PackId pack : backward.rows[k]) of_pack[pack * diagonals.stages + s] = layers[k];
+    }
+  }
+  return Checkpoints{Recompute(diagonals.stages, std::move(of_pack)), result.objective, result.bound};
+}
+
+/// What recomputing a layer on each diagonal costs: the seconds of the slowest of its packs and stages.
+/// @param seconds [backward pack * stages + stage] of recomputing a layer. O(packs * stages).
+[[nodiscard]] inline std::vector<double> diagonal_costs(const PackRows& backward, std::size_t stages,
+                                                        std::span<const double> seconds) {
+  const CheckpointDiagonals diagonals{backward.rows.size(), stages};
+  std::vector<double> cost(diagonals.count(), 0.0);
+  for (std::size_t k = 0; k < diagonals.rows; ++k) {
+    for (const PackId pack : backward.rows[k]) {
+      for (std::size_t s = 0; s < stages; ++s) {
+        double& own = cost[diagonals.of(k, s)];
+        own = std::max(own, seconds[pack * stages + s]);
+      }
+    }
+  }
+  return cost;
+}
+
+}  // namespace slimpack

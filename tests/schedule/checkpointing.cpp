@@ -1,0 +1,238 @@
+#include "slimpack/schedule/checkpointing.hpp"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <numeric>
+#include <random>
+#include <vector>
+
+#include "slimpack/schedule/scheduler.hpp"
+#include "tests/milp/exhaustive.hpp"
+#include "tests/schedule/random_rows.hpp"
+
+using namespace slimpack;
+
+namespace {
+
+/// Random packs with full leads, in memory that is often short.
+struct CheckpointInstance {
+  oracle::RandomRows rows;
+  oracle::UnevenMemory model;
+  Schedule schedule;
+  std::vector<std::uint32_t> required;
+
+  explicit CheckpointInstance(std::mt19937& random, bool equal_stages = false)
+      : rows(random), schedule(rows.schedule()) {
+    std::uniform_int_distribution<std::int32_t> layers(1, 3);
+    const std::int32_t all = layers(random);
+    for (std::size_t s = 0; s < rows.stages; ++s) model.layers.push_back(equal_stages ? all : layers(random));
+    std::vector<std::uint32_t> ended;
+    required_rows(rows.lengths, rows.forward, rows.backward, ended, required);
+    packflow_leads(required, rows.forward.rows.size(), rows.stages, schedule.leads);
+    schedule.recompute = Recompute(std::vector<std::int32_t>(rows.stages, 0));
+    double most = 0.0;
+    for (std::size_t p = 0; p < rows.pipelines; ++p) {
+      for (std::size_t s = 0; s < rows.stages; ++s)
+        most = std::max(most, oracle::peak_bytes(schedule, rows.lengths, p, s, model));
+    }
+    model.capacity = std::uniform_real_distribution<double>(0.3, 1.1)(random) * most;
+    model.capacity = std::max(model.capacity, 20.0);
+  }
+
+  [[nodiscard]] Memory memory() const { return Memory(model, model.layers, true); }
+
+  [[nodiscard]] bool fits(const Recompute& recompute) const {
+    Schedule own = schedule;
+    own.recompute = recompute;
+    for (std::size_t p = 0; p < rows.pipelines; ++p) {
+      for (std::size_t s = 0; s < rows.stages; ++s) {
+        if (oracle::peak_bytes(own, rows.lengths, p, s, model) > model.capacity * (1.0 + 1e-12)) return false;
+      }
+    }
+    return true;
+  }
+};
+
+/// Recomputes everything: a solution of each program that has one.
+MilpResult solve_at_upper(const MilpModel& model, const MilpOptions&) {
+  MilpResult result;
+  result.values.assign(model.upper().begin(), model.upper().end());
+  result.objective =
+      std::inner_product(result.values.begin(), result.values.end(), model.objective().begin(), 0.0);
+  result.bound = 0.0;
+  return result;
+}
+
+}  // namespace
+
+TEST_CASE("packs that meet all windows of checkpointing fit into memory") {
+  std::size_t met = 0;
+  for (unsigned seed = 1; seed <= 600; ++seed) {
+    INFO("seed " << seed);
+    std::mt19937 random(seed);
+    const CheckpointInstance in(random);
+    const Memory memory = in.memory();
+    MemoryFit fit(in.rows.lengths, memory);
+    fit.load(in.rows.forward, in.rows.backward, in.rows.pipelines);
+    const auto windows = checkpoint_windows(in.schedule.leads, memory, fit);
+    std::vector<std::int32_t> of_row(in.rows.backward.rows.size() * in.rows.stages);
+    std::vector<std::int32_t> layers(in.rows.backward.packs.size() * in.rows.stages);
+    for (std::size_t k = 0; k < in.rows.backward.rows.size(); ++k) {
+      for (std::size_t s = 0; s < in.rows.stages; ++s) {
+        const std::int32_t own = std::uniform_int_distribution<std::int32_t>(0, in.model.layers[s])(random);
+        of_row[k * in.rows.stages + s] = own;
+        for (const PackId pack : in.rows.backward.rows[k]) layers[pack * in.rows.stages + s] = own;
+      }
+    }
+    bool all = true;
+    for (std::size_t i = 0; i < windows.size(); ++i) {
+      for (std::size_t k = 0; k < windows[i].needed.size(); ++k) {
+        double sum = 0.0;
+        for (const HeldTokens& held : windows[i].held[k])
+          sum += held.tokens * of_row[held.backward_row * in.rows.stages + i % in.rows.stages];
+        all = all && sum >= windows[i].needed[k];
+      }
+    }
+    if (!all) continue;
+    ++met;
+    CHECK(in.fits(Recompute(in.rows.stages, layers)));
+  }
+  CHECK(met > 50);
+}
+
+TEST_CASE("the windows of 1F1B are those of the paper") {
+  // One sample in 3 chunks, then 9 of one chunk: 3 chunks are run ahead.
+  const std::size_t stages = 4, prefill = 3;
+  std::vector<Tokens> lengths{30};
+  Packs forward, backward;
+  for (Tokens c = 0; c < 3; ++c) {
+    forward.repeat_row(1, std::vector<Slice>{{0, 10 * c, 10 * c + 10}});
+    backward.repeat_row(1, std::vector<Slice>{{0, 20 - 10 * c, 30 - 10 * c}});
+  }
+  for (SampleId id = 1; id < 10; ++id) {
+    lengths.push_back(10);
+    forward.repeat_row(1, std::vector<Slice>{{id, 0, 10}});
+    backward.repeat_row(1, std::vector<Slice>{{id, 0, 10}});
+  }
+  const PackRows f = in_rows(forward), b = in_rows(backward);
+  std::vector<std::uint32_t> ended, required;
+  required_rows(lengths, f, b, ended, required);
+  LeadTable leads;
+  steady_leads(required, f.rows.size(), stages, leads);
+  oracle::UnevenMemory model{.capacity = 1e6, .layers = std::vector<std::int32_t>(stages, 2)};
+  const Memory memory(model, model.layers, true);
+  MemoryFit fit(lengths, memory);
+  fit.load(f, b, 1);
+  const auto windows = checkpoint_windows(leads, memory, fit);
+  for (std::size_t s = 0; s < stages; ++s) {
+    for (std::size_t k = 0; k < 12; ++k) {
+      INFO("stage " << s << " row " << k);
+      const std::size_t expected = std::min(stages - 1 - s + prefill, 12 - k);  // Eq. 7
+      CHECK(windows[s].held[k].size() == expected);
+      for (const HeldTokens& held : windows[s].held[k]) CHECK(held.tokens == 10.0);
+    }
+  }
+}
+
+TEST_CASE("chosen checkpoints fit, and cost the least that diagonals can") {
+  std::size_t chosen = 0;
+  for (unsigned seed = 1; seed <= 600; ++seed) {
+    INFO("seed " << seed);
+    std::mt19937 random(seed);
+    const CheckpointInstance in(random, true);
+    const Memory memory = in.memory();
+    MemoryFit fit(in.rows.lengths, memory);
+    fit.load(in.rows.forward, in.rows.backward, in.rows.pipelines);
+    const CheckpointDiagonals diagonals{in.rows.backward.rows.size(), in.rows.stages};
+    if (diagonals.count() > 8) continue;
+    const auto windows = checkpoint_windows(in.schedule.leads, memory, fit);
+    const std::vector<double> cost(diagonals.count(), 1.0);
+    const auto best = choose_checkpoints(in.rows.backward, windows, memory, cost, test::solve_exhaustively);
+    const auto any = choose_checkpoints(in.rows.backward, windows, memory, cost, solve_at_upper);
+    REQUIRE(best.has_value() == any.has_value());
+    if (!best) {
+      const bool windows_are_empty = std::all_of(windows.begin(), windows.end(), [](const auto& own) {
+        return *std::max_element(own.needed.begin(), own.needed.end()) <= 0.0;
+      });
+      CHECK_FALSE(windows_are_empty);
+      continue;
+    }
+    ++chosen;
+    CHECK(in.fits(best->recompute));
+    CHECK(in.fits(any->recompute));
+    CHECK(best->cost <= any->cost);
+    for (std::size_t k = 0; k < in.rows.backward.packs.size(); ++k) {
+      for (std::size_t s = 0; s < in.rows.stages; ++s)
+        CHECK(best->recompute(k, s) <= memory.recompute_limit(s));
+    }
+  }
+  CHECK(chosen > 60);
+}
+
+TEST_CASE("stripping leaves nothing that a window does not need") {
+  for (unsigned seed = 1; seed <= 300; ++seed) {
+    INFO("seed " << seed);
+    std::mt19937 random(seed);
+    const CheckpointInstance in(random);
+    const Memory memory = in.memory();
+    MemoryFit fit(in.rows.lengths, memory);
+    fit.load(in.rows.forward, in.rows.backward, in.rows.pipelines);
+    const auto windows = checkpoint_windows(in.schedule.leads, memory, fit);
+    const auto meets = [&](std::size_t s, std::span<const std::int32_t> layers) {
+      for (std::size_t i = s; i < windows.size(); i += in.rows.stages) {
+        for (std::size_t k = 0; k < windows[i].needed.size(); ++k) {
+          double sum = 0.0;
+          for (const HeldTokens& held : windows[i].held[k]) sum += held.tokens * layers[held.backward_row];
+          if (windows[i].needed[k] > 0.0 && sum < windows[i].needed[k] - 1e-9) return false;
+        }
+      }
+      return true;
+    };
+    for (std::size_t s = 0; s < in.rows.stages; ++s) {
+      std::vector<std::int32_t> layers(in.rows.backward.rows.size(), in.model.layers[s]);
+      if (!meets(s, layers)) continue;
+      std::vector<const CheckpointWindows*> of_stage;
+      for (std::size_t i = s; i < windows.size(); i += in.rows.stages) of_stage.push_back(&windows[i]);
+      strip_recompute(of_stage, layers);
+      CHECK(meets(s, layers));
+      for (std::int32_t& own : layers) {
+        if (own == 0) continue;
+        --own;
+        CHECK_FALSE(meets(s, layers));
+        ++own;
+      }
+    }
+  }
+}
+
+TEST_CASE("checkpointing each pack never makes a schedule longer") {
+  std::size_t shorter = 0, rescued = 0;
+  for (unsigned seed = 1; seed <= 400; ++seed) {
+    INFO("seed " << seed);
+    std::mt19937 random(seed);
+    CheckpointInstance in(random);
+    const oracle::UnevenCost cost = oracle::random_cost(random, in.rows.stages);
+    GroupPrices prices{Prices(cost)};
+    const Memory memory = in.memory();
+    Scheduler scheduler(in.rows.lengths, prices, memory);
+    const ScheduleOptions options{.fit = seed % 2 == 0 ? FitPolicy::fastest : FitPolicy::recompute};
+    Schedule out = in.schedule;
+    scheduler(out, options);
+    const Schedule before = out;
+    (void)scheduler.checkpoint_each_pack(out, options, solve_at_upper);
+    CHECK(out.seconds <= before.seconds);
+    if (!out.fits()) continue;
+    shorter += out.seconds < before.seconds && before.fits() ? 1 : 0;
+    rescued += before.fits() ? 0 : 1;
+    for (std::size_t p = 0; p < out.pipelines; ++p) {
+      for (std::size_t s = 0; s < out.stages(); ++s)
+        CHECK(oracle::peak_bytes(out, in.rows.lengths, p, s, in.model) <= in.model.capacity * (1 + 1e-12));
+    }
+    // Timing it again with the same recomputation gives the same.
+    Schedule again = out;
+    scheduler(again, out.recompute, {.fit = FitPolicy::fastest});
+    CHECK(again.seconds >= out.seconds * (1.0 - 1e-12));
+  }
+  CHECK(shorter > 20);
+  CAPTURE(rescued);
+}
