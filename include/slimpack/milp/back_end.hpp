@@ -70,6 +70,12 @@ class MilpSearch {
     return stopped_;
   }
 
+  /// Notes that the solver ends by a limit of its own on nodes or steps.
+  void stop_by_work() {
+    if (limit_ == MilpLimit::none) limit_ = MilpLimit::work;
+    stopped_ = true;
+  }
+
   /// The best solution so far; empty if there is none.
   [[nodiscard]] std::span<const double> best() const { return best_; }
   [[nodiscard]] bool has_best() const { return known_; }

@@ -41,6 +41,7 @@ enum class MilpLimit : std::uint8_t {
   none,      ///< nothing: the status is final
   gap,       ///< the gap asked for is reached
   time,      ///< the time limit
+  work,      ///< a limit on nodes or steps
   callback,  ///< `on_incumbent` returned false
   failure,   ///< the solver gave up, by numerical trouble for instance; `message` says what it said
 };

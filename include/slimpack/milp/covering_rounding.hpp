@@ -1,0 +1,139 @@
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <numeric>
+#include <span>
+#include <vector>
+
+#include "slimpack/milp/covering_program.hpp"
+
+namespace slimpack::detail {
+
+/// Turns points of the relaxation into solutions of a covering program: rounds, repairs, strips what no row
+/// needs, and then raises one column by 1 wherever two others can be lowered for it, until nothing gains.
+class CoveringRounding {
+ public:
+  /// @param program kept; one that is feasible.
+  explicit CoveringRounding(const CoveringProgram& program)
+      : program_(&program), x_(program.columns()), surplus_(program.rows.size()), by_column_(x_.size()) {
+    for (std::uint32_t i = 0; i < program.rows.size(); ++i)
+      for (const auto& entry : program.rows[i]) by_column_[entry.index].push_back({i, entry.coefficient});
+    order_.resize(x_.size());
+  }
+
+  /// A solution near a point. @param threshold from 0 to 1: a fraction above it is rounded up, others down.
+  /// @return the solution, valid until the next call.
+  std::span<const double> round(std::span<const double> point, double threshold) {
+    for (std::size_t j = 0; j < x_.size(); ++j)
+      x_[j] = std::clamp(std::ceil(point[j] - threshold - 1e-6), 0.0, program_->upper[j]);
+    for (std::size_t i = 0; i < surplus_.size(); ++i) surplus_[i] = program_->rows.surplus(i, x_);
+    repair();
+    // What rounding raised most goes first.
+    std::iota(order_.begin(), order_.end(), std::size_t{0});
+    const auto raised = [&](std::size_t j) { return program_->cost[j] * (x_[j] - point[j]); };
+    std::sort(order_.begin(), order_.end(), [&](std::size_t a, std::size_t b) {
+      return raised(a) != raised(b) ? raised(a) > raised(b) : a < b;
+    });
+    for (const std::size_t j : order_) strip(j);
+    while (improve()) {
+    }
+    return x_;
+  }
+
+ private:
+  using Entry = CoveringRows::Entry;
+
+  void change(std::size_t j, double units) {
+    x_[j] += units;
+    for (const Entry& entry : by_column_[j]) surplus_[entry.index] += units * entry.coefficient;
+  }
+
+  [[nodiscard]] bool can_lower(std::size_t j) const {
+    if (x_[j] < 1.0) return false;
+    for (const Entry& entry : by_column_[j])
+      if (surplus_[entry.index] < entry.coefficient) return false;
+    return true;
+  }
+
+  /// Raises the column that covers most of what is missing for its cost, until no row is short.
+  void repair() {
+    for (;;) {
+      double best = 0.0;
+      std::size_t raised = x_.size();
+      for (std::size_t j = 0; j < x_.size(); ++j) {
+        if (x_[j] >= program_->upper[j]) continue;
+        double covered = 0.0;
+        for (const Entry& entry : by_column_[j])
+          if (surplus_[entry.index] < 0.0) covered += std::min(entry.coefficient, -surplus_[entry.index]);
+        if (covered > best * program_->cost[j]) {
+          best = covered / program_->cost[j];
+          raised = j;
+        }
+      }
+      if (raised == x_.size()) return;
+      change(raised, std::min(useful_units(raised), program_->upper[raised] - x_[raised]));
+    }
+  }
+
+  /// Units of a column that no row has too many of, at least 1.
+  [[nodiscard]] double useful_units(std::size_t j) const {
+    double units = program_->upper[j];
+    for (const Entry& entry : by_column_[j])
+      if (surplus_[entry.index] < 0.0) units = std::min(units, -surplus_[entry.index] / entry.coefficient);
+    return std::max(1.0, std::floor(units));
+  }
+
+  void strip(std::size_t j) {
+    double units = x_[j];
+    for (const Entry& entry : by_column_[j])
+      units = std::min(units, std::floor(surplus_[entry.index] / entry.coefficient));
+    if (units > 0.0) change(j, -units);
+  }
+
+  /// One sweep of raising a column; whether it gained.
+  bool improve() {
+    bool gained = false;
+    for (std::size_t j = 0; j < x_.size(); ++j) {
+      if (x_[j] >= program_->upper[j]) continue;
+      change(j, 1.0);
+      if (lower_others(j)) {
+        gained = true;
+      } else {
+        change(j, -1.0);
+      }
+    }
+    return gained;
+  }
+
+  /// Lowers one or two other columns if that saves more than a unit of column `j` costs.
+  bool lower_others(std::size_t j) {
+    const double spent = program_->cost[j] * (1.0 + 1e-9);
+    lowerable_.clear();
+    for (std::size_t k = 0; k < x_.size(); ++k)
+      if (k != j && can_lower(k)) lowerable_.push_back(k);
+    for (std::size_t a = 0; a < lowerable_.size(); ++a) {
+      const std::size_t first = lowerable_[a];
+      change(first, -1.0);
+      if (program_->cost[first] > spent) return true;
+      for (std::size_t b = a; b < lowerable_.size(); ++b) {
+        const std::size_t second = lowerable_[b];
+        if (program_->cost[first] + program_->cost[second] <= spent || !can_lower(second)) continue;
+        change(second, -1.0);
+        return true;
+      }
+      change(first, 1.0);
+    }
+    return false;
+  }
+
+  const CoveringProgram* program_;
+  std::vector<double> x_;        // [column]
+  std::vector<double> surplus_;  // [row]
+  std::vector<std::vector<Entry>> by_column_;
+  std::vector<std::size_t> order_, lowerable_;
+};
+
+}  // namespace slimpack::detail

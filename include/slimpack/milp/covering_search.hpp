@@ -1,0 +1,226 @@
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <vector>
+
+#include "slimpack/milp/covering_cuts.hpp"
+#include "slimpack/milp/covering_program.hpp"
+#include "slimpack/milp/covering_relaxation.hpp"
+#include "slimpack/milp/covering_rounding.hpp"
+
+namespace slimpack::detail {
+
+/// What the search may spend.
+struct CoveringEffort {
+  std::int64_t nodes = 0;
+  std::int64_t pivots = 0;
+  int cut_rounds = 0;
+};
+
+/// Branch and bound over a feasible covering program: the node with the least bound first, and of equal ones
+/// the latest, which goes on from its parent's dictionary.
+/// @tparam Offer takes a solution and a lower bound; returns whether to go on.
+/// @tparam Enough says whether the difference between a cost and a lower bound is small enough.
+template <class Offer, class Enough>
+class CoveringSearch {
+ public:
+  CoveringSearch(const CoveringProgram& program, const CoveringEffort& effort, Offer offer, Enough enough)
+      : program_(program),
+        effort_(effort),
+        offer_(std::move(offer)),
+        enough_(std::move(enough)),
+        rows_(program.rows),
+        rounding_(program),
+        root_(program.cost, program.upper, rows_),
+        relaxation_(root_) {}
+
+  enum class End : std::uint8_t { proven, enough, interrupted, work };
+
+  /// @param start a solution, or nothing.
+  End run(std::span<const double> start) {
+    if (!start.empty()) note(start);
+    if (!solve_root()) return End::interrupted;
+    while (!open_.empty()) {
+      if (bound() >= cutoff()) break;
+      if (enough_(best_cost_, bound())) return End::enough;
+      if (nodes_ >= effort_.nodes || pivots_ >= effort_.pivots) return End::work;
+      std::pop_heap(open_.begin(), open_.end(), later);
+      current_ = open_.back();
+      open_.pop_back();
+      if (!visit()) return End::interrupted;
+      current_.bound = std::numeric_limits<double>::infinity();
+    }
+    current_.bound = best_cost_;
+    return End::proven;
+  }
+
+  /// No solution costs less.
+  [[nodiscard]] double bound() const {
+    return open_.empty() ? std::min(best_cost_, current_.bound)
+                         : std::min({best_cost_, current_.bound, open_.front().bound});
+  }
+  [[nodiscard]] std::int64_t nodes() const { return nodes_; }
+
+ private:
+  static constexpr std::uint32_t none = 0xffffffffU;
+
+  /// Bounds of one column, in addition to those of a parent.
+  struct Change {
+    std::uint32_t parent, column;
+    double lower, upper;
+  };
+  struct Node {
+    double bound = 0.0;
+    std::uint32_t change = none;
+  };
+  static bool later(const Node& a, const Node& b) {
+    return a.bound != b.bound ? a.bound > b.bound : a.change < b.change;
+  }
+
+  /// Nodes with this bound or more hold nothing better.
+  [[nodiscard]] double cutoff() const {
+    return program_.step > 0.0 ? best_cost_ - 0.5 * program_.step : best_cost_ * (1.0 - 1e-9);
+  }
+
+  /// False if the caller wants no more.
+  bool note(std::span<const double> solution) {
+    const double cost = program_.objective(solution);
+    if (cost >= best_cost_) return true;
+    best_cost_ = cost;
+    return offer_(solution, bound());
+  }
+
+  bool round(double threshold) { return note(rounding_.round(relaxation_.point(), threshold)); }
+
+  /// Solves the relaxation; false if there is nothing better than the best solution in it.
+  bool relax() {
+    const std::int64_t before = relaxation_.pivots();
+    const auto most = static_cast<std::int64_t>(100 + 20 * (program_.columns() + program_.rows.size()));
+    const auto status = relaxation_.solve(most);
+    pivots_ += relaxation_.pivots() - before;
+    if (status == CoveringRelaxation::Status::infeasible && relaxation_.is_proven_infeasible()) return false;
+    current_.bound = std::max(current_.bound, program_.rounded_up(relaxation_.safe_bound()));
+    return current_.bound < cutoff();
+  }
+
+  bool solve_root() {
+    ++nodes_;
+    bool open = relax();
+    for (const double threshold : {0.0, 0.3, 0.5})
+      if (!round(threshold)) return false;
+    CoveringCuts cuts(program_.upper);
+    for (int left = effort_.cut_rounds; open && left > 0 && !enough_(best_cost_, bound()); --left) {
+      if (!cuts.separate(relaxation_, rows_)) break;
+      open = relax();
+      if (open && !round(left % 2 == 0 ? 0.5 : 0.25)) return false;
+    }
+    if (current_.bound < cutoff()) {
+      tighten();
+      root_ = relaxation_;
+      last_ = none;
+      if (!branch()) return false;
+    }
+    current_.bound = std::numeric_limits<double>::infinity();
+    return true;
+  }
+
+  /// Bounds of columns whose reduced cost is too high for more.
+  void tighten() {
+    const double raw = relaxation_.safe_bound();
+    const double room = cutoff() - raw;
+    for (std::size_t j = 0; j < program_.columns(); ++j) {
+      const double reduced = relaxation_.safe_reduced_costs()[j];
+      const double lower = relaxation_.lower(j), upper = relaxation_.upper(j);
+      if (std::abs(reduced) * (upper - lower) <= room) continue;
+      const double units = std::floor(room / std::abs(reduced) + 1e-6);
+      if (units >= upper - lower) continue;
+      if (reduced > 0.0) relaxation_.set_bounds(j, lower, lower + units);
+      if (reduced < 0.0) relaxation_.set_bounds(j, upper - units, upper);
+    }
+  }
+
+  bool visit() {
+    ++nodes_;
+    const Change& change = changes_[current_.change];
+    if (change.parent == last_) {
+      relaxation_.set_bounds(change.column, change.lower, change.upper);
+    } else {
+      relaxation_ = root_;
+      for (std::uint32_t i = current_.change; i != none; i = changes_[i].parent) {
+        const Change& each = changes_[i];
+        relaxation_.set_bounds(each.column, std::max(each.lower, relaxation_.lower(each.column)),
+                               std::min(each.upper, relaxation_.upper(each.column)));
+      }
+    }
+    last_ = current_.change;
+    if (!relax()) return true;
+    if (nodes_ < 50 || nodes_ % 16 == 0) {
+      if (!round(nodes_ % 3 == 0 ? 0.0 : nodes_ % 3 == 1 ? 0.3 : 0.6)) return false;
+      if (current_.bound >= cutoff()) return true;
+    }
+    return branch();
+  }
+
+  /// Splits the current node at the column whose rounding promises to raise the bound most.
+  bool branch() {
+    std::size_t chosen = program_.columns();
+    double best = -1.0;
+    bool up_first = false;
+    for (std::size_t j = 0; j < program_.columns(); ++j) {
+      const double value = relaxation_.point()[j], part = value - std::floor(value);
+      if (part < 1e-6 || part > 1.0 - 1e-6 || !relaxation_.is_basic(j)) continue;
+      const auto penalty = relaxation_.penalty(j);
+      const double least = std::min(penalty.down, penalty.up), most = std::max(penalty.down, penalty.up);
+      const double score = 5.0 * least + std::min(most, 10.0) + 1e-3 * std::min(part, 1.0 - part);
+      if (score > best) {
+        best = score;
+        chosen = j;
+        up_first = penalty.up < penalty.down;
+      }
+    }
+    if (chosen == program_.columns()) {
+      if (!round(0.5)) return false;
+      for (std::size_t j = 0; j < program_.columns(); ++j) {
+        if (relaxation_.lower(j) < relaxation_.upper(j) &&
+            (chosen == program_.columns() || relaxation_.upper(j) - relaxation_.lower(j) >
+                                                 relaxation_.upper(chosen) - relaxation_.lower(chosen)))
+          chosen = j;
+      }
+      if (chosen == program_.columns()) return true;
+    }
+    const double lower = relaxation_.lower(chosen), upper = relaxation_.upper(chosen);
+    const double split = std::clamp(std::floor(relaxation_.point()[chosen]), lower, upper - 1.0);
+    const Change down{current_.change, static_cast<std::uint32_t>(chosen), lower, split};
+    const Change up{current_.change, static_cast<std::uint32_t>(chosen), split + 1.0, upper};
+    push(up_first ? down : up);
+    push(up_first ? up : down);
+    return true;
+  }
+
+  void push(const Change& change) {
+    changes_.push_back(change);
+    open_.push_back({current_.bound, static_cast<std::uint32_t>(changes_.size() - 1)});
+    std::push_heap(open_.begin(), open_.end(), later);
+  }
+
+  const CoveringProgram& program_;
+  CoveringEffort effort_;
+  Offer offer_;
+  Enough enough_;
+  CoveringRows rows_;  // of the program, and cuts
+  CoveringRounding rounding_;
+  CoveringRelaxation root_, relaxation_;
+  double best_cost_ = std::numeric_limits<double>::infinity();
+  Node current_;
+  std::uint32_t last_ = none;  // change whose node the relaxation holds
+  std::vector<Change> changes_;
+  std::vector<Node> open_;  // heap
+  std::int64_t nodes_ = 0, pivots_ = 0;
+};
+
+}  // namespace slimpack::detail
