@@ -148,11 +148,12 @@ template <MilpSolver S>
 }
 
 /// What recomputing a layer on each diagonal costs: the seconds of the slowest of its packs and stages.
-/// @param seconds [backward pack * stages + stage] of recomputing a layer. O(packs * stages).
+/// @param seconds [backward pack * stages + stage] of recomputing a layer; empty if no layer may be. O(packs * stages).
 [[nodiscard]] inline std::vector<double> diagonal_costs(const PackRows& backward, std::size_t stages,
                                                         std::span<const double> seconds) {
   const CheckpointDiagonals diagonals{backward.rows.size(), stages};
   std::vector<double> cost(diagonals.count(), 0.0);
+  if (seconds.empty()) return cost;
   for (std::size_t k = 0; k < diagonals.rows; ++k) {
     for (const PackId pack : backward.rows[k]) {
       for (std::size_t s = 0; s < stages; ++s) {

@@ -111,6 +111,17 @@ class Scheduler {
     return chosen;
   }
 
+  /// What each backward pack of some rows would recompute with full leads, without timing them.
+  /// @param packs as `price` takes them. @returns nothing if these can't fit so. O(tasks * window) and that of the solver.
+  template <MilpSolver S>
+  [[nodiscard]] std::optional<Checkpoints> checkpoints(Schedule& packs, const ScheduleOptions& options,
+                                                       S&& solve, const MilpOptions& solver = {}) {
+    price(packs);
+    prepare(packs, options);
+    recompute_seconds_.clear();
+    return choose(full_, packs, solve, solver);
+  }
+
   /// Peak bytes of a schedule that was made from these lengths and this memory, [pipeline][stage].
   [[nodiscard]] std::vector<std::vector<double>> peak_bytes(const Schedule& schedule) {
     fit_.load(schedule.forward, schedule.backward, schedule.pipelines);
@@ -179,16 +190,22 @@ class Scheduler {
     if (out.seconds >= most) out.seconds = infinite;
   }
 
+  /// What each pack needs to recompute with these leads.
+  template <MilpSolver S>
+  std::optional<Checkpoints> choose(const LeadTable& leads, const Schedule& out, S&& solve,
+                                    const MilpOptions& solver) {
+    if (recompute_seconds_.empty() && memory_.recomputes())
+      pricer_.price_recompute(out.backward, out.backward_times.sharing, recompute_seconds_);
+    const std::vector<CheckpointWindows> windows = checkpoint_windows(leads, memory_, fit_);
+    const std::vector<double> cost = diagonal_costs(out.backward, memory_.stages(), recompute_seconds_);
+    return choose_checkpoints(out.backward, windows, memory_, cost, solve, solver);
+  }
+
   /// Times the packs with these leads and what each pack needs to recompute.
   template <MilpSolver S>
   std::optional<Checkpoints> checkpoint(const LeadTable& leads, Schedule& out, S&& solve,
                                         const MilpOptions& solver) {
-    if (recompute_seconds_.empty())
-      pricer_.price_recompute(out.backward, out.backward_times.sharing, recompute_seconds_);
-    const std::vector<CheckpointWindows> windows = checkpoint_windows(leads, memory_, fit_);
-    std::optional<Checkpoints> chosen =
-        choose_checkpoints(out.backward, windows, memory_,
-                           diagonal_costs(out.backward, memory_.stages(), recompute_seconds_), solve, solver);
+    std::optional<Checkpoints> chosen = choose(leads, out, solve, solver);
     if (chosen && fits(leads, chosen->recompute)) time(leads, chosen->recompute, true, out);
     return chosen;
   }

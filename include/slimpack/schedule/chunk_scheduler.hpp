@@ -1,0 +1,236 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <numeric>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "slimpack/milp/covering.hpp"
+#include "slimpack/schedule/scheduler.hpp"
+#include "slimpack/schedule/sequence_groups.hpp"
+#include "slimpack/slicing/chunk_sequences.hpp"
+
+namespace slimpack {
+
+/// Which layers chunks recompute in their backward pass.
+enum class ChunkRecompute : std::uint8_t {
+  adaptive,  ///< what each chunk needs on each stage, or what each stage needs for all chunks: whichever is faster
+  per_stage,  ///< as few as each stage needs, the same for all chunks
+  none,
+  full,    ///< all layers
+  oldest,  ///< all layers of a sequence's first chunks, none of its last ones (ChunkFlow)
+};
+
+struct ChunkScheduleOptions {
+  PassOrder order = PassOrder::packflow;
+  bool all_orders = true;  ///< tries both orders of sequences, and steady leads besides PackFlow's
+  ChunkRecompute recompute = ChunkRecompute::adaptive;
+  bool groups =
+      true;  ///< whether sequences of unlike lengths may run in pipelines one after another, if that recomputes less
+  std::size_t kept = 1;      ///< chunks of a sequence that are not recomputed, for ChunkRecompute::oldest
+  double solver_gap = 0.01;  ///< of the checkpointing program, at which its solver may stop
+};
+
+/// How chunks were scheduled.
+struct ChunkSchedule {
+  Schedule schedule;
+  std::size_t groups = 1;      ///< pipelines one after another
+  bool per_chunk = false;      ///< chunks of a stage recompute unlike numbers of layers
+  double recompute_gap = 0.0;  ///< of the checkpointing program that was solved last for this schedule
+};
+
+namespace detail {
+
+/// Chunks of both passes: sequences one after another, each backwards in the backward pass.
+struct ChunkPasses {
+  Packs forward, backward;
+};
+
+[[nodiscard]] inline ChunkPasses chunk_passes(const Packs& chunks, const Ragged<PackId>& sequences,
+                                              std::span<const std::uint32_t> order) {
+  ChunkPasses out;
+  for (const std::uint32_t q : order) {
+    const std::span<const PackId> own = sequences[q];
+    for (const PackId k : own) out.forward.repeat_row(1, chunks[k]);
+    for (std::size_t i = own.size(); i-- > 0;) out.backward.repeat_row(1, chunks[own[i]]);
+  }
+  return out;
+}
+
+}  // namespace detail
+
+/// Schedules chunks on one pipeline (InfiniPipe, section 3.3). Sequences run by rising or falling numbers of chunks, as one
+/// pipeline or as several (`group_sequences`). Keeps its memory between calls.
+class ChunkScheduler {
+ public:
+  /// @param lengths of all samples. @param prices, memory of the pipelines' kind. All have to outlive this.
+  ChunkScheduler(std::span<const Tokens> lengths, GroupPrices& prices, const Memory& memory,
+                 const ChunkScheduleOptions& options = {})
+      : lengths_(lengths), memory_(memory), options_(options), scheduler_(lengths, prices, memory) {}
+
+  [[nodiscard]] Scheduler& scheduler() { return scheduler_; }
+  [[nodiscard]] ChunkScheduleOptions& options() { return options_; }
+
+  /// The fastest schedule of these chunks. Its seconds are infinite if none fits into memory, or takes less than `most`.
+  /// @param chunks as `chunk_sequences` takes them.
+  /// O(slices + chunks * stages), and where memory is short, the solver's time for each group that is tried.
+  [[nodiscard]] ChunkSchedule operator()(const Packs& chunks,
+                                         double most = std::numeric_limits<double>::infinity()) {
+    best_ = {};
+    most_ = most;
+    sequences_ = chunk_sequences(chunks, lengths_);
+    std::vector<std::uint32_t> order(sequences_.size());
+    std::iota(order.begin(), order.end(), std::uint32_t{0});
+    std::stable_sort(order.begin(), order.end(),
+                     [&](auto a, auto b) { return sequences_[a].size() < sequences_[b].size(); });
+    const bool equal = order.empty() || sequences_[order.front()].size() == sequences_[order.back()].size();
+    try_orders(chunks, order, !equal);
+    if (options_.groups && options_.recompute == ChunkRecompute::adaptive && memory_bound_ && !equal)
+      try_groups(chunks, order);
+    return std::move(best_);
+  }
+
+ private:
+  static constexpr double infinite = std::numeric_limits<double>::infinity();
+
+  /// One pipeline of all sequences. @param unequal whether numbers of chunks differ.
+  void try_orders(const Packs& chunks, std::vector<std::uint32_t> order, bool unequal) {
+    memory_bound_ = false;
+    const bool choose = options_.all_orders && options_.order != PassOrder::gpipe;
+    for (const bool falling : {false, true}) {
+      if (falling && !(choose && unequal)) continue;
+      if (falling) std::reverse(order.begin(), order.end());
+      Schedule packs = rows(chunks, order);
+      try_schedule(packs, {.order = options_.order}, 1);
+      if (choose && sequences_.values().size() > sequences_.size())
+        try_schedule(packs, {.order = PassOrder::steady}, 1);
+    }
+  }
+
+  /// Groups of sequences with like numbers of chunks, as far as they recompute less in pipelines of their own.
+  void try_groups(const Packs& chunks, std::span<const std::uint32_t> order) {
+    std::vector<std::uint32_t> class_ends;
+    for (std::size_t i = 1; i <= order.size(); ++i) {
+      if (i == order.size() || sequences_[order[i]].size() != sequences_[order[i - 1]].size())
+        class_ends.push_back(static_cast<std::uint32_t>(i));
+    }
+    const auto begin_of = [&](std::uint32_t c) { return c == 0 ? 0U : class_ends[c - 1]; };
+    const auto cost = [&](std::uint32_t begin, std::uint32_t end) {
+      Schedule group = rows(chunks, order.subspan(begin_of(begin), begin_of(end) - begin_of(begin)));
+      const auto chosen =
+          scheduler_.checkpoints(group, {.order = PassOrder::steady}, CoveringSolver{}, solver());
+      return chosen ? chosen->cost : infinite;
+    };
+    const auto classes = static_cast<std::uint32_t>(class_ends.size());
+    const SequenceGroups groups = group_sequences(classes, filling_seconds(chunks, order), cost);
+    if (groups.ends.size() < 2) return;
+    std::vector<std::uint32_t> unit_ends;
+    std::uint32_t row = 0, place = 0;
+    for (const std::uint32_t end : groups.ends) {
+      for (; place < begin_of(end); ++place)
+        row += static_cast<std::uint32_t>(sequences_[order[place]].size());
+      unit_ends.push_back(row);
+    }
+    Schedule packs = rows(chunks, order);
+    for (const PassOrder each : {PassOrder::steady, PassOrder::packflow})
+      try_schedule(packs, {.order = each, .unit_ends = unit_ends}, groups.ends.size());
+  }
+
+  [[nodiscard]] MilpOptions solver() const { return {.relative_gap = options_.solver_gap}; }
+
+  /// Chunks in rows, not priced yet.
+  [[nodiscard]] Schedule rows(const Packs& chunks, std::span<const std::uint32_t> order) const {
+    detail::ChunkPasses passes = detail::chunk_passes(chunks, sequences_, order);
+    Schedule out;
+    out.pipelines = 1;
+    out.forward = in_rows(std::move(passes.forward));
+    out.backward = in_rows(std::move(passes.backward));
+    return out;
+  }
+
+  /// What a pipeline more costs: a mean forward and backward chunk on all stages but one.
+  [[nodiscard]] double filling_seconds(const Packs& chunks, std::span<const std::uint32_t> order) {
+    Schedule all = rows(chunks, order);
+    scheduler_.price(all);
+    const std::size_t stages = memory_.stages();
+    double sum = 0.0;
+    for (const PassTimes* times : {&all.forward_times, &all.backward_times}) {
+      for (std::size_t k = 0; k < chunks.size(); ++k) {
+        for (std::size_t s = 0; s + 1 < stages; ++s) sum += times->seconds[k * stages + s];
+      }
+    }
+    return sum / static_cast<double>(std::max<std::size_t>(1, chunks.size()));
+  }
+
+  /// Schedules rows as the options say, and keeps what is fastest.
+  void try_schedule(Schedule packs, const ScheduleOptions& options, std::size_t groups) {
+    ChunkSchedule trial{.schedule = std::move(packs), .groups = groups};
+    const double most = std::min(most_, best_.schedule.seconds);
+    switch (options_.recompute) {
+      case ChunkRecompute::none:
+        scheduler_(trial.schedule, uniform(false), options);
+        break;
+      case ChunkRecompute::full:
+        scheduler_(trial.schedule, uniform(true), options);
+        break;
+      case ChunkRecompute::oldest:
+        scheduler_(trial.schedule, all_but_last(trial.schedule), options);
+        break;
+      case ChunkRecompute::per_stage:
+        scheduler_(trial.schedule, options, most);
+        break;
+      case ChunkRecompute::adaptive:
+        adapt(trial, options, most);
+        break;
+    }
+    memory_bound_ = memory_bound_ || trial.schedule.memory_bound;
+    if (trial.schedule.seconds < most) best_ = std::move(trial);
+  }
+
+  /// Whatever is recomputed, a schedule takes as long as without memory's limit.
+  void adapt(ChunkSchedule& trial, const ScheduleOptions& options, double most) {
+    scheduler_(trial.schedule, options);
+    if (!trial.schedule.memory_bound || trial.schedule.unlimited >= most) return;
+    const double before = trial.schedule.seconds;
+    const auto chosen = scheduler_.checkpoint_each_pack(trial.schedule, options, CoveringSolver{}, solver());
+    if (chosen) trial.recompute_gap = relative_gap(chosen->cost, chosen->bound);
+    trial.per_chunk = trial.schedule.seconds < before;
+  }
+
+  [[nodiscard]] Recompute uniform(bool all) const {
+    std::vector<std::int32_t> layers;
+    for (std::size_t s = 0; s < memory_.stages(); ++s) layers.push_back(all ? memory_.recompute_limit(s) : 0);
+    return Recompute(std::move(layers));
+  }
+
+  /// All layers of the chunks of a sequence but the last `kept`, which run backward first.
+  [[nodiscard]] Recompute all_but_last(const Schedule& packs) const {
+    const std::size_t stages = memory_.stages();
+    std::vector<std::int32_t> layers(packs.backward.packs.size() * stages, 0);
+    for (std::size_t k = 0, place = 0; k < packs.backward.packs.size(); ++k) {
+      const auto own = packs.backward.packs[k];
+      const auto cut = std::find_if(
+          own.begin(), own.end(), [&](const Slice& slice) { return slice.size() < lengths_[slice.sample]; });
+      place = cut == own.end() || cut->end == lengths_[cut->sample] ? 0 : place + 1;
+      for (std::size_t s = 0; place >= options_.kept && s < stages; ++s)
+        layers[k * stages + s] = memory_.recompute_limit(s);
+    }
+    return {stages, std::move(layers)};
+  }
+
+  std::span<const Tokens> lengths_;
+  const Memory& memory_;
+  ChunkScheduleOptions options_;
+  Scheduler scheduler_;
+  Ragged<PackId> sequences_;
+  ChunkSchedule best_;
+  double most_ = infinite;
+  bool memory_bound_ = false;  // of any schedule without groups
+};
+
+}  // namespace slimpack
