@@ -26,6 +26,7 @@ namespace slimpack::detail {
 /// The best chunks found for a pipeline.
 struct ChunkCandidate {
   ChunkSchedule found;
+  Chunks chunks;
   std::size_t slices = 0;  ///< of the longest sample; 0: packs of whole samples
   std::size_t kept = 0;    ///< as `ChunkScheduleOptions::kept`
   double whole_seconds = std::numeric_limits<double>::infinity();  ///< of the best one that cuts no sample
@@ -42,7 +43,9 @@ class ChunkSearch {
       : lengths_(lengths),
         options_(options),
         prices_(prices.alone(), Pass::backward),
-        scheduler_(lengths, prices, memory, options.schedule) {}
+        scheduler_(lengths, prices, memory, options.schedule) {
+    scheduler_.options().groups = false;
+  }
 
   [[nodiscard]] Scheduler& scheduler() { return scheduler_.scheduler(); }
 
@@ -52,17 +55,21 @@ class ChunkSearch {
                                           double enough) {
     best_ = {};
     tried_.clear();
+    search(samples, first, enough);
+    if (options_.schedule.groups && best_.seconds() > enough) group();
+    return std::move(best_);
+  }
+
+ private:
+  void search(std::span<const SampleId> samples, std::size_t first, double enough) {
     samples_ = samples;
     longest_ = 0;
     for (const SampleId id : samples) longest_ = std::max(longest_, lengths_[id]);
     const auto tiles = static_cast<std::size_t>((longest_ - 1) / options_.tile + 1);
-    if (options_.slices > 0) {
-      try_slices(options_.slices);
-      return std::move(best_);
-    }
+    if (options_.slices > 0) return try_slices(options_.slices);
     const std::size_t most = std::min(options_.most_slices, tiles);
     if (first > 0) try_slices(std::min(first, most));
-    if (best_.seconds() <= enough) return std::move(best_);
+    if (best_.seconds() <= enough) return;
     for (std::size_t n = 1; n <= most; n *= 2) try_slices(n);
     if (options_.whole_samples) try_whole_samples();
     for (const double step : {0.5, 0.25}) {
@@ -72,10 +79,17 @@ class ChunkSearch {
         if (n >= 1 && n <= most) try_slices(n);
       }
     }
-    return std::move(best_);
   }
 
- private:
+  /// Groups the sequences of the best chunks.
+  void group() {
+    if (!best_.found.schedule.memory_bound) return;
+    scheduler_.options().groups = true;
+    const std::size_t slices = best_.slices;
+    try_chunks(Chunks{best_.chunks}, slices);
+    scheduler_.options().groups = false;
+  }
+
   void try_slices(std::size_t slices) {
     if (std::find(tried_.begin(), tried_.end(), slices) != tried_.end()) return;
     tried_.push_back(slices);
@@ -118,6 +132,7 @@ class ChunkSearch {
     if (whole) best_.whole_seconds = std::min(best_.whole_seconds, found.schedule.seconds);
     if (found.schedule.seconds >= best_.seconds()) return;
     best_.found = std::move(found);
+    best_.chunks = chunks;
     best_.slices = slices;
     best_.kept = kept;
   }
@@ -178,7 +193,7 @@ class ChunkSearch {
   if (slowest.found.per_chunk) note += "; each chunk recomputes what it needs on each stage";
   if (cut == 0) return note;
   if (slowest.whole_seconds == std::numeric_limits<double>::infinity())
-    return note + "; without cutting, no schedule that fits into memory is as fast";
+    return note + "; without cutting, no schedule is as fast";
   const double percent = std::round(1000.0 * (slowest.whole_seconds / slowest.seconds() - 1.0)) / 10.0;
   return note + concat("; without cutting, it takes ", percent, " % longer");
 }

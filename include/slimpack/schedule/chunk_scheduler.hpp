@@ -32,8 +32,9 @@ struct ChunkScheduleOptions {
   ChunkRecompute recompute = ChunkRecompute::adaptive;
   bool groups =
       true;  ///< whether sequences of unlike lengths may run in pipelines one after another, if that recomputes less
-  std::size_t kept = 1;      ///< chunks of a sequence that are not recomputed, for ChunkRecompute::oldest
-  double solver_gap = 0.01;  ///< of the checkpointing program, at which its solver may stop
+  std::size_t kept = 1;  ///< chunks of a sequence that are not recomputed, for ChunkRecompute::oldest
+  /// Of the checkpointing program: by default its relaxation, rounded well. More changes little (docs/infinipipe.md).
+  CoveringOptions solver = {.solver = {.relative_gap = 0.05}, .node_limit = 0, .cut_rounds = 0};
 };
 
 /// How chunks were scheduled.
@@ -123,11 +124,14 @@ class ChunkScheduler {
     const auto cost = [&](std::uint32_t begin, std::uint32_t end) {
       Schedule group = rows(chunks, order.subspan(begin_of(begin), begin_of(end) - begin_of(begin)));
       const auto chosen =
-          scheduler_.checkpoints(group, {.order = PassOrder::steady}, CoveringSolver{}, solver());
+          scheduler_.checkpoints(group, {.order = PassOrder::steady}, solver(), options_.solver.solver);
       return chosen ? chosen->cost : infinite;
     };
+    const double filling = filling_seconds(chunks, order);
+    // Groups save recomputation alone, which must be worth filling the pipeline once more.
+    if (best_.schedule.seconds - best_.schedule.unlimited <= filling) return;
     const auto classes = static_cast<std::uint32_t>(class_ends.size());
-    const SequenceGroups groups = group_sequences(classes, filling_seconds(chunks, order), cost);
+    const SequenceGroups groups = group_sequences(classes, filling, cost);
     if (groups.ends.size() < 2) return;
     std::vector<std::uint32_t> unit_ends;
     std::uint32_t row = 0, place = 0;
@@ -141,7 +145,7 @@ class ChunkScheduler {
       try_schedule(packs, {.order = each, .unit_ends = unit_ends}, groups.ends.size());
   }
 
-  [[nodiscard]] MilpOptions solver() const { return {.relative_gap = options_.solver_gap}; }
+  [[nodiscard]] CoveringSolver solver() const { return {options_.solver}; }
 
   /// Chunks in rows, not priced yet.
   [[nodiscard]] Schedule rows(const Packs& chunks, std::span<const std::uint32_t> order) const {
@@ -197,7 +201,8 @@ class ChunkScheduler {
     scheduler_(trial.schedule, options);
     if (!trial.schedule.memory_bound || trial.schedule.unlimited >= most) return;
     const double before = trial.schedule.seconds;
-    const auto chosen = scheduler_.checkpoint_each_pack(trial.schedule, options, CoveringSolver{}, solver());
+    const auto chosen =
+        scheduler_.checkpoint_each_pack(trial.schedule, options, solver(), options_.solver.solver);
     if (chosen) trial.recompute_gap = relative_gap(chosen->cost, chosen->bound);
     trial.per_chunk = trial.schedule.seconds < before;
   }
