@@ -81,8 +81,11 @@ class DistributionCandidates {
   static constexpr double infinite = std::numeric_limits<double>::infinity();
 
   [[nodiscard]] static ScheduleOptions order_of(const SlimPackOptions& options) {
-    if (options.inject) return {};
-    return {.order = PassOrder::steady, .fit = FitPolicy::recompute};
+    ScheduleOptions out{.each_pack = options.recompute_each_pack};
+    if (options.inject) return out;
+    out.order = PassOrder::steady;
+    out.fit = FitPolicy::recompute;
+    return out;
   }
 
   /// Decides on distributions and numbers of packs with a tile. What is better than `best` replaces it. @returns whether what

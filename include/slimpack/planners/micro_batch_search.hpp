@@ -56,7 +56,7 @@ namespace slimpack::detail {
 /// 1F1B with the least recomputation that fits, of one replica's micro-batches. @throws InvalidInput if nothing fits.
 [[nodiscard]] inline Schedule schedule_replica(const Packs& own, const Memory& memory,
                                                const MicroBatchOptions& options, Scheduler& scheduler) {
-  constexpr ScheduleOptions fit{.fit = FitPolicy::recompute};
+  const ScheduleOptions fit{.fit = FitPolicy::recompute};
   Schedule out;
   out.pipelines = 1;
   out.forward = out.backward = in_rows(own);

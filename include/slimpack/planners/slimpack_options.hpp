@@ -59,6 +59,7 @@ struct SlimPackOptions {
   /// PackFlow injects forward packs where the next backward pack is not ready. Otherwise forward and backward packs alternate
   /// after a longer warm-up, and what memory lacks is recomputed.
   bool inject = true;
+  bool recompute_each_pack = true;  ///< packs may recompute unlike numbers of layers
   bool merge = true;  ///< DP-Merge to save time; without it, only for samples that exceed a pipeline's memory
   GroupSizes group_sizes = GroupSizes::any;
   bool equal_packs = false;  ///< the same number of packs on every pipeline, with empty ones where needed

@@ -30,7 +30,7 @@ struct CheckpointWindows {
 
 /// Finds the windows of a stage. Recomputing a layer is taken to save what it saves at least, if layers differ, and a backward
 /// pack to need the workspace of one that recomputes. Thus what meets the windows fits, but what fits may miss them slightly.
-/// @param overlaps of this pipeline. @param fit has loaded the same packs.
+/// @param overlaps of this pipeline, as `pack_overlaps` gives them. @param fit has loaded the same packs.
 /// O(overlaps + rows * longest window).
 [[nodiscard]] inline CheckpointWindows checkpoint_windows(std::span<const PackOverlap> overlaps,
                                                           const LeadTable& leads, std::size_t p,
@@ -38,17 +38,14 @@ struct CheckpointWindows {
                                                           MemoryFit& fit) {
   constexpr double infinite = std::numeric_limits<double>::infinity();
   const std::size_t rows = leads.backward_rows();
-  std::vector<PackOverlap> by_forward(overlaps.begin(), overlaps.end());
-  std::stable_sort(by_forward.begin(), by_forward.end(),
-                   [](const PackOverlap& a, const PackOverlap& b) { return a.forward_row < b.forward_row; });
   const double saved = memory.least_recompute_saving(s);
   CheckpointWindows out;
   std::vector<double> tokens(rows, 0.0);
   std::size_t next = 0, last = 0;
   for (std::size_t k = 0; k < rows; ++k) {
-    for (; next < by_forward.size() && by_forward[next].forward_row < leads(k, s); ++next) {
-      tokens[by_forward[next].backward_row] += by_forward[next].tokens;
-      last = std::max(last, static_cast<std::size_t>(by_forward[next].backward_row) + 1);
+    for (; next < overlaps.size() && overlaps[next].forward_row < leads(k, s); ++next) {
+      tokens[overlaps[next].backward_row] += overlaps[next].tokens;
+      last = std::max(last, static_cast<std::size_t>(overlaps[next].backward_row) + 1);
     }
     for (std::size_t b = k; b < last; ++b) {
       if (tokens[b] > 0.0) out.held.add({static_cast<std::uint32_t>(b), tokens[b]});

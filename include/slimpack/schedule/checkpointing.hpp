@@ -117,6 +117,27 @@ struct Checkpoints {
   double bound = 0.0;  ///< no choice by diagonals costs less
 };
 
+/// What each backward pack recomputes if diagonals recompute so many layers, less what single stages do not need.
+/// @param backward the packs of the windows. @param layers [diagonal]. O(sum of windows).
+[[nodiscard]] inline Recompute recompute_by_diagonals(const PackRows& backward,
+                                                      std::span<const CheckpointWindows> windows,
+                                                      const Memory& memory,
+                                                      std::span<const std::int32_t> layers) {
+  const CheckpointDiagonals diagonals{backward.rows.size(), memory.stages()};
+  std::vector<std::int32_t> of_pack(backward.packs.size() * diagonals.stages), of_row(diagonals.rows);
+  for (std::size_t s = 0; s < diagonals.stages; ++s) {
+    for (std::size_t k = 0; k < diagonals.rows; ++k)
+      of_row[k] = std::min(memory.recompute_limit(s), layers[diagonals.of(k, s)]);
+    std::vector<const CheckpointWindows*> of_stage;
+    for (std::size_t i = s; i < windows.size(); i += diagonals.stages) of_stage.push_back(&windows[i]);
+    strip_recompute(of_stage, of_row);
+    for (std::size_t k = 0; k < diagonals.rows; ++k) {
+      for (const PackId pack : backward.rows[k]) of_pack[pack * diagonals.stages + s] = of_row[k];
+    }
+  }
+  return {diagonals.stages, std::move(of_pack)};
+}
+
 /// Stage-aware checkpointing of chunks (InfiniPipe, section 3.3.3): solves the program of given windows, and takes back what single
 /// stages do not need. @param backward the packs of the windows. @param cost of a recomputed layer, [diagonal].
 /// @param solve as `MilpSolver`. @returns nothing if recomputing all layers is too little, or the solver has no solution.
@@ -131,20 +152,50 @@ template <MilpSolver S>
   if (!model) return std::nullopt;
   const MilpResult result = solve(*model, options);
   if (!result.has_solution()) return std::nullopt;
-  std::vector<std::int32_t> of_pack(backward.packs.size() * diagonals.stages);
-  std::vector<std::int32_t> layers(diagonals.rows);
-  for (std::size_t s = 0; s < diagonals.stages; ++s) {
-    for (std::size_t k = 0; k < diagonals.rows; ++k)
-      layers[k] = std::min(memory.recompute_limit(s),
-                           static_cast<std::int32_t>(std::lround(result.values[diagonals.of(k, s)])));
-    std::vector<const CheckpointWindows*> of_stage;
-    for (std::size_t i = s; i < windows.size(); i += diagonals.stages) of_stage.push_back(&windows[i]);
-    strip_recompute(of_stage, layers);
-    for (std::size_t k = 0; k < diagonals.rows; ++k) {
-      for (const PackId pack : backward.rows[k]) of_pack[pack * diagonals.stages + s] = layers[k];
+  std::vector<std::int32_t> layers;
+  for (const double value : result.values) layers.push_back(static_cast<std::int32_t>(std::lround(value)));
+  return Checkpoints{recompute_by_diagonals(backward, windows, memory, layers), result.objective,
+                     result.bound};
+}
+
+/// A quick choice without a solver: windows in the order of their last diagonals, each of which recomputes what it still needs on its
+/// last diagonals, which later windows share. With equal chunks, no choice of diagonals has fewer layers.
+/// @returns nothing if recomputing all layers is too little. O(sum of windows), and to sort them.
+[[nodiscard]] inline std::optional<Recompute> quick_checkpoints(const PackRows& backward,
+                                                                std::span<const CheckpointWindows> windows,
+                                                                const Memory& memory) {
+  struct Window {
+    std::size_t last, index, row;
+  };
+  const CheckpointDiagonals diagonals{backward.rows.size(), memory.stages()};
+  std::vector<Window> order;
+  for (std::size_t i = 0; i < windows.size(); ++i) {
+    for (std::size_t k = 0; k < windows[i].needed.size(); ++k) {
+      if (windows[i].needed[k] <= 0.0) continue;
+      if (windows[i].held[k].empty()) return std::nullopt;
+      order.push_back({diagonals.of(windows[i].held[k].back().backward_row, i % diagonals.stages), i, k});
     }
   }
-  return Checkpoints{Recompute(diagonals.stages, std::move(of_pack)), result.objective, result.bound};
+  std::stable_sort(order.begin(), order.end(),
+                   [](const Window& a, const Window& b) { return a.last < b.last; });
+  std::vector<std::int32_t> layers(diagonals.count(), 0);
+  for (const Window& window : order) {
+    const std::size_t s = window.index % diagonals.stages;
+    const std::int32_t most = memory.recompute_limit(s);
+    const auto held = windows[window.index].held[window.row];
+    double needed = windows[window.index].needed[window.row];
+    for (const HeldTokens& own : held)
+      needed -= own.tokens * std::min(most, layers[diagonals.of(own.backward_row, s)]);
+    for (std::size_t i = held.size(); i-- > 0 && needed > 0.0;) {
+      std::int32_t& own = layers[diagonals.of(held[i].backward_row, s)];
+      const double more = std::min(std::ceil(needed / held[i].tokens), double(most) - own);
+      if (more <= 0.0) continue;
+      own += static_cast<std::int32_t>(more);
+      needed -= more * held[i].tokens;
+    }
+    if (needed > 0.0) return std::nullopt;
+  }
+  return recompute_by_diagonals(backward, windows, memory, layers);
 }
 
 /// What recomputing a layer on each diagonal costs: the seconds of the slowest of its packs and stages.

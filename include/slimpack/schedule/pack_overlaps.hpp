@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "slimpack/slicing/pack_rows.hpp"
@@ -44,8 +45,8 @@ struct SamplePiece {
 
 }  // namespace detail
 
-/// What forward and backward packs have in common, [pipeline]. @param samples of the batch: slices name lower ids.
-/// O(slices + samples), and to sort the slices of each sample.
+/// What forward and backward packs have in common, [pipeline], by rows of the forward pass. @param samples of the batch: slices name lower ids.
+/// O(slices + samples), and to sort slices.
 [[nodiscard]] inline std::vector<std::vector<PackOverlap>> pack_overlaps(const PackRows& forward,
                                                                          const PackRows& backward,
                                                                          std::size_t samples,
@@ -63,6 +64,10 @@ struct SamplePiece {
       from.end <= to.end ? ++f : ++b;
     }
   }
+  for (std::vector<PackOverlap>& own : out)
+    std::sort(own.begin(), own.end(), [](const PackOverlap& a, const PackOverlap& b) {
+      return std::pair(a.forward_row, a.backward_row) < std::pair(b.forward_row, b.backward_row);
+    });
   return out;
 }
 

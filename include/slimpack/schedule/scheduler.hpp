@@ -32,6 +32,8 @@ enum class FitPolicy : std::uint8_t {
 struct ScheduleOptions {
   PassOrder order = PassOrder::packflow;
   FitPolicy fit = FitPolicy::fastest;
+  /// Whether packs may recompute unlike numbers of layers, if that is faster (`quick_checkpoints`).
+  bool each_pack = false;
   /// Ends of units that run one after another (`unit_leads`); empty: all rows are one unit.
   std::vector<std::uint32_t> unit_ends = {};
 };
@@ -178,6 +180,8 @@ class Scheduler {
     out.memory_bound = true;
     if (*least >= 0) time(full_, Recompute(needed), true, out);
     if (options.fit == FitPolicy::fastest) try_smaller_leads(needed, out);
+    if (options.each_pack && memory_.recomputes() && out.unlimited < std::min(most, out.seconds))
+      try_each_pack(out);
     reject(out, most);
   }
 
@@ -188,6 +192,13 @@ class Scheduler {
 
   static void reject(Schedule& out, double most) {
     if (out.seconds >= most) out.seconds = infinite;
+  }
+
+  /// Lets each pack recompute what it needs, with full leads.
+  void try_each_pack(Schedule& out) {
+    const std::vector<CheckpointWindows> windows = checkpoint_windows(full_, memory_, fit_);
+    const std::optional<Recompute> recompute = quick_checkpoints(out.backward, windows, memory_);
+    if (recompute && fits(full_, *recompute)) time(full_, *recompute, true, out);
   }
 
   /// What each pack needs to recompute with these leads.
