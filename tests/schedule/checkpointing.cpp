@@ -74,7 +74,8 @@ TEST_CASE("packs that meet all windows of checkpointing fit into memory") {
     const Memory memory = in.memory();
     MemoryFit fit(in.rows.lengths, memory);
     fit.load(in.rows.forward, in.rows.backward, in.rows.pipelines);
-    const auto windows = checkpoint_windows(in.schedule.leads, memory, fit);
+    std::vector<CheckpointWindows> windows;
+    checkpoint_windows(in.schedule.leads, memory, fit, windows);
     std::vector<std::int32_t> of_row(in.rows.backward.rows.size() * in.rows.stages);
     std::vector<std::int32_t> layers(in.rows.backward.packs.size() * in.rows.stages);
     for (std::size_t k = 0; k < in.rows.backward.rows.size(); ++k) {
@@ -119,11 +120,12 @@ TEST_CASE("the windows of 1F1B are those of the paper") {
   required_rows(lengths, f, b, ended, required);
   LeadTable leads;
   steady_leads(required, f.rows.size(), stages, leads);
-  oracle::UnevenMemory model{.capacity = 1e6, .layers = std::vector<std::int32_t>(stages, 2)};
+  oracle::UnevenMemory model{.capacity = 20.0, .layers = std::vector<std::int32_t>(stages, 2)};
   const Memory memory(model, model.layers, true);
   MemoryFit fit(lengths, memory);
   fit.load(f, b, 1);
-  const auto windows = checkpoint_windows(leads, memory, fit);
+  std::vector<CheckpointWindows> windows;
+  checkpoint_windows(leads, memory, fit, windows);
   for (std::size_t s = 0; s < stages; ++s) {
     for (std::size_t k = 0; k < 12; ++k) {
       INFO("stage " << s << " row " << k);
@@ -145,7 +147,8 @@ TEST_CASE("chosen checkpoints fit, and cost the least that diagonals can") {
     fit.load(in.rows.forward, in.rows.backward, in.rows.pipelines);
     const CheckpointDiagonals diagonals{in.rows.backward.rows.size(), in.rows.stages};
     if (diagonals.count() > 8) continue;
-    const auto windows = checkpoint_windows(in.schedule.leads, memory, fit);
+    std::vector<CheckpointWindows> windows;
+    checkpoint_windows(in.schedule.leads, memory, fit, windows);
     const std::vector<double> cost(diagonals.count(), 1.0);
     const auto best = choose_checkpoints(in.rows.backward, windows, memory, cost, test::solve_exhaustively);
     const auto any = choose_checkpoints(in.rows.backward, windows, memory, cost, solve_at_upper);
@@ -177,7 +180,8 @@ TEST_CASE("stripping leaves nothing that a window does not need") {
     const Memory memory = in.memory();
     MemoryFit fit(in.rows.lengths, memory);
     fit.load(in.rows.forward, in.rows.backward, in.rows.pipelines);
-    const auto windows = checkpoint_windows(in.schedule.leads, memory, fit);
+    std::vector<CheckpointWindows> windows;
+    checkpoint_windows(in.schedule.leads, memory, fit, windows);
     const auto meets = [&](std::size_t s, std::span<const std::int32_t> layers) {
       for (std::size_t i = s; i < windows.size(); i += in.rows.stages) {
         for (std::size_t k = 0; k < windows[i].needed.size(); ++k) {
@@ -203,6 +207,36 @@ TEST_CASE("stripping leaves nothing that a window does not need") {
       }
     }
   }
+}
+
+TEST_CASE("what is chosen without a solver fits wherever something does, and costs little more") {
+  double quick_layers = 0.0, best_layers = 0.0;
+  for (unsigned seed = 1; seed <= 600; ++seed) {
+    INFO("seed " << seed);
+    std::mt19937 random(seed);
+    const CheckpointInstance in(random, true);
+    const Memory memory = in.memory();
+    MemoryFit fit(in.rows.lengths, memory);
+    fit.load(in.rows.forward, in.rows.backward, in.rows.pipelines);
+    const CheckpointDiagonals diagonals{in.rows.backward.rows.size(), in.rows.stages};
+    if (diagonals.count() > 8) continue;
+    std::vector<CheckpointWindows> windows;
+    checkpoint_windows(in.schedule.leads, memory, fit, windows);
+    const std::vector<double> cost(diagonals.count(), 1.0);
+    const auto best = choose_checkpoints(in.rows.backward, windows, memory, cost, test::solve_exhaustively);
+    const auto quick = quick_checkpoints(in.rows.backward, windows, memory);
+    REQUIRE(quick.has_value() == best.has_value());
+    if (!quick) continue;
+    CHECK(in.fits(*quick));
+    for (std::size_t k = 0; k < in.rows.backward.packs.size(); ++k) {
+      for (std::size_t s = 0; s < in.rows.stages; ++s) {
+        quick_layers += (*quick)(k, s);
+        best_layers += best->recompute(k, s);
+      }
+    }
+  }
+  CHECK(best_layers > 100.0);
+  CHECK(quick_layers <= 1.2 * best_layers);
 }
 
 TEST_CASE("checkpointing each pack never makes a schedule longer") {

@@ -26,19 +26,6 @@ struct CheckpointDiagonals {
   [[nodiscard]] std::size_t of(std::size_t k, std::size_t s) const { return k + stages - 1 - s; }
 };
 
-/// Windows of all stages of all pipelines, [pipeline * stages + stage]. @param fit has loaded the packs.
-/// O(pipelines * stages * (overlaps + rows * longest window)).
-[[nodiscard]] inline std::vector<CheckpointWindows> checkpoint_windows(const LeadTable& leads,
-                                                                       const Memory& memory, MemoryFit& fit) {
-  std::vector<CheckpointWindows> out;
-  const auto& overlaps = fit.overlaps();
-  for (std::size_t p = 0; p < overlaps.size(); ++p) {
-    for (std::size_t s = 0; s < leads.stages(); ++s)
-      out.push_back(checkpoint_windows(overlaps[p], leads, p, s, memory, fit));
-  }
-  return out;
-}
-
 /// The checkpointing program (InfiniPipe, Algorithm 2 and Eq. 20): how many layers each diagonal recomputes, so that all windows
 /// fit and the weighted sum is least. A pure covering program, with a variable for each of `diagonals`.
 /// @param windows [pipeline * stages + stage]. @param cost of a recomputed layer of each diagonal; the paper takes them to be equal.

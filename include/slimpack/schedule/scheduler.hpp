@@ -196,8 +196,8 @@ class Scheduler {
 
   /// Lets each pack recompute what it needs, with full leads.
   void try_each_pack(Schedule& out) {
-    const std::vector<CheckpointWindows> windows = checkpoint_windows(full_, memory_, fit_);
-    const std::optional<Recompute> recompute = quick_checkpoints(out.backward, windows, memory_);
+    checkpoint_windows(full_, memory_, fit_, windows_);
+    const std::optional<Recompute> recompute = quick_checkpoints(out.backward, windows_, memory_);
     if (recompute && fits(full_, *recompute)) time(full_, *recompute, true, out);
   }
 
@@ -207,9 +207,9 @@ class Scheduler {
                                     const MilpOptions& solver) {
     if (recompute_seconds_.empty() && memory_.recomputes())
       pricer_.price_recompute(out.backward, out.backward_times.sharing, recompute_seconds_);
-    const std::vector<CheckpointWindows> windows = checkpoint_windows(leads, memory_, fit_);
+    checkpoint_windows(leads, memory_, fit_, windows_);
     const std::vector<double> cost = diagonal_costs(out.backward, memory_.stages(), recompute_seconds_);
-    return choose_checkpoints(out.backward, windows, memory_, cost, solve, solver);
+    return choose_checkpoints(out.backward, windows_, memory_, cost, solve, solver);
   }
 
   /// Times the packs with these leads and what each pack needs to recompute.
@@ -328,6 +328,7 @@ class Scheduler {
   Makespan makespan_;
   std::vector<std::uint32_t> ended_, required_;
   LeadTable full_, trial_;
+  std::vector<CheckpointWindows> windows_;
   std::vector<double> base_;               // seconds of the backward packs without recomputation
   std::vector<double> recompute_seconds_;  // of recomputing one layer of each stage; empty until it is needed
   std::vector<double> work_;               // [pipeline * stages + stage]
