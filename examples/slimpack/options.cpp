@@ -83,6 +83,13 @@ po::options_description job_description(const JobDefaults& defaults) {
   dynamic_cp.add_options()("rank-tokens", tokens(),
                            "most of a micro-batch on each rank; default: the best of many")(
       "nested-groups", "also slimpack's own groups, which are no part of the baseline");
+  po::options_description chunks("Planner infinipipe; --slices also of seq1f1b, terapipe and chunkflow");
+  chunks.add_options()("slices", po::value<std::int64_t>()->value_name("N"),
+                       "of each pipeline's longest sample; default: the best number up to 64")(
+      "even-chunks", "chunks of equal tokens instead of equal time")(
+      "recompute", po::value<std::string>()->value_name("HOW")->default_value("adaptive"),
+      "layers: adaptive (of each chunk and stage), per-stage, none or full")(
+      "one-pipeline", "never run samples of unlike lengths in pipelines one after another");
   po::options_description documents("Planners wlb, fixed-4d and plain-4d");
   documents.add_options()("micro-batches", po::value<std::int64_t>()->value_name("N"),
                           "of an iteration; default: as many contexts as the largest batch fills, at least "
@@ -106,6 +113,7 @@ po::options_description job_description(const JobDefaults& defaults) {
       .add(planner)
       .add(megatron)
       .add(dynamic_cp)
+      .add(chunks)
       .add(documents)
       .add(time)
       .add(memory)
@@ -179,6 +187,29 @@ ExchangeSet exchanges_from(const po::variables_map& values) {
           "'; expected ring, all_to_all, cheapest or all_gather");
   return {KeyExchange::ring, KeyExchange::all_to_all};
 }
+
+namespace {
+
+ChunkRecompute chunk_recompute_from(const po::variables_map& values) {
+  const auto& name = values["recompute"].as<std::string>();
+  if (name == "per-stage") return ChunkRecompute::per_stage;
+  if (name == "none") return ChunkRecompute::none;
+  if (name == "full") return ChunkRecompute::full;
+  require(name == "adaptive", "--recompute is '", name, "'; expected adaptive, per-stage, none or full");
+  return ChunkRecompute::adaptive;
+}
+
+ChunkPlanOptions infinipipe_from(const po::variables_map& values) {
+  ChunkPlanOptions o = infinipipe_options();
+  if (values.count("slices") != 0) o.slices = at_least(values, "slices", 1);
+  if (values.count("even-chunks") != 0) o.chunking = Chunking::even;
+  o.schedule.recompute = chunk_recompute_from(values);
+  o.schedule.groups = values.count("one-pipeline") == 0;
+  o.tile = tokens_of(values, "tile");
+  return o;
+}
+
+}  // namespace
 
 std::size_t at_least(const po::variables_map& values, const char* name, std::int64_t least) {
   const auto value = values[name].as<std::int64_t>();
@@ -274,6 +305,7 @@ JobOptions job_options(const po::variables_map& values) {
   o.megatron.choose_cp = values.count("given-cp") == 0;
   if (values.count("rank-tokens") != 0) o.dynamic_cp.limit = tokens_of(values, "rank-tokens");
   o.dynamic_cp.nested = values.count("nested-groups") != 0;
+  o.infinipipe = infinipipe_from(values);
   o.quiet = values.count("quiet") != 0;
   return o;
 }

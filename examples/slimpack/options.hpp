@@ -13,6 +13,7 @@
 #include "slimpack/cost/pack_attention.hpp"
 #include "slimpack/cost/profile.hpp"
 #include "slimpack/model/parallel.hpp"
+#include "slimpack/planners/chunk_options.hpp"
 #include "slimpack/planners/dynamic_cp_options.hpp"
 #include "slimpack/planners/layouts.hpp"
 #include "slimpack/planners/megatron_options.hpp"
@@ -36,6 +37,7 @@ struct JobOptions {
   SlimPackOptions slimpack;
   MegatronOptions megatron;
   DynamicCpOptions dynamic_cp;
+  ChunkPlanOptions infinipipe;
   DocumentOptions documents;
   bool quiet = false;  ///< no progress on standard error
 };

@@ -6,6 +6,7 @@
 #include "document_models.hpp"
 #include "slimpack/model/presets.hpp"
 #include "slimpack/planners/auto.hpp"
+#include "slimpack/planners/chunk_pipelines.hpp"
 #include "slimpack/planners/dynamic_cp.hpp"
 #include "slimpack/planners/megatron.hpp"
 #include "slimpack/planners/slimpack.hpp"
@@ -47,6 +48,49 @@ struct DynamicCp {
   static Plan plan_on_cpu(std::span<const Tokens> lengths, const JobOptions& o, const RankCost& cost,
                           const RankMemory& memory) {
     return plan(lengths, o, cost, memory);
+  }
+};
+
+struct InfiniPipe {
+  static constexpr const char* name = "infinipipe";
+  static ChunkPlanOptions options(const JobOptions& o) { return o.infinipipe; }
+};
+
+/// Another system's options, with the tile and the number of slices that were asked for.
+template <ChunkPlanOptions (*Base)()>
+ChunkPlanOptions chunk_options(const JobOptions& o) {
+  ChunkPlanOptions own = Base();
+  own.tile = o.infinipipe.tile;
+  own.slices = o.infinipipe.slices;
+  return own;
+}
+
+struct Seq1F1B {
+  static constexpr const char* name = "seq1f1b";
+  static ChunkPlanOptions options(const JobOptions& o) { return chunk_options<seq1f1b_options>(o); }
+};
+
+struct TeraPipe {
+  static constexpr const char* name = "terapipe";
+  static ChunkPlanOptions options(const JobOptions& o) { return chunk_options<terapipe_options>(o); }
+};
+
+struct ChunkFlow {
+  static constexpr const char* name = "chunkflow";
+  static ChunkPlanOptions options(const JobOptions& o) { return chunk_options<chunkflow_options>(o); }
+};
+
+/// Pipelines of chunks, as one of the systems above makes them.
+template <class System>
+struct Chunked {
+  template <CostModel C, MemoryModel M, class A = NoAttentionModel>
+  static Plan plan(std::span<const Tokens> lengths, const JobOptions& o, const C& cost, const M& memory,
+                   const A& attention = {}) {
+    return plan_chunks(System::name, lengths, o.job, cost, memory, attention, System::options(o));
+  }
+  static Plan plan_on_cpu(std::span<const Tokens> lengths, const JobOptions& o, const RankCost& cost,
+                          const RankMemory& memory) {
+    return plan(lengths, o, cost.unmerged(), memory);
   }
 };
 
@@ -124,6 +168,10 @@ std::span<const Planner> planners() {
       planner<SlimPack>("slimpack"),
       Planner{"dynamic-cp", &plan_by_dynamic_cp, &DynamicCp::plan_on_cpu, nullptr, nullptr, false,
               &one_domain},
+      planner<Chunked<InfiniPipe>>(InfiniPipe::name),
+      planner<Chunked<Seq1F1B>>(Seq1F1B::name),
+      planner<Chunked<TeraPipe>>(TeraPipe::name),
+      planner<Chunked<ChunkFlow>>(ChunkFlow::name),
       Planner{"plain-4d", &plan_plain_4d_batch, &plan_plain_4d_on_cpu, nullptr},
       Planner{"fixed-4d", nullptr, &plan_fixed_4d_on_cpu, &start_fixed_4d, &start_fixed_4d_on_cpu},
       Planner{"wlb", nullptr, nullptr, &start_wlb, &start_wlb_on_cpu, true},

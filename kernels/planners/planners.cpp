@@ -1,4 +1,6 @@
 // slimpack::planners: what the planners' headers only declare where SLIMPACK_COMPILED_PLANNERS is defined.
+#include "slimpack/planners/chunk_pipelines.hpp"
+#include "slimpack/planners/chunk_search.hpp"
 #include "slimpack/planners/dynamic_cp.hpp"
 #include "slimpack/planners/dynamic_cp_search.hpp"
 #include "slimpack/planners/megatron.hpp"
@@ -28,6 +30,17 @@ Plan plan_dynamic_cp(std::span<const Tokens> lengths, const Job& job, GroupPrice
 Plan plan_dynamic_cp(std::span<const Tokens> lengths, const Job& job, const DynamicCpOptions& options) {
   return plan_dynamic_cp(lengths, job, CalibratedCost(job), TransformerMemory(job), assumed_attention(job),
                          options);
+}
+
+Plan plan_chunks(std::string_view planner, std::span<const Tokens> lengths, const Job& job,
+                 GroupPrices& prices, const Memory& memory, const ChunkPlanOptions& options) {
+  return detail::search_chunks(planner, lengths, job, prices, memory, options);
+}
+
+Plan plan_chunks(std::string_view planner, std::span<const Tokens> lengths, const Job& job,
+                 const ChunkPlanOptions& options) {
+  return plan_chunks(planner, lengths, job, CalibratedCost(job), TransformerMemory(job),
+                     assumed_attention(job), options);
 }
 
 Plan MicroBatchPlanner::plan(std::string_view planner, std::span<const Tokens> lengths,

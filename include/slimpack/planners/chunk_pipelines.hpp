@@ -12,40 +12,6 @@
 
 namespace slimpack {
 
-/// InfiniPipe (elastic pipeline parallelism): chunks of equal time, short samples packed, long ones cut; the number of slices,
-/// the groups of sequences and what each chunk recomputes chosen together by simulated time. Everything it leaves out is a candidate as
-/// well: packs of whole samples, one group, the same recomputation for all chunks.
-[[nodiscard]] inline ChunkPlanOptions infinipipe_options() { return {}; }
-
-/// Seq1F1B: chunks of equal tokens in 1F1B order, each stage recomputing as few layers as fit, the same for all chunks. This is the
-/// variant for samples of unequal lengths that InfiniPipe compares with (section 5.1), with the best number of slices.
-[[nodiscard]] inline ChunkPlanOptions seq1f1b_options() {
-  ChunkPlanOptions options;
-  options.chunking = Chunking::even;
-  options.whole_samples = false;
-  options.schedule.recompute = ChunkRecompute::per_stage;
-  return options;
-}
-
-/// TeraPipe: chunks of equal time, all forward passes before the backward passes.
-[[nodiscard]] inline ChunkPlanOptions terapipe_options() {
-  ChunkPlanOptions options;
-  options.whole_samples = false;
-  options.schedule.order = PassOrder::gpipe;
-  options.schedule.recompute = ChunkRecompute::per_stage;
-  return options;
-}
-
-/// ChunkFlow: chunks of one size in 1F1B order; the last chunks of a sample are kept, the others run forward twice. Chunk size and
-/// number of kept chunks are searched. Unlike there, the inputs of layers that run twice are kept.
-[[nodiscard]] inline ChunkPlanOptions chunkflow_options() {
-  ChunkPlanOptions options;
-  options.chunking = Chunking::even;
-  options.whole_samples = false;
-  options.schedule.recompute = ChunkRecompute::oldest;
-  return options;
-}
-
 /// `plan_chunks` with prices and memory of any models. @param prices, memory of a pipeline of the job's layout.
 [[nodiscard]] Plan plan_chunks(std::string_view planner, std::span<const Tokens> lengths, const Job& job,
                                GroupPrices& prices, const Memory& memory, const ChunkPlanOptions& options);
