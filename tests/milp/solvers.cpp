@@ -16,24 +16,8 @@ using namespace slimpack;
 
 namespace {
 
+using test::check_result;
 using test::Solvers;
-
-/// What holds for every result.
-void check_result(const MilpModel& model, const MilpResult& result) {
-  const bool solved = result.status == SolveStatus::optimal || result.status == SolveStatus::feasible;
-  CHECK(result.seconds >= 0.0);
-  CHECK(result.nodes >= 0);
-  if (solved) {
-    REQUIRE(result.values.size() == model.variables());
-    REQUIRE_FALSE(find_violation(model, result.values));
-    CHECK(result.objective == objective_value(model, result.values));
-    CHECK((model.minimises() ? result.bound <= result.objective : result.bound >= result.objective));
-    CHECK(result.gap == relative_gap(result.objective, result.bound));
-    CHECK((result.limit == MilpLimit::none) == (result.status == SolveStatus::optimal));
-  }
-  if (result.status == SolveStatus::unknown) CHECK(result.limit != MilpLimit::none);
-  CHECK(result.message.empty() == (result.limit != MilpLimit::failure));
-}
 
 /// Two rows of large numbers over 30 binaries that no subset meets exactly but by chance: minimise how far
 /// the sums are off. Feasible at once, hard to prove.

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <catch2/catch.hpp>
 #include <tuple>
 
 #include "slimpack/milp/back_end.hpp"
@@ -16,6 +17,24 @@
 #endif
 
 namespace test {
+
+/// What holds for every result.
+inline void check_result(const slimpack::MilpModel& model, const slimpack::MilpResult& result) {
+  const bool solved =
+      result.status == slimpack::SolveStatus::optimal || result.status == slimpack::SolveStatus::feasible;
+  CHECK(result.seconds >= 0.0);
+  CHECK(result.nodes >= 0);
+  if (solved) {
+    REQUIRE(result.values.size() == model.variables());
+    REQUIRE_FALSE(find_violation(model, result.values));
+    CHECK(result.objective == objective_value(model, result.values));
+    CHECK((model.minimises() ? result.bound <= result.objective : result.bound >= result.objective));
+    CHECK(result.gap == slimpack::relative_gap(result.objective, result.bound));
+    CHECK((result.limit == slimpack::MilpLimit::none) == (result.status == slimpack::SolveStatus::optimal));
+  }
+  if (result.status == slimpack::SolveStatus::unknown) CHECK(result.limit != slimpack::MilpLimit::none);
+  CHECK(result.message.empty() == (result.limit != slimpack::MilpLimit::failure));
+}
 
 struct EveryPoint {
   static constexpr bool integers_alone = true;

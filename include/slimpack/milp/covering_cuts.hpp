@@ -24,34 +24,34 @@ class CoveringCuts {
   explicit CoveringCuts(std::span<const double> upper)
       : upper_(upper), sum_(upper.size(), 0.0), size_(upper.size(), 0.0), complemented_(upper.size(), 0) {}
 
-  /// Adds cuts that the relaxation's point violates to the rows. False if it finds none.
+  /// Adds cuts that the relaxation's point violates to the rows: of single tight rows, and once these yield few,
+  /// of the equations of fractional basic columns. False if it finds none.
   bool separate(const CoveringRelaxation& relaxation, CoveringRows& rows) {
+    rows_ = &rows;
     point_ = relaxation.point();
     found_.clear();
     relaxation.for_each_tight_row([&](std::size_t row, double multiplier) {
       if (multiplier < 1e-9) return;
       begin();
-      use(rows, row, 1.0);
+      use(row, 1.0);
       search();
     });
-    if (use_tableau) {
+    if (found_.size() < few) {
       for (std::size_t j = 0; j < upper_.size(); ++j) {
         if (!relaxation.is_basic(j) || std::abs(point_[j] - std::round(point_[j])) < 0.02) continue;
         for (const double sign : {1.0, -1.0}) {
           begin();
-          relaxation.for_each_tight_row(
-              j, [&](std::size_t row, double factor) { use(rows, row, sign * factor); });
-          search_one();
-          for (const Surplus& each : surplus_) static_cast<void>(each);
+          relaxation.for_each_tight_row(j, [&](std::size_t row, double factor) { use(row, sign * factor); });
+          consider_as_it_is();
         }
       }
     }
-    return keep(rows);
+    return keep();
   }
-  static inline bool use_tableau = true;
-  static inline std::size_t most_cuts = 30;
 
  private:
+  static constexpr std::size_t few = 3, most_cuts = 30;
+
   struct Surplus {
     std::size_t row;
     double multiplier;  // of its place in the cut
@@ -68,19 +68,23 @@ class CoveringCuts {
     rhs_ = rhs_size_ = 0.0;
   }
 
-  void use(const CoveringRows& rows, std::size_t row, double multiplier) {
-    rows_ = &rows;
-    for (const auto& entry : rows[row]) {
+  void use(std::size_t row, double multiplier) {
+    for (const auto& entry : (*rows_)[row]) {
       if (size_[entry.index] == 0.0) touched_.push_back(entry.index);
       sum_[entry.index] += multiplier * entry.coefficient;
       size_[entry.index] += std::abs(multiplier * entry.coefficient);
     }
-    rhs_ += multiplier * rows.rhs(row);
-    rhs_size_ += std::abs(multiplier * rows.rhs(row));
+    rhs_ += multiplier * rows_->rhs(row);
+    rhs_size_ += std::abs(multiplier * rows_->rhs(row));
     if (multiplier < 0.0) surplus_.push_back({row, -multiplier});
   }
 
   static double fraction(double value) { return value - std::floor(value); }
+  /// The function G of the class's comment.
+  static double rounded(double value, double f) {
+    const double floor = std::floor(value);
+    return f * floor + std::min(value - floor, f);
+  }
 
   /// How far the point is from the cut of divisor `d`, in units of its length; 0 if it keeps the cut.
   [[nodiscard]] double efficacy(double d) const {
@@ -93,8 +97,7 @@ class CoveringCuts {
     double missing = f * std::ceil(rhs), square = 0.0;
     for (const std::uint32_t j : touched_) {
       const bool far = complemented_[j] != 0;
-      const double t = (far ? -sum_[j] : sum_[j]) / d, floor = std::floor(t);
-      const double g = f * floor + std::min(t - floor, f);
+      const double g = rounded((far ? -sum_[j] : sum_[j]) / d, f);
       missing -= g * (far ? upper_[j] - point_[j] : point_[j]);
       square += g * g;
     }
@@ -106,10 +109,9 @@ class CoveringCuts {
   }
 
   /// The equation of a basic column as it is: Gomory's mixed-integer cut.
-  void search_one() {
+  void consider_as_it_is() {
     complement_far();
-    const double found = efficacy(1.0);
-    if (found > 1e-3) write(1.0, found);
+    if (efficacy(1.0) > 1e-3) write(1.0);
   }
 
   /// Tries divisors and complements by the heuristic of Marchand and Wolsey.
@@ -133,13 +135,11 @@ class CoveringCuts {
       complemented_[j] ^= 1;
       if (!consider(divisor)) complemented_[j] ^= 1;
     }
-    if (best > 1e-3) write(divisor, best);
+    if (best > 1e-3) write(divisor);
   }
 
   /// The cut of divisor `d` in columns; its right-hand side gives way by what rounding may have done.
-  void write(double d, double found) {
-    Cut cut;
-    cut.efficacy = found;
+  void write(double d) {
     double base = rhs_, error = rhs_size_;
     for (const std::uint32_t j : touched_) {
       if (complemented_[j] != 0) base -= sum_[j] * upper_[j];
@@ -151,8 +151,7 @@ class CoveringCuts {
     dense_.assign(upper_.size(), 0.0);
     for (const std::uint32_t j : touched_) {
       const bool far = complemented_[j] != 0;
-      const double t = (far ? -sum_[j] : sum_[j]) / d, floor = std::floor(t);
-      const double g = f * floor + std::min(t - floor, f);
+      const double g = rounded((far ? -sum_[j] : sum_[j]) / d, f);
       if (far) rhs -= g * upper_[j];
       dense_[j] = far ? -g : g;
       error += 2.0 * d * std::abs(g) * upper_[j];
@@ -162,31 +161,35 @@ class CoveringCuts {
       rhs += factor * rows_->rhs(each.row);
       for (const auto& entry : (*rows_)[each.row]) dense_[entry.index] += factor * entry.coefficient;
     }
-    rhs -= 64.0 * std::numeric_limits<double>::epsilon() * error / d;
+    take(rhs - 64.0 * std::numeric_limits<double>::epsilon() * error / d);
+  }
+
+  /// Notes the dense row as a cut, scaled, without tiny coefficients.
+  void take(double rhs) {
     double largest = 0.0;
     for (const double coefficient : dense_) largest = std::max(largest, std::abs(coefficient));
     if (!(largest > 1e-9)) return;
+    Cut cut;
     for (std::uint32_t j = 0; j < dense_.size(); ++j) {
-      const double coefficient = dense_[j];
-      if (coefficient == 0.0) continue;
-      if (std::abs(coefficient) < 1e-7 * largest) {
-        rhs -= std::max(0.0, coefficient) * upper_[j];
-        continue;
+      if (std::abs(dense_[j]) >= 1e-7 * largest) {
+        cut.entries.push_back({j, dense_[j] / largest});
+      } else {
+        rhs -= std::max(0.0, dense_[j]) * upper_[j];
       }
-      cut.entries.push_back({j, coefficient / largest});
     }
-    cut.rhs = rhs / largest - 1e-15 * std::abs(rhs / largest);
-    double missing = cut.rhs, square = 0.0;
+    double missing = rhs / largest, square = 0.0, size = std::abs(missing);
     for (const auto& entry : cut.entries) {
       missing -= entry.coefficient * point_[entry.index];
       square += entry.coefficient * entry.coefficient;
+      size += std::abs(entry.coefficient) * upper_[entry.index];
     }
+    cut.rhs = rhs / largest - std::numeric_limits<double>::epsilon() * size;
     cut.efficacy = missing / std::sqrt(square);
     if (cut.efficacy > 1e-3) found_.push_back(std::move(cut));
   }
 
   /// Adds the deepest cuts that are not nearly parallel to a deeper one.
-  bool keep(CoveringRows& rows) {
+  bool keep() {
     std::stable_sort(found_.begin(), found_.end(),
                      [](const Cut& a, const Cut& b) { return a.efficacy > b.efficacy; });
     std::vector<const Cut*> kept;
@@ -195,7 +198,7 @@ class CoveringCuts {
       if (std::any_of(kept.begin(), kept.end(), [&](const Cut* other) { return parallel(*other, cut); }))
         continue;
       kept.push_back(&cut);
-      rows.add(cut.entries, cut.rhs);
+      rows_->add(cut.entries, cut.rhs);
     }
     return !kept.empty();
   }
@@ -215,7 +218,7 @@ class CoveringCuts {
   }
 
   std::span<const double> upper_, point_;
-  const CoveringRows* rows_ = nullptr;
+  CoveringRows* rows_ = nullptr;
   std::vector<double> sum_, size_;  // [column] of the sum of rows; of the absolute values
   std::vector<std::uint8_t> complemented_;
   std::vector<std::uint32_t> touched_;

@@ -24,16 +24,15 @@ struct CoveringEffort {
 
 /// Branch and bound over a feasible covering program: the node with the least bound first, and of equal ones
 /// the latest, which goes on from its parent's dictionary.
-/// @tparam Offer takes a solution and a lower bound; returns whether to go on.
-/// @tparam Enough says whether the difference between a cost and a lower bound is small enough.
-template <class Offer, class Enough>
+/// @tparam Host has `offer(solution, bound)`, which takes solutions, each better than the last; `enough(cost,
+/// bound)`, whether these are close enough; and `should_stop()`.
+template <class Host>
 class CoveringSearch {
  public:
-  CoveringSearch(const CoveringProgram& program, const CoveringEffort& effort, Offer offer, Enough enough)
+  CoveringSearch(const CoveringProgram& program, const CoveringEffort& effort, Host& host)
       : program_(program),
         effort_(effort),
-        offer_(std::move(offer)),
-        enough_(std::move(enough)),
+        host_(host),
         rows_(program.rows),
         rounding_(program),
         root_(program.cost, program.upper, rows_),
@@ -44,18 +43,18 @@ class CoveringSearch {
   /// @param start a solution, or nothing.
   End run(std::span<const double> start) {
     if (!start.empty()) note(start);
-    if (!solve_root()) return End::interrupted;
-    while (!open_.empty()) {
-      if (bound() >= cutoff()) break;
-      if (enough_(best_cost_, bound())) return End::enough;
+    solve_root();
+    while (!open_.empty() && bound() < cutoff()) {
+      if (host_.enough(best_cost_, bound())) return End::enough;
+      if (host_.should_stop()) return End::interrupted;
       if (nodes_ >= effort_.nodes || pivots_ >= effort_.pivots) return End::work;
       std::pop_heap(open_.begin(), open_.end(), later);
       current_ = open_.back();
       open_.pop_back();
-      if (!visit()) return End::interrupted;
+      visit();
       current_.bound = std::numeric_limits<double>::infinity();
     }
-    current_.bound = best_cost_;
+    open_.clear();
     return End::proven;
   }
 
@@ -87,15 +86,15 @@ class CoveringSearch {
     return program_.step > 0.0 ? best_cost_ - 0.5 * program_.step : best_cost_ * (1.0 - 1e-9);
   }
 
-  /// False if the caller wants no more.
-  bool note(std::span<const double> solution) {
+  void note(std::span<const double> solution) {
     const double cost = program_.objective(solution);
-    if (cost >= best_cost_) return true;
+    // What a callback saw last is the result, so that nothing better may count after it has ended the search.
+    if (cost >= best_cost_ || host_.should_stop()) return;
     best_cost_ = cost;
-    return offer_(solution, bound());
+    host_.offer(solution, bound());
   }
 
-  bool round(double threshold) { return note(rounding_.round(relaxation_.point(), threshold)); }
+  void round(double threshold) { note(rounding_.round(relaxation_.point(), threshold)); }
 
   /// Solves the relaxation; false if there is nothing better than the best solution in it.
   bool relax() {
@@ -108,25 +107,24 @@ class CoveringSearch {
     return current_.bound < cutoff();
   }
 
-  bool solve_root() {
+  void solve_root() {
     ++nodes_;
     bool open = relax();
-    for (const double threshold : {0.0, 0.3, 0.5})
-      if (!round(threshold)) return false;
+    for (const double threshold : {0.0, 0.3, 0.5}) round(threshold);
     CoveringCuts cuts(program_.upper);
-    for (int left = effort_.cut_rounds; open && left > 0 && !enough_(best_cost_, bound()); --left) {
-      if (!cuts.separate(relaxation_, rows_)) break;
+    for (int left = effort_.cut_rounds; open && left > 0; --left) {
+      if (host_.enough(best_cost_, bound()) || host_.should_stop() || !cuts.separate(relaxation_, rows_))
+        break;
       open = relax();
-      if (open && !round(left % 2 == 0 ? 0.5 : 0.25)) return false;
+      if (open) round(left % 2 == 0 ? 0.5 : 0.25);
     }
     if (current_.bound < cutoff()) {
       tighten();
       root_ = relaxation_;
       last_ = none;
-      if (!branch()) return false;
+      branch();
     }
     current_.bound = std::numeric_limits<double>::infinity();
-    return true;
   }
 
   /// Bounds of columns whose reduced cost is too high for more.
@@ -144,8 +142,19 @@ class CoveringSearch {
     }
   }
 
-  bool visit() {
+  void visit() {
     ++nodes_;
+    enter();
+    if (!relax()) return;
+    if (nodes_ < 50 || nodes_ % 16 == 0) {
+      round(nodes_ % 3 == 0 ? 0.0 : nodes_ % 3 == 1 ? 0.3 : 0.6);
+      if (current_.bound >= cutoff()) return;
+    }
+    branch();
+  }
+
+  /// Gives the relaxation the bounds of the current node.
+  void enter() {
     const Change& change = changes_[current_.change];
     if (change.parent == last_) {
       relaxation_.set_bounds(change.column, change.lower, change.upper);
@@ -158,16 +167,10 @@ class CoveringSearch {
       }
     }
     last_ = current_.change;
-    if (!relax()) return true;
-    if (nodes_ < 50 || nodes_ % 16 == 0) {
-      if (!round(nodes_ % 3 == 0 ? 0.0 : nodes_ % 3 == 1 ? 0.3 : 0.6)) return false;
-      if (current_.bound >= cutoff()) return true;
-    }
-    return branch();
   }
 
   /// Splits the current node at the column whose rounding promises to raise the bound most.
-  bool branch() {
+  void branch() {
     std::size_t chosen = program_.columns();
     double best = -1.0;
     bool up_first = false;
@@ -184,22 +187,29 @@ class CoveringSearch {
       }
     }
     if (chosen == program_.columns()) {
-      if (!round(0.5)) return false;
-      for (std::size_t j = 0; j < program_.columns(); ++j) {
-        if (relaxation_.lower(j) < relaxation_.upper(j) &&
-            (chosen == program_.columns() || relaxation_.upper(j) - relaxation_.lower(j) >
-                                                 relaxation_.upper(chosen) - relaxation_.lower(chosen)))
-          chosen = j;
-      }
-      if (chosen == program_.columns()) return true;
+      round(0.5);
+      chosen = widest();
+      if (relaxation_.lower(chosen) == relaxation_.upper(chosen)) return;  // a single point, tried just now
     }
-    const double lower = relaxation_.lower(chosen), upper = relaxation_.upper(chosen);
-    const double split = std::clamp(std::floor(relaxation_.point()[chosen]), lower, upper - 1.0);
-    const Change down{current_.change, static_cast<std::uint32_t>(chosen), lower, split};
-    const Change up{current_.change, static_cast<std::uint32_t>(chosen), split + 1.0, upper};
+    split(chosen, up_first);
+  }
+
+  [[nodiscard]] std::size_t widest() const {
+    const auto width = [&](std::size_t j) { return relaxation_.upper(j) - relaxation_.lower(j); };
+    std::size_t found = 0;
+    for (std::size_t j = 1; j < program_.columns(); ++j)
+      if (width(j) > width(found)) found = j;
+    return found;
+  }
+
+  /// Makes two nodes; the one that comes first is added last.
+  void split(std::size_t column, bool up_first) {
+    const double lower = relaxation_.lower(column), upper = relaxation_.upper(column);
+    const double middle = std::clamp(std::floor(relaxation_.point()[column]), lower, upper - 1.0);
+    const auto id = static_cast<std::uint32_t>(column);
+    const Change down{last_, id, lower, middle}, up{last_, id, middle + 1.0, upper};
     push(up_first ? down : up);
     push(up_first ? up : down);
-    return true;
   }
 
   void push(const Change& change) {
@@ -210,8 +220,7 @@ class CoveringSearch {
 
   const CoveringProgram& program_;
   CoveringEffort effort_;
-  Offer offer_;
-  Enough enough_;
+  Host& host_;
   CoveringRows rows_;  // of the program, and cuts
   CoveringRounding rounding_;
   CoveringRelaxation root_, relaxation_;
