@@ -48,9 +48,7 @@ class CoveringSearch {
       if (host_.enough(best_cost_, bound())) return End::enough;
       if (host_.should_stop()) return End::interrupted;
       if (nodes_ >= effort_.nodes || pivots_ >= effort_.pivots) return End::work;
-      std::pop_heap(open_.begin(), open_.end(), later);
-      current_ = open_.back();
-      open_.pop_back();
+      take_next();
       visit();
       current_.bound = std::numeric_limits<double>::infinity();
     }
@@ -67,6 +65,7 @@ class CoveringSearch {
 
  private:
   static constexpr std::uint32_t none = 0xffffffffU;
+  static constexpr std::int64_t dive = 32;  // nodes
 
   /// Bounds of one column, in addition to those of a parent.
   struct Change {
@@ -76,6 +75,7 @@ class CoveringSearch {
   struct Node {
     double bound = 0.0;
     std::uint32_t change = none;
+    double exact = 0.0;  // its parent's bound, not rounded up
   };
   static bool later(const Node& a, const Node& b) {
     return a.bound != b.bound ? a.bound > b.bound : a.change < b.change;
@@ -103,7 +103,8 @@ class CoveringSearch {
     const auto status = relaxation_.solve(most);
     pivots_ += relaxation_.pivots() - before;
     if (status == CoveringRelaxation::Status::infeasible && relaxation_.is_proven_infeasible()) return false;
-    current_.bound = std::max(current_.bound, program_.rounded_up(relaxation_.safe_bound()));
+    current_.exact = relaxation_.safe_bound();
+    current_.bound = std::max(current_.bound, program_.rounded_up(current_.exact));
     return current_.bound < cutoff();
   }
 
@@ -140,6 +141,26 @@ class CoveringSearch {
       if (reduced > 0.0) relaxation_.set_bounds(j, lower, lower + units);
       if (reduced < 0.0) relaxation_.set_bounds(j, upper - units, upper);
     }
+  }
+
+  /// Takes the node to visit from the heap; from time to time, not the latest of those with the least bound but
+  /// the most promising, lest all nodes go into one part of the tree.
+  void take_next() {
+    if (nodes_ % dive == 0 && program_.step > 0.0) {
+      const double least = open_.front().bound;
+      const auto better = [&](const Node& a, const Node& b) {
+        if ((a.bound == least) != (b.bound == least)) return a.bound == least;
+        return a.exact != b.exact ? a.exact < b.exact : a.change > b.change;
+      };
+      std::iter_swap(std::min_element(open_.begin(), open_.end(), better), open_.end() - 1);
+      current_ = open_.back();
+      open_.pop_back();
+      std::make_heap(open_.begin(), open_.end(), later);
+      return;
+    }
+    std::pop_heap(open_.begin(), open_.end(), later);
+    current_ = open_.back();
+    open_.pop_back();
   }
 
   void visit() {
@@ -179,7 +200,8 @@ class CoveringSearch {
       if (part < 1e-6 || part > 1.0 - 1e-6 || !relaxation_.is_basic(j)) continue;
       const auto penalty = relaxation_.penalty(j);
       const double least = std::min(penalty.down, penalty.up), most = std::max(penalty.down, penalty.up);
-      const double score = 5.0 * least + std::min(most, 10.0) + 1e-3 * std::min(part, 1.0 - part);
+      const double score =
+          std::max(least, 1e-4) * std::clamp(most, 1e-4, 10.0) + 1e-6 * std::min(part, 1.0 - part);
       if (score > best) {
         best = score;
         chosen = j;
@@ -214,7 +236,7 @@ class CoveringSearch {
 
   void push(const Change& change) {
     changes_.push_back(change);
-    open_.push_back({current_.bound, static_cast<std::uint32_t>(changes_.size() - 1)});
+    open_.push_back({current_.bound, static_cast<std::uint32_t>(changes_.size() - 1), current_.exact});
     std::push_heap(open_.begin(), open_.end(), later);
   }
 
