@@ -100,9 +100,9 @@ class CoveringSearch {
   bool relax() {
     const std::int64_t before = relaxation_.pivots();
     const auto most = static_cast<std::int64_t>(100 + 20 * (program_.columns() + program_.rows.size()));
-    const auto status = relaxation_.solve(most);
+    const SimplexEnd end = relaxation_.solve(most);
     pivots_ += relaxation_.pivots() - before;
-    if (status == CoveringRelaxation::Status::infeasible && relaxation_.is_proven_infeasible()) return false;
+    if (end == SimplexEnd::infeasible && relaxation_.is_proven_infeasible()) return false;
     current_.exact = relaxation_.safe_bound();
     current_.bound = std::max(current_.bound, program_.rounded_up(current_.exact));
     return current_.bound < cutoff();
