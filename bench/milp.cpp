@@ -1,6 +1,7 @@
 // Mixed-integer programs: how long models take to build and write, and how well solvers and the library's own
 // search solve WLB-LLM's Eq. 1 in the same time. Arguments of a packing: documents, micro-batches, and the
 // kind of instance: 0 heavy tails, 1 light tails, 2 a tight cap, 3 light tails and a tight cap.
+// Arguments of a covering program, InfiniPipe's checkpointing of 8 stages: chunks, and layers of the model.
 // SLIMPACK_MILP_SECONDS is the time limit of a solve, 2 if it is not set.
 #include <benchmark/benchmark.h>
 
@@ -12,8 +13,10 @@
 #include <string>
 #include <vector>
 
+#include "slimpack/milp/covering.hpp"
 #include "slimpack/milp/write.hpp"
 #include "slimpack/partition/packing_milp.hpp"
+#include "tests/milp/checkpointing_instances.hpp"
 
 #ifdef SLIMPACK_BENCH_GLPK
 #include "slimpack/milp/glpk.hpp"
@@ -200,6 +203,65 @@ void highs_warm(benchmark::State& state) { pack(state, solve_highs, 1000000); }
 BENCHMARK(highs_as_printed)->Apply(instances);
 BENCHMARK(highs_cold)->Apply(instances);
 BENCHMARK(highs_warm)->Apply(instances);
+#endif
+
+// ---- Covering programs ----
+
+void chunk_counts(benchmark::internal::Benchmark* bench) {
+  for (const std::int64_t chunks : {16, 64, 256})
+    for (const std::int64_t layers : {32, 80}) bench->Args({chunks, layers});
+  bench->Unit(benchmark::kMillisecond);
+}
+
+template <class Solve>
+void checkpoint(benchmark::State& state, Solve&& solve) {
+  const MilpModel model = test::checkpointing_program(1, {.chunks = static_cast<std::size_t>(state.range(0)),
+                                                          .stages = 8,
+                                                          .layers = static_cast<std::size_t>(state.range(1)),
+                                                          .prefill = 2,
+                                                          .share = 0.5});
+  MilpResult answer;
+  for (auto _ : state) answer = solve(model);
+  if (!answer.has_solution()) return state.SkipWithError("no solution within the time limit");
+  state.counters["objective"] = answer.objective;
+  state.counters["gap_%"] = 100.0 * answer.gap;
+  state.counters["nodes"] = static_cast<double>(answer.nodes);
+}
+
+void covering_quick(benchmark::State& state) {
+  checkpoint(state, [](const MilpModel& model) { return solve_covering(model, quick_covering()); });
+}
+void covering_1000_nodes(benchmark::State& state) {
+  checkpoint(state, [](const MilpModel& model) { return solve_covering(model, {.node_limit = 1000}); });
+}
+BENCHMARK(covering_quick)->Apply(chunk_counts);
+BENCHMARK(covering_1000_nodes)->Apply(chunk_counts)->Iterations(1);
+
+#ifdef SLIMPACK_BENCH_GLPK
+void covering_glpk(benchmark::State& state) {
+  checkpoint(state, [](const MilpModel& model) {
+    return solve_glpk(model, {.time_limit_seconds = seconds_allowed()});
+  });
+}
+BENCHMARK(covering_glpk)->Apply(chunk_counts)->Iterations(1);
+#endif
+
+#ifdef SLIMPACK_BENCH_CBC
+void covering_cbc(benchmark::State& state) {
+  checkpoint(state, [](const MilpModel& model) {
+    return solve_cbc(model, {.time_limit_seconds = seconds_allowed()});
+  });
+}
+BENCHMARK(covering_cbc)->Apply(chunk_counts)->Iterations(1);
+#endif
+
+#ifdef SLIMPACK_BENCH_HIGHS
+void covering_highs(benchmark::State& state) {
+  checkpoint(state, [](const MilpModel& model) {
+    return solve_highs(model, {.time_limit_seconds = seconds_allowed()});
+  });
+}
+BENCHMARK(covering_highs)->Apply(chunk_counts)->Iterations(1);
 #endif
 
 }  // namespace

@@ -29,7 +29,7 @@ struct CoveringOptions {
 
 /// For answers within about a millisecond (64 chunks on 8 stages): the root alone, up to a gap of 1 %.
 [[nodiscard]] inline CoveringOptions quick_covering() {
-  return {.solver = {.relative_gap = 0.01}, .node_limit = 1, .cut_rounds = 4};
+  return {.solver = {.relative_gap = 0.01}, .node_limit = 1, .cut_rounds = 3};
 }
 
 /// @throws InvalidInput naming every option that is impossible.

@@ -79,10 +79,16 @@ class CoveringCuts {
     if (multiplier < 0.0) surplus_.push_back({row, -multiplier});
   }
 
-  static double fraction(double value) { return value - std::floor(value); }
+  /// std::floor, which is a call where the processor's rounding may not be assumed.
+  static double floor_of(double value) {
+    if (!(std::abs(value) < 4e15)) return std::floor(value);
+    const auto cut = static_cast<double>(static_cast<std::int64_t>(value));
+    return cut > value ? cut - 1.0 : cut;
+  }
+  static double fraction(double value) { return value - floor_of(value); }
   /// The function G of the class's comment.
   static double rounded(double value, double f) {
-    const double floor = std::floor(value);
+    const double floor = floor_of(value);
     return f * floor + std::min(value - floor, f);
   }
 
