@@ -75,4 +75,17 @@ inline slimpack::MilpModel checkpointing_program(unsigned seed, const Checkpoint
   return model;
 }
 
+/// A checkpointing program of a random shape: 12 to 48 chunks on 2, 4 or 8 stages.
+inline slimpack::MilpModel random_checkpointing_program(unsigned seed) {
+  std::mt19937 random(seed);
+  const auto pick = [&](std::size_t low, std::size_t high) { return low + random() % (high - low + 1); };
+  CheckpointingShape shape;
+  shape.chunks = pick(12, 48);
+  shape.stages = std::size_t{1} << pick(1, 3);
+  shape.layers = pick(0, 1) == 0 ? 32 : 80;
+  shape.prefill = pick(1, 4);
+  shape.share = 0.1 + 0.85 * static_cast<double>(pick(0, 999)) / 1000.0;
+  return checkpointing_program(seed, shape);
+}
+
 }  // namespace test

@@ -294,3 +294,27 @@ TEST_CASE("a covering search keeps the contract of back ends") {
     }
   }
 }
+
+// Run by name or with [comparison]: minutes.
+TEMPLATE_LIST_TEST_CASE("500 checkpointing programs, beside a solver with a second for each",
+                        "[.][comparison]", test::Solvers) {
+  if constexpr (!TestType::integers_alone) {
+    int better = 0, equal = 0, worse = 0, proven = 0, theirs_proven = 0;
+    for (unsigned seed = 1; seed <= 500; ++seed) {
+      const MilpModel model = test::random_checkpointing_program(seed);
+      INFO("seed " << seed);
+      const MilpResult own = solve_covering(model);
+      const MilpResult theirs = TestType::solve(model, {.time_limit_seconds = 1.0});
+      check_result(model, own);
+      CHECK(own.bound <= theirs.objective + 1e-6);
+      CHECK(theirs.bound <= own.objective + 1e-6);
+      CHECK_FALSE(own.objective > theirs.objective + 1e-6);
+      proven += own.status == SolveStatus::optimal ? 1 : 0;
+      theirs_proven += theirs.status == SolveStatus::optimal ? 1 : 0;
+      const double difference = own.objective - theirs.objective;
+      ++(std::abs(difference) < 1e-6 ? equal : difference < 0.0 ? better : worse);
+    }
+    WARN("better " << better << ", equal " << equal << ", worse " << worse << "; proven " << proven
+                   << ", by the solver " << theirs_proven);
+  }
+}

@@ -104,7 +104,8 @@ class CoveringHost {
     return search.finish(MilpClaim::infeasible, nothing, 0,
                          "the upper bounds miss a row by more than 1e-9 of its size");
   detail::CoveringHost host(model, program, search, options.solver.relative_gap);
-  detail::CoveringSearch tree(program, {options.node_limit, options.pivot_limit, options.cut_rounds}, host);
+  detail::CoveringSearch tree(program, {options.node_limit, options.pivot_limit, options.cut_rounds, true},
+                              host);
   using End = decltype(tree)::End;
   const End end = tree.run(host.start());
   if (end == End::work) search.stop_by_work();

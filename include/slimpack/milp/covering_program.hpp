@@ -68,6 +68,15 @@ struct CoveringProgram {
   }
 };
 
+/// The rows of each column, with its coefficients.
+[[nodiscard]] inline std::vector<std::vector<CoveringRows::Entry>> entries_by_column(
+    const CoveringProgram& program) {
+  std::vector<std::vector<CoveringRows::Entry>> lists(program.columns());
+  for (std::uint32_t i = 0; i < program.rows.size(); ++i)
+    for (const auto& entry : program.rows[i]) lists[entry.index].push_back({i, entry.coefficient});
+  return lists;
+}
+
 /// @throws InvalidInput naming the first thing that no covering program has.
 inline void require_covering(const MilpModel& model) {
   require(model.minimises(),

@@ -18,9 +18,10 @@ class CoveringRounding {
  public:
   /// @param program kept; one that is feasible.
   explicit CoveringRounding(const CoveringProgram& program)
-      : program_(&program), x_(program.columns()), surplus_(program.rows.size()), by_column_(x_.size()) {
-    for (std::uint32_t i = 0; i < program.rows.size(); ++i)
-      for (const auto& entry : program.rows[i]) by_column_[entry.index].push_back({i, entry.coefficient});
+      : program_(&program),
+        x_(program.columns()),
+        surplus_(program.rows.size()),
+        by_column_(entries_by_column(program)) {
     order_.resize(x_.size());
   }
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "slimpack/milp/covering_cuts.hpp"
+#include "slimpack/milp/covering_neighbourhood.hpp"
 #include "slimpack/milp/covering_program.hpp"
 #include "slimpack/milp/covering_relaxation.hpp"
 #include "slimpack/milp/covering_rounding.hpp"
@@ -20,6 +21,16 @@ struct CoveringEffort {
   std::int64_t nodes = 0;
   std::int64_t pivots = 0;
   int cut_rounds = 0;
+  bool neighbourhoods = true;  ///< whether parts of the best solution are improved by searches of their own
+};
+
+/// Keeps the best solution of a part.
+struct CoveringPartHost {
+  std::vector<double> best = {};
+
+  void offer(std::span<const double> solution, double) { best.assign(solution.begin(), solution.end()); }
+  [[nodiscard]] static bool enough(double, double) { return false; }
+  [[nodiscard]] static bool should_stop() { return false; }
 };
 
 /// Branch and bound over a feasible covering program: the node with the least bound first, and of equal ones
@@ -35,6 +46,7 @@ class CoveringSearch {
         host_(host),
         rows_(program.rows),
         rounding_(program),
+        neighbourhood_(program),
         root_(program.cost, program.upper, rows_),
         relaxation_(root_) {}
 
@@ -48,6 +60,7 @@ class CoveringSearch {
       if (host_.enough(best_cost_, bound())) return End::enough;
       if (host_.should_stop()) return End::interrupted;
       if (nodes_ >= effort_.nodes || pivots_ >= effort_.pivots) return End::work;
+      if (effort_.neighbourhoods && nodes_ % between_parts == 0) improve_part();
       take_next();
       visit();
       current_.bound = std::numeric_limits<double>::infinity();
@@ -62,10 +75,12 @@ class CoveringSearch {
                          : std::min({best_cost_, current_.bound, open_.front().bound});
   }
   [[nodiscard]] std::int64_t nodes() const { return nodes_; }
+  [[nodiscard]] std::int64_t pivots() const { return pivots_; }
 
  private:
   static constexpr std::uint32_t none = 0xffffffffU;
-  static constexpr std::int64_t dive = 32;  // nodes
+  static constexpr std::int64_t dive = 32, between_parts = 64;  // nodes
+  static constexpr std::size_t part_size = 24;                  // columns
 
   /// Bounds of one column, in addition to those of a parent.
   struct Change {
@@ -91,10 +106,27 @@ class CoveringSearch {
     // What a callback saw last is the result, so that nothing better may count after it has ended the search.
     if (cost >= best_cost_ || host_.should_stop()) return;
     best_cost_ = cost;
+    best_.assign(solution.begin(), solution.end());
     host_.offer(solution, bound());
   }
 
   void round(double threshold) { note(rounding_.round(relaxation_.point(), threshold)); }
+
+  /// Searches for a better solution that differs from the best one in few columns.
+  void improve_part() {
+    neighbourhood_.draw(part_size);
+    const CoveringProgram part = neighbourhood_.part(best_);
+    std::vector<double> start;
+    for (const std::uint32_t j : neighbourhood_.columns()) start.push_back(best_[j]);
+    CoveringPartHost host;
+    CoveringSearch<CoveringPartHost> search(
+        part, {.nodes = 100, .pivots = 5000, .cut_rounds = 3, .neighbourhoods = false}, host);
+    search.run(start);
+    pivots_ += search.pivots();
+    std::vector<double> solution = best_;
+    for (std::size_t k = 0; k < start.size(); ++k) solution[neighbourhood_.columns()[k]] = host.best[k];
+    note(solution);
+  }
 
   /// Solves the relaxation; false if there is nothing better than the best solution in it.
   bool relax() {
@@ -245,6 +277,8 @@ class CoveringSearch {
   Host& host_;
   CoveringRows rows_;  // of the program, and cuts
   CoveringRounding rounding_;
+  CoveringNeighbourhood neighbourhood_;
+  std::vector<double> best_;  // solution
   CoveringRelaxation root_, relaxation_;
   double best_cost_ = std::numeric_limits<double>::infinity();
   Node current_;
