@@ -237,6 +237,34 @@ void covering_1000_nodes(benchmark::State& state) {
 BENCHMARK(covering_quick)->Apply(chunk_counts);
 BENCHMARK(covering_1000_nodes)->Apply(chunk_counts)->Iterations(1);
 
+/// Median and worst of 100 programs of 64 chunks on 8 stages, of 32 or 80 layers, that need 10 to 95 % of what
+/// checkpointing can save. Argument: nodes; 1 for the quick preset.
+void covering_hundred(benchmark::State& state) {
+  CoveringOptions options = quick_covering();
+  if (state.range(0) > 1) options = {.solver = {.relative_gap = 0.01}, .node_limit = state.range(0)};
+  std::vector<double> milliseconds, gaps;
+  for (auto _ : state) {
+    for (unsigned seed = 1; seed <= 100; ++seed) {
+      std::mt19937 random(seed);
+      test::CheckpointingShape shape{.chunks = 64, .stages = 8, .layers = random() % 2 == 0 ? 80U : 32U};
+      shape.prefill = 1 + random() % 4;
+      shape.share = 0.1 + 0.85 * static_cast<double>(random() % 1000) / 1000.0;
+      const MilpResult answer = solve_covering(test::checkpointing_program(seed, shape), options);
+      milliseconds.push_back(1e3 * answer.seconds);
+      gaps.push_back(100.0 * answer.gap);
+    }
+  }
+  const auto within = std::count_if(gaps.begin(), gaps.end(), [](double gap) { return gap <= 1.0; });
+  std::sort(milliseconds.begin(), milliseconds.end());
+  std::sort(gaps.begin(), gaps.end());
+  state.counters["ms_median"] = milliseconds[50];
+  state.counters["ms_worst"] = milliseconds.back();
+  state.counters["gap_median_%"] = gaps[50];
+  state.counters["gap_worst_%"] = gaps.back();
+  state.counters["within_1_%"] = static_cast<double>(within);
+}
+BENCHMARK(covering_hundred)->Arg(1)->Arg(100)->Arg(1000)->Unit(benchmark::kMillisecond)->Iterations(1);
+
 #ifdef SLIMPACK_BENCH_GLPK
 void covering_glpk(benchmark::State& state) {
   checkpoint(state, [](const MilpModel& model) {
