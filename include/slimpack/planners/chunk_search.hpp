@@ -49,6 +49,21 @@ class ChunkSearch {
 
   [[nodiscard]] Scheduler& scheduler() { return scheduler_.scheduler(); }
 
+  /// Says what the finest chunks lack. @param samples of a pipeline for which nothing fits. @throws InvalidInput always.
+  void refuse(std::span<const SampleId> samples, const Memory& memory) {
+    const std::size_t slices = options_.slices > 0 ? options_.slices : most_slices();
+    const Chunks finest = chunks_of(slices).front();
+    const ChunkScheduler::Shortage most = scheduler_.shortage(finest.packs);
+    require(
+        false, "chunks of ", samples.size(), " samples, the longest of ", longest_, " tokens in ", slices,
+        " slices, do not fit into ", memory.capacity_text(), ": stage ", most.stage, " needs ",
+        most.bytes / 1e9, " GB with all layers recomputed, ",
+        std::max(0.0, most.bytes - memory.capacity_bytes()) / 1e9,
+        " GB more than there are; expected shorter samples, more stages, more context parallelism or more "
+        "memory",
+        options_.slices > 0 ? ", or the number of slices left to the planner" : "");
+  }
+
   /// @param samples of the pipeline, at least one. @param first slices to try before others; 0: none.
   /// @param enough seconds; the search ends when a schedule takes no more.
   [[nodiscard]] ChunkCandidate operator()(std::span<const SampleId> samples, std::size_t first,
@@ -65,9 +80,8 @@ class ChunkSearch {
     samples_ = samples;
     longest_ = 0;
     for (const SampleId id : samples) longest_ = std::max(longest_, lengths_[id]);
-    const auto tiles = static_cast<std::size_t>((longest_ - 1) / options_.tile + 1);
     if (options_.slices > 0) return try_slices(options_.slices);
-    const std::size_t most = std::min(options_.most_slices, tiles);
+    const std::size_t most = most_slices();
     if (first > 0) try_slices(std::min(first, most));
     if (best_.seconds() <= enough) return;
     for (std::size_t n = 1; n <= most; n *= 2) try_slices(n);
@@ -90,22 +104,32 @@ class ChunkSearch {
     scheduler_.options().groups = false;
   }
 
+  [[nodiscard]] std::size_t most_slices() const {
+    return std::min(options_.most_slices, static_cast<std::size_t>((longest_ - 1) / options_.tile + 1));
+  }
+
   void try_slices(std::size_t slices) {
     if (std::find(tried_.begin(), tried_.end(), slices) != tried_.end()) return;
     tried_.push_back(slices);
+    for (const Chunks& chunks : chunks_of(slices)) try_chunks(chunks, slices);
+  }
+
+  /// The ways to make chunks with so many slices of the longest sample.
+  [[nodiscard]] std::vector<Chunks> chunks_of(std::size_t slices) const {
     if (options_.chunking == Chunking::even) {
       const auto n = static_cast<Tokens>(slices);
       const Tokens tokens = (longest_ + n - 1) / n;
       const Tokens tiles = (tokens + options_.tile - 1) / options_.tile;
-      return try_chunks(even_chunks(lengths_, samples_, prices_, tiles * options_.tile), slices);
+      return {even_chunks(lengths_, samples_, prices_, tiles * options_.tile)};
     }
     if (options_.chunking == Chunking::lone)
-      return try_chunks(lone_chunks(lengths_, samples_, prices_, slices, options_.tile), slices);
+      return {lone_chunks(lengths_, samples_, prices_, slices, options_.tile)};
     ChunkLimits limits = balanced_limits(lengths_, samples_, prices_, slices, options_.tile);
-    try_chunks(pack_chunks(lengths_, samples_, prices_, limits, ChunkChoice::lightest), slices);
-    if (!options_.schedule.all_orders) return;
+    std::vector<Chunks> out{pack_chunks(lengths_, samples_, prices_, limits, ChunkChoice::lightest)};
+    if (!options_.schedule.all_orders) return out;
     limits.tokens = std::numeric_limits<Tokens>::max() / 2;
-    try_chunks(pack_chunks(lengths_, samples_, prices_, limits, ChunkChoice::lightest), slices);
+    out.push_back(pack_chunks(lengths_, samples_, prices_, limits, ChunkChoice::lightest));
+    return out;
   }
 
   void try_whole_samples() {
@@ -213,13 +237,7 @@ class ChunkSearch {
   std::size_t slices = 0;
   for (const std::vector<SampleId>& samples : balanced_samples(lengths, pipelines, prices.alone())) {
     ChunkCandidate best = search(samples, slices, most);
-    require(
-        best.found.schedule.fits(), "no chunks of pipeline ", placed.size(), ", whose longest sample has ",
-        lengths[*std::max_element(samples.begin(), samples.end(),
-                                  [&](auto a, auto b) { return lengths[a] < lengths[b]; })],
-        " tokens, fit into ", memory.capacity_text(),
-        " with what may be recomputed; expected more slices, more stages, more context parallelism or more "
-        "memory");
+    if (!best.found.schedule.fits()) search.refuse(samples, memory);
     slices = best.slices;
     auto peaks = search.scheduler().peak_bytes(best.found.schedule);
     if (best.seconds() > most) {

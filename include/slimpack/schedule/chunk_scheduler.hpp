@@ -77,6 +77,19 @@ class ChunkScheduler {
   [[nodiscard]] Scheduler& scheduler() { return scheduler_; }
   [[nodiscard]] ChunkScheduleOptions& options() { return options_; }
 
+  /// The stage that exceeds its memory most, and what it needs there, if chunks run by rising numbers and recompute all layers.
+  struct Shortage {
+    std::size_t stage = 0;
+    double bytes = 0.0;  ///< of the device
+  };
+  [[nodiscard]] Shortage shortage(const Packs& chunks) {
+    sequences_ = chunk_sequences(chunks, lengths_);
+    Schedule packs = rows(chunks, rising_order());
+    const auto peaks = scheduler_.peak_bytes(std::move(packs), uniform(true), {.order = options_.order});
+    const auto most = std::max_element(peaks[0].begin(), peaks[0].end());
+    return {static_cast<std::size_t>(most - peaks[0].begin()), *most};
+  }
+
   /// The fastest schedule of these chunks. Its seconds are infinite if none fits into memory, or takes less than `most`.
   /// @param chunks as `chunk_sequences` takes them.
   /// O(slices + chunks * stages), and where memory is short, the solver's time for each group that is tried.
@@ -85,10 +98,7 @@ class ChunkScheduler {
     best_ = {};
     most_ = most;
     sequences_ = chunk_sequences(chunks, lengths_);
-    std::vector<std::uint32_t> order(sequences_.size());
-    std::iota(order.begin(), order.end(), std::uint32_t{0});
-    std::stable_sort(order.begin(), order.end(),
-                     [&](auto a, auto b) { return sequences_[a].size() < sequences_[b].size(); });
+    const std::vector<std::uint32_t> order = rising_order();
     const bool equal = order.empty() || sequences_[order.front()].size() == sequences_[order.back()].size();
     try_orders(chunks, order, !equal);
     if (options_.groups && options_.recompute == ChunkRecompute::adaptive && memory_bound_ && !equal)
@@ -98,6 +108,15 @@ class ChunkScheduler {
 
  private:
   static constexpr double infinite = std::numeric_limits<double>::infinity();
+
+  /// Sequences by rising numbers of chunks.
+  [[nodiscard]] std::vector<std::uint32_t> rising_order() const {
+    std::vector<std::uint32_t> order(sequences_.size());
+    std::iota(order.begin(), order.end(), std::uint32_t{0});
+    std::stable_sort(order.begin(), order.end(),
+                     [&](auto a, auto b) { return sequences_[a].size() < sequences_[b].size(); });
+    return order;
+  }
 
   /// One pipeline of all sequences. @param unequal whether numbers of chunks differ.
   void try_orders(const Packs& chunks, std::vector<std::uint32_t> order, bool unequal) {
@@ -196,10 +215,13 @@ class ChunkScheduler {
     if (trial.schedule.seconds < most) best_ = std::move(trial);
   }
 
-  /// Whatever is recomputed, a schedule takes as long as without memory's limit.
+  /// Whatever is recomputed, a schedule takes at least as long as without memory's limit.
   void adapt(ChunkSchedule& trial, const ScheduleOptions& options, double most) {
     scheduler_(trial.schedule, options);
     if (!trial.schedule.memory_bound || trial.schedule.unlimited >= most) return;
+    Schedule full = trial.schedule;
+    scheduler_(full, uniform(true), options);
+    if (full.seconds < trial.schedule.seconds) trial.schedule = std::move(full);
     const double before = trial.schedule.seconds;
     const auto chosen =
         scheduler_.checkpoint_each_pack(trial.schedule, options, solver(), options_.solver.solver);

@@ -124,6 +124,15 @@ class Scheduler {
     return choose(full_, packs, solve, solver);
   }
 
+  /// Peak bytes of packs with full leads and this recomputation, whether that fits or not, [pipeline][stage].
+  [[nodiscard]] std::vector<std::vector<double>> peak_bytes(Schedule packs, const Recompute& recompute,
+                                                            const ScheduleOptions& options) {
+    prepare(packs, options);
+    packs.leads = full_;
+    packs.recompute = recompute;
+    return peak_bytes(packs);
+  }
+
   /// Peak bytes of a schedule that was made from these lengths and this memory, [pipeline][stage].
   [[nodiscard]] std::vector<std::vector<double>> peak_bytes(const Schedule& schedule) {
     fit_.load(schedule.forward, schedule.backward, schedule.pipelines);

@@ -1,0 +1,154 @@
+#include "slimpack/planners/chunk_pipelines.hpp"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <string>
+#include <vector>
+
+#include "random_case.hpp"
+#include "rules.hpp"
+#include "slimpack/model/presets.hpp"
+#include "slimpack/plan/json.hpp"
+
+using namespace slimpack;
+using oracle::Case;
+using oracle::random_case;
+
+namespace {
+
+struct System {
+  const char* name;
+  ChunkPlanOptions options;
+};
+
+std::vector<System> systems() {
+  std::vector<System> all{{"infinipipe", infinipipe_options()},
+                          {"seq1f1b", seq1f1b_options()},
+                          {"terapipe", terapipe_options()},
+                          {"chunkflow", chunkflow_options()}};
+  all.push_back({"w/o wbc", infinipipe_options()});
+  all.back().options.chunking = Chunking::even;
+  all.push_back({"w/o ckpt", infinipipe_options()});
+  all.back().options.schedule.recompute = ChunkRecompute::none;
+  all.push_back({"full ckpt", infinipipe_options()});
+  all.back().options.schedule.recompute = ChunkRecompute::full;
+  all.push_back({"lone", infinipipe_options()});
+  all.back().options.chunking = Chunking::lone;
+  return all;
+}
+
+Plan plan_case(const Case& c, const System& system) {
+  return plan_chunks(system.name, c.lengths, c.job, CalibratedCost(c.job), TransformerMemory(c.job, c.memory),
+                     NoAttentionModel{}, system.options);
+}
+
+/// Seconds, infinite where nothing fits.
+double seconds_of(const Case& c, const System& system) {
+  try {
+    return plan_case(c, system).step.seconds;
+  } catch (const InvalidInput&) {
+    return std::numeric_limits<double>::infinity();
+  }
+}
+
+/// Packs of one stage that recompute unlike numbers of layers.
+bool recomputes_unlike(const Plan& plan) {
+  for (std::size_t k = 1; k < plan.backward.packs.size(); ++k) {
+    if (!std::ranges::equal(plan.backward.recompute_layers[k], plan.backward.recompute_layers[0]) &&
+        std::ranges::equal(plan.backward.pipelines[k], plan.backward.pipelines[0]))
+      return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+TEST_CASE("pipelines of chunks keep all rules, take the time and the memory that they state") {
+  int planned = 0, unlike = 0, grouped = 0;
+  for (unsigned seed = 1; seed <= 40; ++seed) {
+    const Case c = random_case(seed);
+    const TransformerMemory memory(c.job, c.memory);
+    for (System system : systems()) {
+      INFO("seed " << seed << " " << system.name);
+      system.options.tile = c.options.tile;
+      Plan plan;
+      try {
+        plan = plan_case(c, system);
+      } catch (const InvalidInput& error) {
+        CHECK_THAT(error.what(), Catch::Contains("do not fit into"));
+        continue;
+      }
+      ++planned;
+      CHECK(oracle::broken_rule(plan).empty());
+      oracle::check_plan(plan, memory);
+      CHECK(to_json(plan) == to_json(plan_case(c, system)));
+      unlike += recomputes_unlike(plan) ? 1 : 0;
+      grouped += plan.notes.back().find("one after another") != std::string::npos ? 1 : 0;
+    }
+  }
+  CHECK(planned > 180);
+  CHECK(unlike > 6);
+  CAPTURE(grouped);
+}
+
+TEST_CASE("with a given number of slices, freedom to recompute never makes chunks slower") {
+  int faster = 0;
+  for (unsigned seed = 1; seed <= 60; ++seed) {
+    Case c = random_case(seed);
+    c.job.layout.dp = 1;
+    System system{"infinipipe", infinipipe_options()};
+    const Tokens longest = *std::max_element(c.lengths.begin(), c.lengths.end());
+    system.options.slices = static_cast<std::size_t>(std::min<Tokens>(longest, 1 + seed % 7));
+    const double adaptive = seconds_of(c, system);
+    for (const ChunkRecompute recompute :
+         {ChunkRecompute::per_stage, ChunkRecompute::none, ChunkRecompute::full}) {
+      INFO("seed " << seed << " against " << static_cast<int>(recompute));
+      System other = system;
+      other.options.schedule.recompute = recompute;
+      const double seconds = seconds_of(c, other);
+      CHECK(adaptive <= seconds * (1.0 + 1e-12));
+      faster += adaptive < 0.999 * seconds ? 1 : 0;
+    }
+    System one = system;
+    one.options.schedule.groups = false;
+    CHECK(adaptive <= seconds_of(c, one) * (1.0 + 1e-12));
+  }
+  CHECK(faster > 20);
+}
+
+TEST_CASE("batches at the edges are planned as chunks") {
+  Job job;
+  job.model = transformer_preset("tiny");
+  job.device = device_preset("h100");
+  job.layout.pp = 2;
+  const std::vector<std::vector<Tokens>> batches{
+      {1}, {5000}, std::vector<Tokens>(64, 512), {90000, 10, 20, 30}, {1, 1, 1, 100000}};
+  for (const auto& lengths : batches) {
+    for (const System& system : systems()) {
+      INFO(system.name << " " << lengths.size() << " samples, the first of " << lengths[0]);
+      const Plan plan = plan_chunks(system.name, lengths, job, system.options);
+      CHECK(violations(plan).empty());
+      CHECK(oracle::run(plan) == Approx(plan.step.pipeline_seconds).epsilon(1e-9));
+    }
+  }
+}
+
+TEST_CASE("what cannot be planned as chunks is refused with what would do") {
+  Job job;
+  job.model = transformer_preset("tiny");
+  job.device = device_preset("h100");
+  const std::vector<Tokens> lengths{1000, 2000};
+  ChunkPlanOptions options = infinipipe_options();
+  options.tile = 128;
+  options.slices = 17;
+  CHECK_THROWS_WITH(plan_chunks("infinipipe", lengths, job, options),
+                    Catch::Contains("17 slices; expected 1 to 16, its tiles of 128 tokens"));
+  options.slices = 0;
+  options.tile = 0;
+  CHECK_THROWS_WITH(plan_chunks("infinipipe", lengths, job, options), Catch::Contains("tile is 0"));
+  options.tile = 1;
+  job.device.memory_bytes = 6.4e9;
+  const std::vector<Tokens> much(40, 200000);
+  CHECK_THROWS_WITH(plan_chunks("infinipipe", much, job, options),
+                    Catch::Contains("stage 0 needs ") && Catch::Contains("GB more than there are"));
+}

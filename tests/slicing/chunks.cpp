@@ -1,0 +1,193 @@
+#include "slimpack/slicing/chunks.hpp"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <numeric>
+#include <random>
+#include <vector>
+
+#include "slimpack/slicing/chunk_sequences.hpp"
+#include "tests/schedule/random_rows.hpp"
+
+using namespace slimpack;
+
+namespace {
+
+/// A batch: heavy tails, all equal, one sample, or one that is longer than all others together.
+std::vector<Tokens> random_batch(std::mt19937& random) {
+  const auto pick = [&](Tokens lo, Tokens hi) {
+    return std::uniform_int_distribution<Tokens>(lo, hi)(random);
+  };
+  std::vector<Tokens> lengths(static_cast<std::size_t>(pick(1, 40)), pick(1, 300));
+  const Tokens kind = pick(0, 3);
+  if (kind == 0) lengths.resize(1);
+  for (Tokens& n : lengths) {
+    if (kind >= 2)
+      n = 1 + static_cast<Tokens>(std::exp(std::uniform_real_distribution<double>(0, 6)(random)));
+  }
+  if (kind == 3) lengths.back() = std::accumulate(lengths.begin(), lengths.end(), Tokens{1});
+  return lengths;
+}
+
+std::vector<SampleId> all_of(const std::vector<Tokens>& lengths) {
+  std::vector<SampleId> ids(lengths.size());
+  std::iota(ids.begin(), ids.end(), SampleId{0});
+  return ids;
+}
+
+double seconds_of(const SlicePrices& prices, std::span<const Slice> chunk) {
+  double sum = 0.0;
+  for (const Slice& slice : chunk) sum += prices(slice.begin, slice.end);
+  return sum;
+}
+
+/// Each token is in one chunk, in token order; no chunk ends two cut samples or holds a middle slice of one with anything else.
+void check_chunks(const Chunks& chunks, const std::vector<Tokens>& lengths) {
+  std::vector<Tokens> next(lengths.size(), 0);
+  for (std::size_t k = 0; k < chunks.packs.size(); ++k) {
+    INFO("chunk " << k);
+    std::size_t cut = 0, middle = 0;
+    for (const Slice& slice : chunks.packs[k]) {
+      CHECK(slice.begin == next[slice.sample]);
+      CHECK(slice.end > slice.begin);
+      next[slice.sample] = slice.end;
+      cut += slice.size() < lengths[slice.sample] ? 1 : 0;
+      middle += slice.end < lengths[slice.sample] ? 1 : 0;
+    }
+    CHECK(cut <= 1);
+    CHECK((middle == 0 || chunks.packs[k].size() == 1));
+    const ChunkKind kind = cut == 0                      ? ChunkKind::batched
+                           : chunks.packs[k].size() == 1 ? ChunkKind::split
+                                                         : ChunkKind::hybrid;
+    CHECK(chunks.kinds[k] == kind);
+  }
+  CHECK(next == lengths);
+}
+
+/// The buckets of Algorithm 1 as the paper writes it, line by line.
+std::vector<std::vector<Slice>> algorithm_1(const std::vector<Tokens>& lengths, const SlicePrices& prices,
+                                            const ChunkLimits& limits) {
+  std::vector<std::vector<Slice>> buckets;
+  std::vector<Slice> short_seqs;
+  for (SampleId id = 0; id < lengths.size(); ++id) {
+    if (lengths[id] <= limits.mesh.front()) {
+      short_seqs.push_back({id, 0, lengths[id]});
+      continue;
+    }
+    Tokens begin = 0;
+    for (std::size_t i = 0; lengths[id] - begin > limits.mesh[i]; ++i) begin += limits.mesh[i];
+    buckets.push_back({{id, begin, lengths[id]}});
+  }
+  std::stable_sort(short_seqs.begin(), short_seqs.end(),
+                   [&](const Slice& a, const Slice& b) { return prices(0, a.end) > prices(0, b.end); });
+  double most_seconds = limits.seconds;
+  const auto room = [&](const std::vector<Slice>& bucket, const Slice& sample) {
+    return count_tokens(bucket) + sample.size() <= limits.tokens;
+  };
+  for (const Slice& sample : short_seqs) {
+    const double seconds = prices(0, sample.end);
+    std::vector<std::size_t> order;
+    for (std::size_t b = 0; b < buckets.size(); ++b) {
+      if (room(buckets[b], sample)) order.push_back(b);
+    }
+    if (order.empty()) {
+      buckets.push_back({sample});
+      continue;
+    }
+    const auto rate = [&](std::size_t b) {
+      return seconds_of(prices, buckets[b]) / static_cast<double>(count_tokens(buckets[b]));
+    };
+    std::stable_sort(order.begin(), order.end(), [&](auto a, auto b) { return rate(a) < rate(b); });
+    const auto fits = [&](std::size_t b) { return seconds_of(prices, buckets[b]) + seconds <= most_seconds; };
+    auto chosen = std::find_if(order.begin(), order.end(), fits);
+    if (chosen == order.end()) {
+      chosen = std::min_element(order.begin(), order.end(), [&](auto a, auto b) {
+        return seconds_of(prices, buckets[a]) < seconds_of(prices, buckets[b]);
+      });
+      most_seconds = seconds_of(prices, buckets[*chosen]) + seconds;
+    }
+    buckets[*chosen].push_back(sample);
+  }
+  return buckets;
+}
+
+}  // namespace
+
+TEST_CASE("chunks hold each token once, in order, within the limit of tokens") {
+  for (unsigned seed = 1; seed <= 400; ++seed) {
+    INFO("seed " << seed);
+    std::mt19937 random(seed);
+    const std::vector<Tokens> lengths = random_batch(random);
+    const std::vector<SampleId> ids = all_of(lengths);
+    const Prices prices(oracle::random_cost(random, 2));
+    const SlicePrices backward(prices, Pass::backward);
+    const Tokens longest = *std::max_element(lengths.begin(), lengths.end());
+    const auto slices = static_cast<std::size_t>(
+        std::uniform_int_distribution<Tokens>(1, std::min<Tokens>(longest, 12))(random));
+    const ChunkLimits limits = balanced_limits(lengths, ids, backward, slices);
+    const Chunks balanced = balanced_chunks(lengths, ids, backward, slices);
+    check_chunks(balanced, lengths);
+    for (std::size_t k = 0; k < balanced.packs.size(); ++k)
+      CHECK(count_tokens(balanced.packs[k]) <= limits.tokens);
+    const Chunks even = even_chunks(lengths, ids, backward, limits.tokens);
+    check_chunks(even, lengths);
+    for (std::size_t k = 0; k < even.packs.size(); ++k) {
+      CHECK(count_tokens(even.packs[k]) <= limits.tokens);
+      const Slice& last = even.packs[k].front();
+      if (last.end < lengths[last.sample]) CHECK(last.size() == limits.tokens);
+    }
+    const Chunks lone = lone_chunks(lengths, ids, backward, slices);
+    check_chunks(lone, lengths);
+    const Ragged<PackId> sequences = chunk_sequences(lone.packs, lengths);
+    CHECK(sequences.size() == lengths.size());
+    for (std::size_t q = 0; q < sequences.size(); ++q)
+      CHECK(sequences[q].size() == std::min(slices, static_cast<std::size_t>(lengths[q])));
+  }
+}
+
+TEST_CASE("chunks are those of Algorithm 1, step by step") {
+  for (unsigned seed = 1; seed <= 300; ++seed) {
+    INFO("seed " << seed);
+    std::mt19937 random(seed);
+    const std::vector<Tokens> lengths = random_batch(random);
+    const std::vector<SampleId> ids = all_of(lengths);
+    const Prices prices(oracle::random_cost(random, 1));
+    const SlicePrices backward(prices, Pass::backward);
+    const Tokens longest = *std::max_element(lengths.begin(), lengths.end());
+    const auto slices = static_cast<std::size_t>(
+        std::uniform_int_distribution<Tokens>(1, std::min<Tokens>(longest, 6))(random));
+    const ChunkLimits limits = balanced_limits(lengths, ids, backward, slices);
+    const Chunks chunks = balanced_chunks(lengths, ids, backward, slices);
+    std::vector<std::vector<Slice>> found;
+    for (std::size_t k = 0; k < chunks.packs.size(); ++k) {
+      if (chunks.packs[k].front().end == lengths[chunks.packs[k].front().sample])
+        found.emplace_back(chunks.packs[k].begin(), chunks.packs[k].end());
+    }
+    CHECK(found == algorithm_1(lengths, backward, limits));
+  }
+}
+
+TEST_CASE("sequences are the chunks of a sample, or single chunks of whole samples") {
+  const std::vector<Tokens> lengths{10, 30, 5};
+  Packs chunks;
+  chunks.repeat_row(1, std::vector<Slice>{{1, 0, 12}});
+  chunks.repeat_row(1, std::vector<Slice>{{0, 0, 10}});
+  chunks.repeat_row(1, std::vector<Slice>{{1, 12, 24}});
+  chunks.repeat_row(1, std::vector<Slice>{{1, 24, 30}, {2, 0, 5}});
+  const Ragged<PackId> sequences = chunk_sequences(chunks, lengths);
+  REQUIRE(sequences.size() == 2);
+  CHECK(std::ranges::equal(sequences[0], std::vector<PackId>{0, 2, 3}));
+  CHECK(std::ranges::equal(sequences[1], std::vector<PackId>{1}));
+}
+
+TEST_CASE("a mesh needs slices within the limit of tokens") {
+  const std::vector<Tokens> lengths{10};
+  const std::vector<SampleId> ids{0};
+  std::mt19937 random(1);
+  const Prices prices(oracle::random_cost(random, 1));
+  const SlicePrices backward(prices, Pass::backward);
+  CHECK_THROWS_WITH(pack_chunks(lengths, ids, backward, {.mesh = {}, .tokens = 5}, ChunkChoice::fullest),
+                    Catch::Contains("has no slices"));
+  CHECK_THROWS_WITH(pack_chunks(lengths, ids, backward, {.mesh = {4, 9}, .tokens = 5}, ChunkChoice::fullest),
+                    Catch::Contains("slice 1 of the mesh has 9 tokens; expected 1 to the limit of 5"));
+}
