@@ -22,8 +22,8 @@ struct CoveringOptions {
   /// Gap, callback and time; threads and seed make no difference. Without a time limit, equal models and
   /// options give equal results.
   MilpOptions solver = {};
-  std::int64_t node_limit = 20'000;      ///< of the search tree
-  std::int64_t pivot_limit = 1'000'000;  ///< steps of the simplex method, over all nodes
+  std::int64_t node_limit = 100'000;      ///< of the search tree
+  std::int64_t pivot_limit = 5'000'000;  ///< steps of the simplex method, over all nodes
   int cut_rounds = 20;                   ///< at the root
 };
 
