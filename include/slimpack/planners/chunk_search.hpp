@@ -125,10 +125,14 @@ class ChunkSearch {
     if (options_.chunking == Chunking::lone)
       return {lone_chunks(lengths_, samples_, prices_, slices, options_.tile)};
     ChunkLimits limits = balanced_limits(lengths_, samples_, prices_, slices, options_.tile);
-    std::vector<Chunks> out{pack_chunks(lengths_, samples_, prices_, limits, ChunkChoice::lightest)};
-    if (!options_.schedule.all_orders) return out;
+    const auto pack = [&](ChunkChoice choice) {
+      return pack_chunks(lengths_, samples_, prices_, limits, choice);
+    };
+    std::vector<Chunks> out{pack(ChunkChoice::lightest)};
+    if (!options_.level) return out;
+    out.push_back(pack(ChunkChoice::shortest));
     limits.tokens = std::numeric_limits<Tokens>::max() / 2;
-    out.push_back(pack_chunks(lengths_, samples_, prices_, limits, ChunkChoice::lightest));
+    out.push_back(pack(ChunkChoice::shortest));
     return out;
   }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -39,6 +40,7 @@ struct ChunkLimits {
 enum class ChunkChoice : std::uint8_t {
   lightest,  ///< the one that takes least time for its tokens (InfiniPipe, Algorithm 1)
   fullest,   ///< the one with most tokens: best fit
+  shortest,  ///< the one that takes least time, of as many as the limits need
 };
 
 namespace detail {
@@ -74,6 +76,7 @@ class ChunkPacker {
   void add_whole(std::span<const Slice> samples) {
     if (samples.empty()) return;
     least_tokens_ = samples.back().size();
+    if (choice_ == ChunkChoice::shortest) add_empty(samples);
     for (std::size_t b = 0; b < buckets_.size(); ++b) open(b);
     for (const Slice& sample : samples) add_sample(sample, prices_(0, sample.end));
   }
@@ -86,10 +89,34 @@ class ChunkPacker {
 
   [[nodiscard]] double rank(const ChunkBucket& bucket) const {
     const auto tokens = static_cast<double>(bucket.tokens);
-    return choice_ == ChunkChoice::lightest ? bucket.seconds / tokens : -tokens;
+    switch (choice_) {
+      case ChunkChoice::lightest:
+        return bucket.seconds / tokens;
+      case ChunkChoice::fullest:
+        return -tokens;
+      default:
+        return bucket.seconds;
+    }
   }
   [[nodiscard]] bool has_tokens(const ChunkBucket& bucket, Tokens tokens) const {
     return bucket.tokens + tokens <= tokens_limit_;
+  }
+
+  /// Adds as many empty buckets as samples need beside the room that is left in others. Time is then divided equally, so it needs
+  /// no limit.
+  void add_empty(std::span<const Slice> samples) {
+    double seconds = 0.0, tokens = 0.0;
+    for (const Slice& sample : samples) {
+      seconds += prices_(0, sample.end);
+      tokens += static_cast<double>(sample.size());
+    }
+    for (const ChunkBucket& bucket : buckets_) {
+      seconds -= std::max(0.0, seconds_limit_ - bucket.seconds);
+      tokens -= static_cast<double>(tokens_limit_ - bucket.tokens);
+    }
+    const double needed = std::ceil(std::max(seconds / seconds_limit_, tokens / double(tokens_limit_)));
+    for (double n = 0.0; n < needed; ++n) buckets_.emplace_back();
+    seconds_limit_ = std::numeric_limits<double>::infinity();
   }
 
   void add_sample(const Slice& sample, double seconds) {
@@ -187,7 +214,7 @@ class ChunkPacker {
   for (std::size_t b = 0; b < buckets.size(); ++b) {
     for (std::size_t i = 0; b < cut.size() && i + 1 < cut[b].size(); ++i)
       append({&cut[b][i], 1}, ChunkKind::split);
-    append(buckets[b].slices, buckets[b].kind);
+    if (!buckets[b].slices.empty()) append(buckets[b].slices, buckets[b].kind);
   }
   return out;
 }
