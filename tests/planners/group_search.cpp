@@ -73,7 +73,8 @@ struct Setting {
 };
 
 constexpr BackwardPacks all_backward_packs[] = {BackwardPacks::own, BackwardPacks::mirrored,
-                                                BackwardPacks::mirrored_apart};
+                                                BackwardPacks::mirrored_apart,
+                                                BackwardPacks::mirrored_rising};
 
 const char* name(BackwardPacks backward) {
   switch (backward) {
@@ -83,6 +84,8 @@ const char* name(BackwardPacks backward) {
       return ", the same boundaries";
     case BackwardPacks::mirrored_apart:
       return ", the same boundaries, cut samples apart";
+    case BackwardPacks::mirrored_rising:
+      return ", the same boundaries, cut samples apart and last";
   }
   return "";
 }

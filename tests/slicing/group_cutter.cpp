@@ -101,3 +101,39 @@ TEST_CASE("merged and local packs of equal numbers have about equal sizes") {
     }
   }
 }
+
+TEST_CASE("chains with the longest samples last are those of cut samples apart, in reverse order") {
+  const Prices prices(CalibratedCost({transformer_preset("llama-7b"), device_preset("h100"), Layout{}}));
+  for (unsigned seed = 1; seed <= 100; ++seed) {
+    INFO("seed " << seed);
+    std::mt19937 random(seed);
+    std::vector<Tokens> lengths(5 + random() % 30);
+    for (Tokens& n : lengths) n = static_cast<Tokens>(1 + random() % (random() % 5 == 0 ? 60000 : 3000));
+    std::sort(lengths.begin(), lengths.end(), std::greater<>());
+    SampleGroup group{.first = 0, .merged = {}, .local = {{}}};
+    for (SampleId id = 0; id < lengths.size(); ++id) group.local[0].push_back(id);
+    GroupCutter cutter(lengths);
+    cutter.load(group, prices, prices);
+    GroupPacks apart, rising;
+    GroupCut cut{.packs = 2 + random() % 30, .tile = 64, .backward = BackwardPacks::mirrored_apart};
+    cutter.cut(cut, apart);
+    cut.backward = BackwardPacks::mirrored_rising;
+    cutter.cut(cut, rising);
+    const auto packs_of = [](const Packs& packs) {
+      std::vector<std::vector<std::pair<SampleId, Tokens>>> all;
+      for (std::size_t k = 0; k < packs.size(); ++k) {
+        all.emplace_back();
+        for (const Slice& slice : packs[k]) all.back().emplace_back(slice.sample, slice.begin);
+      }
+      return all;
+    };
+    // Backward packs run chains in their sequence, each from its end: reversed, they are the forward packs of the other.
+    auto backward = packs_of(apart.backward.packs);
+    std::reverse(backward.begin(), backward.end());
+    CHECK(packs_of(rising.forward.packs) == backward);
+    auto forward = packs_of(apart.forward.packs);
+    std::reverse(forward.begin(), forward.end());
+    CHECK(packs_of(rising.backward.packs) == forward);
+    CHECK(rising.forward.rows.size() == apart.forward.rows.size());
+  }
+}

@@ -164,10 +164,10 @@ class TileSearch {
   void try_boundaries(GroupCut cut, const GroupPlan& known, GroupPlan& best) {
     using enum BackwardPacks;
     bool memory_bound = false;
-    for (const BackwardPacks backward : {own, mirrored, mirrored_apart}) {
+    for (const BackwardPacks backward : {own, mirrored, mirrored_apart, mirrored_rising}) {
       cut.backward = backward;
       if (backward == own && !options_.asymmetric) continue;
-      if (backward == mirrored_apart && !memory_bound) continue;
+      if (backward >= mirrored_apart && !memory_bound) continue;
       if (known.schedule.fits() && known.cut == cut) {
         memory_bound = known.schedule.memory_bound;
       } else {

@@ -21,6 +21,7 @@ enum class BackwardPacks : std::uint8_t {
   own,       ///< their own (asymmetric partition)
   mirrored,  ///< those of the forward packs; a chain of packs that share samples runs backward in reverse
   mirrored_apart,  ///< the same, but samples that are cut share no pack, so that chains are short
+  mirrored_rising,  ///< the same with the chains of the longest samples last, so that stages are far ahead only for these
 };
 
 /// How a group's samples are cut.
@@ -192,10 +193,11 @@ class GroupCutter {
     PassSeconds sum;
     if (samples.forward.empty()) return sum;
     const MicroPackOptions options{
-        .tile = how.tile, .fill = how.fill, .chained = how.backward != BackwardPacks::mirrored_apart};
+        .tile = how.tile, .fill = how.fill, .chained = how.backward < BackwardPacks::mirrored_apart};
     const std::size_t first = out.forward.packs.size();
     sum.forward = cutter_.cut({.samples = samples.forward}, forward_packs, samples.forward_prices, options,
                               out.forward.packs);
+    if (how.backward == BackwardPacks::mirrored_rising) reverse_chains(first, out.forward.packs);
     if (how.backward != BackwardPacks::own) return sum;
     order_.clear();
     ready_.assign(samples.forward.size(), 0);
@@ -211,20 +213,41 @@ class GroupCutter {
     return sum;
   }
 
-  /// Backward packs with the boundaries of the forward packs `[first, last)`. Packs that share samples run backward in
-  /// reverse; chains of such packs keep their sequence.
-  void mirror(std::size_t first, std::size_t last, const Packs& forward, Packs& backward) const {
+  /// End of the chain of forward packs that begins at `begin`: packs which share samples with the next.
+  [[nodiscard]] std::size_t chain_end(std::size_t begin, const Packs& forward) const {
     std::ptrdiff_t unfinished = 0;  // samples with slices on both sides of the current boundary
+    std::size_t end = begin;
+    do {
+      for (const Slice& slice : forward[end]) {
+        const bool starts = slice.begin == 0, ends = slice.end == lengths_[slice.sample];
+        unfinished += static_cast<std::ptrdiff_t>(starts) - static_cast<std::ptrdiff_t>(ends);
+      }
+      ++end;
+    } while (unfinished > 0);
+    return end;
+  }
+
+  /// Backward packs with the boundaries of the forward packs `[first, last)`. Chains run backward in reverse, and keep their
+  /// sequence.
+  void mirror(std::size_t first, std::size_t last, const Packs& forward, Packs& backward) const {
     for (std::size_t begin = first, end = first; begin < last; begin = end) {
-      do {
-        for (const Slice& slice : forward[end]) {
-          const bool starts = slice.begin == 0, ends = slice.end == lengths_[slice.sample];
-          unfinished += static_cast<std::ptrdiff_t>(starts) - static_cast<std::ptrdiff_t>(ends);
-        }
-        ++end;
-      } while (unfinished > 0);
+      end = chain_end(begin, forward);
       for (std::size_t k = end; k-- > begin;) backward.repeat_row(1, forward[k]);
     }
+  }
+
+  /// Puts the chains of the forward packs from number `first` on into reverse order; packs of a chain keep theirs.
+  void reverse_chains(std::size_t first, Packs& forward) const {
+    std::vector<std::size_t> begins;
+    for (std::size_t begin = first; begin < forward.size(); begin = chain_end(begin, forward))
+      begins.push_back(begin);
+    Packs reversed;
+    for (std::size_t i = begins.size(); i-- > 0;) {
+      const std::size_t end = i + 1 < begins.size() ? begins[i + 1] : forward.size();
+      for (std::size_t k = begins[i]; k < end; ++k) reversed.repeat_row(1, forward[k]);
+    }
+    forward.truncate(first);
+    forward.append(reversed);
   }
 
   static void fill_up(std::size_t packs, std::size_t first, Packs& out) {
