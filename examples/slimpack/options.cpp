@@ -78,7 +78,8 @@ po::options_description job_description(const JobDefaults& defaults) {
       "no-injection", "forward and backward packs alternate after a longer warm-up");
   po::options_description megatron("Planner megatron");
   megatron.add_options()("pack-tokens", tokens(), "up to which packs are filled; default: the best of many")(
-      "given-cp", "keep the layout's cp and dp, instead of choosing cp");
+      "given-cp", "keep the layout's cp and dp, instead of choosing cp")(
+      "adaptive-recompute", "packs recompute what each needs, which Megatron-LM does not offer");
   po::options_description dynamic_cp("Planner dynamic-cp");
   dynamic_cp.add_options()("rank-tokens", tokens(),
                            "most of a micro-batch on each rank; default: the best of many")(
@@ -88,7 +89,7 @@ po::options_description job_description(const JobDefaults& defaults) {
                        "of each pipeline's longest sample; default: the best number up to 64")(
       "even-chunks", "chunks of equal tokens instead of equal time")(
       "recompute", po::value<std::string>()->value_name("HOW")->default_value("adaptive"),
-      "layers: adaptive (of each chunk and stage), per-stage, none or full")(
+      "layers: adaptive (of each chunk and stage), per-stage, none or full; per-stage is also slimpack's")(
       "one-pipeline", "never run samples of unlike lengths in pipelines one after another");
   po::options_description documents("Planners wlb, fixed-4d and plain-4d");
   documents.add_options()("micro-batches", po::value<std::int64_t>()->value_name("N"),
@@ -304,8 +305,10 @@ JobOptions job_options(const po::variables_map& values) {
   if (values.count("pack-tokens") != 0) o.megatron.pack_tokens = tokens_of(values, "pack-tokens");
   o.megatron.choose_cp = values.count("given-cp") == 0;
   if (values.count("rank-tokens") != 0) o.dynamic_cp.limit = tokens_of(values, "rank-tokens");
+  o.megatron.recompute_each_pack = values.count("adaptive-recompute") != 0;
   o.dynamic_cp.nested = values.count("nested-groups") != 0;
   o.infinipipe = infinipipe_from(values);
+  o.slimpack.recompute_each_pack = o.infinipipe.schedule.recompute != ChunkRecompute::per_stage;
   o.quiet = values.count("quiet") != 0;
   return o;
 }

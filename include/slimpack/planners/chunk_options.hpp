@@ -25,6 +25,8 @@ struct ChunkPlanOptions {
   /// Balanced chunks: also divides time equally over as many chunks as it needs (`ChunkChoice::shortest`), with and without a limit
   /// of tokens, which the paper's algorithm does not.
   bool level = true;
+  /// Up to so many samples of a pipeline, the paper's algorithm is tried as well; above, it takes too long.
+  std::size_t most_samples_lightest = 20000;
   bool whole_samples = true;  ///< tries packs of whole samples above the longest one's length
   std::size_t kept =
       0;  ///< chunks of a sequence that are not recomputed, for ChunkRecompute::oldest; 0: searched

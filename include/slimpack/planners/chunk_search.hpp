@@ -128,7 +128,9 @@ class ChunkSearch {
     const auto pack = [&](ChunkChoice choice) {
       return pack_chunks(lengths_, samples_, prices_, limits, choice);
     };
-    std::vector<Chunks> out{pack(ChunkChoice::lightest)};
+    std::vector<Chunks> out;
+    if (!options_.level || samples_.size() <= options_.most_samples_lightest)
+      out.push_back(pack(ChunkChoice::lightest));
     if (!options_.level) return out;
     out.push_back(pack(ChunkChoice::shortest));
     limits.tokens = std::numeric_limits<Tokens>::max() / 2;

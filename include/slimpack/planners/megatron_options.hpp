@@ -8,6 +8,8 @@ struct MegatronOptions {
   Tokens context = 0;  ///< tokens that a pack may hold at most; 0 = the longest sample
   /// Tokens up to which packs are filled, from the longest sample to the context; 0 = the best of `useful_pack_lengths`.
   Tokens pack_tokens = 0;
+  /// Packs may recompute unlike numbers of layers, which Megatron-LM does not offer.
+  bool recompute_each_pack = false;
   bool choose_cp =
       true;  ///< if not, context parallelism is the layout's, and takes no ranks from data parallelism
 };

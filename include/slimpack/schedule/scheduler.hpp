@@ -10,40 +10,24 @@
 #include <vector>
 
 #include "slimpack/schedule/checkpointing.hpp"
+#include "slimpack/schedule/least_seconds.hpp"
 #include "slimpack/schedule/makespan.hpp"
 #include "slimpack/schedule/memory_fit.hpp"
 #include "slimpack/schedule/schedule.hpp"
+#include "slimpack/schedule/schedule_options.hpp"
 
 namespace slimpack {
-
-/// In which order stages run forward and backward packs.
-enum class PassOrder : std::uint8_t {
-  packflow,  ///< 1F1B of any forward and backward packs; plain 1F1B where both passes have the same packs
-  steady,    ///< PackFlow without injected forward packs: a longer warm-up in their place
-  gpipe,     ///< all forward packs first
-};
-
-/// What a schedule may do to fit into memory.
-enum class FitPolicy : std::uint8_t {
-  fastest,  ///< smaller leads, or recompute as few layers on each stage as suffice, or both: whichever is fastest
-  recompute,  ///< full leads; as few layers on each stage as suffice
-};
-
-struct ScheduleOptions {
-  PassOrder order = PassOrder::packflow;
-  FitPolicy fit = FitPolicy::fastest;
-  /// Whether packs may recompute unlike numbers of layers, if that is faster (`quick_checkpoints`).
-  bool each_pack = false;
-  /// Ends of units that run one after another (`unit_leads`); empty: all rows are one unit.
-  std::vector<std::uint32_t> unit_ends = {};
-};
 
 /// Schedules any packs of both passes. Keeps its memory between calls.
 class Scheduler {
  public:
   /// @param lengths of all samples. @param prices, memory of the pipelines' kind. All have to outlive this.
   Scheduler(std::span<const Tokens> lengths, GroupPrices& prices, const Memory& memory)
-      : lengths_(lengths), memory_(memory), pricer_(prices), fit_(lengths, memory) {}
+      : lengths_(lengths),
+        memory_(memory),
+        pricer_(prices),
+        fit_(lengths, memory),
+        least_seconds_(memory.stages()) {}
 
   /// Prices, orders and times the packs that `out` holds, and recomputes as much as memory requires.
   /// @param out its `pipelines`, `forward` and `backward` are given: each token of each sample is in one pack of each
@@ -55,7 +39,7 @@ class Scheduler {
     if (most < infinite) {
       pricer_.price_slices(out.forward, Pass::forward, out.forward_times);
       pricer_.price_slices(out.backward, Pass::backward, out.backward_times);
-      if (least_seconds(out) >= most) return give_up(out);
+      if (least_seconds_(out) >= most) return give_up(out);
     }
     price(out);
     schedule_priced(out, options, most);
@@ -178,7 +162,7 @@ class Scheduler {
   void best_of_fits(Schedule& out, const ScheduleOptions& options, double most) {
     recompute_seconds_.clear();
     give_up(out);
-    if (least_seconds(out) >= most) return;
+    if (least_seconds_(out) >= most) return;
     prepare(out, options);
     time(full_, Recompute(std::vector<std::int32_t>(memory_.stages(), 0)), false, out);
     out.unlimited = out.seconds;
@@ -280,56 +264,6 @@ class Scheduler {
     }
   }
 
-  /// Seconds that every order of the rows takes at least: each stage of a pipeline runs all its packs, after the first
-  /// forward pack has passed the stages before it, and before the last backward pack passes them.
-  /// O(packs * members * stages).
-  [[nodiscard]] double least_seconds(const Schedule& out) {
-    const std::size_t stages = memory_.stages();
-    work_.assign(out.pipelines * stages, 0.0);
-    first_.assign(out.pipelines, no_pack);
-    last_.assign(out.pipelines, no_pack);
-    const auto add = [&](const PackRows& rows, const PassTimes& times) {
-      for (std::size_t k = 0; k < rows.packs.size(); ++k) {
-        for (const std::uint32_t p : rows.members[k]) {
-          for (std::size_t s = 0; s < stages; ++s) work_[p * stages + s] += times.seconds[k * stages + s];
-        }
-      }
-    };
-    add(out.forward, out.forward_times);
-    add(out.backward, out.backward_times);
-    find_ends(out);
-    double most = 0.0;
-    for (std::size_t p = 0; p < out.pipelines; ++p) {
-      double around = 0.0;
-      for (std::size_t s = 0; s < stages; ++s) {
-        most = std::max(most, work_[p * stages + s] + around);
-        if (s + 1 == stages) break;
-        around += passage(out.forward_times, first_[p], s) + passage(out.backward_times, last_[p], s);
-      }
-    }
-    return most;
-  }
-
-  /// The first forward and the last backward pack of each pipeline.
-  void find_ends(const Schedule& out) {
-    for (std::size_t r = out.forward.rows.size(); r-- > 0;) {
-      for (const PackId pack : out.forward.rows[r]) {
-        for (const std::uint32_t p : out.forward.members[pack]) first_[p] = pack;
-      }
-    }
-    for (std::size_t r = 0; r < out.backward.rows.size(); ++r) {
-      for (const PackId pack : out.backward.rows[r]) {
-        for (const std::uint32_t p : out.backward.members[pack]) last_[p] = pack;
-      }
-    }
-  }
-
-  /// Seconds of a pack on a stage, and between it and the next one.
-  [[nodiscard]] double passage(const PassTimes& times, PackId pack, std::size_t s) const {
-    const std::size_t stages = memory_.stages();
-    return pack == no_pack ? 0.0 : times.seconds[pack * stages + s] + times.transfer[pack * (stages - 1) + s];
-  }
-
   std::span<const Tokens> lengths_;
   const Memory& memory_;
   PackPricer pricer_;
@@ -340,8 +274,7 @@ class Scheduler {
   std::vector<CheckpointWindows> windows_;
   std::vector<double> base_;               // seconds of the backward packs without recomputation
   std::vector<double> recompute_seconds_;  // of recomputing one layer of each stage; empty until it is needed
-  std::vector<double> work_;               // [pipeline * stages + stage]
-  std::vector<PackId> first_, last_;       // [pipeline] forward pack, backward pack
+  LeastSeconds least_seconds_;
 };
 
 }  // namespace slimpack

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace slimpack {
+
+/// In which order stages run forward and backward packs.
+enum class PassOrder : std::uint8_t {
+  packflow,  ///< 1F1B of any forward and backward packs; plain 1F1B where both passes have the same packs
+  steady,    ///< PackFlow without injected forward packs: a longer warm-up in their place
+  gpipe,     ///< all forward packs first
+};
+
+/// What a schedule may do to fit into memory.
+enum class FitPolicy : std::uint8_t {
+  fastest,  ///< smaller leads, or recompute as few layers on each stage as suffice, or both: whichever is fastest
+  recompute,  ///< full leads; as few layers on each stage as suffice
+};
+
+struct ScheduleOptions {
+  PassOrder order = PassOrder::packflow;
+  FitPolicy fit = FitPolicy::fastest;
+  /// Whether packs may recompute unlike numbers of layers, if that is faster (`quick_checkpoints`).
+  bool each_pack = false;
+  /// Ends of units that run one after another (`unit_leads`); empty: all rows are one unit.
+  std::vector<std::uint32_t> unit_ends = {};
+};
+
+}  // namespace slimpack
