@@ -203,7 +203,7 @@ ChunkRecompute chunk_recompute_from(const po::variables_map& values) {
 ChunkPlanOptions infinipipe_from(const po::variables_map& values) {
   ChunkPlanOptions o = infinipipe_options();
   if (values.count("slices") != 0) o.slices = at_least(values, "slices", 1);
-  if (values.count("even-chunks") != 0) o.chunking = Chunking::even;
+  if (values.count("even-chunks") != 0) o.chunking = {Chunking::even};
   o.schedule.recompute = chunk_recompute_from(values);
   o.schedule.groups = values.count("one-pipeline") == 0;
   o.tile = tokens_of(values, "tile");

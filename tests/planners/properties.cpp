@@ -12,9 +12,9 @@
 #include "slimpack/planners/slimpack.hpp"
 
 using namespace slimpack;
-using oracle::Case;
 using oracle::check_plan;
 using oracle::random_case;
+using oracle::RandomCase;
 
 namespace {
 
@@ -29,7 +29,7 @@ std::pair<std::size_t, std::size_t> pack_counts_of(const PipelinePlan& pipeline)
 TEST_CASE("slimpack's plans keep all rules, take the time and the memory that they state") {
   int planned = 0, merged = 0, recomputed = 0, empty = 0;
   for (unsigned seed = 1; seed <= 400; ++seed) {
-    const Case c = random_case(seed);
+    const RandomCase c = random_case(seed);
     INFO("seed " << seed);
     const TransformerMemory memory(c.job, c.memory);
     Plan plan;
@@ -73,7 +73,7 @@ TEST_CASE("slimpack's plans keep all rules, take the time and the memory that th
 TEST_CASE("megatron's plans keep all rules, take the time and the memory that they state") {
   int planned = 0, context_parallel = 0;
   for (unsigned seed = 1; seed <= 200; ++seed) {
-    const Case c = random_case(seed);
+    const RandomCase c = random_case(seed);
     INFO("seed " << seed);
     Plan plan;
     try {

@@ -19,17 +19,17 @@ namespace oracle {
 
 using namespace slimpack;
 
-struct Case {
+struct RandomCase {
   std::vector<Tokens> lengths;
   Job job;
   SlimPackOptions options;
   MemoryOptions memory;
 };
 
-inline Case random_case(unsigned seed) {
+inline RandomCase random_case(unsigned seed) {
   std::mt19937 random(seed);
   const auto pick = [&](int lo, int hi) { return std::uniform_int_distribution<int>(lo, hi)(random); };
-  Case c;
+  RandomCase c;
   const int dp = pick(1, 5);
   const auto samples = static_cast<std::size_t>(dp + pick(0, 40));
   c.lengths = oracle::random_lengths(random, samples, pick(0, 3), 900);

@@ -2,7 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
+#include <vector>
 
 #include "slimpack/core/ids.hpp"
 #include "slimpack/schedule/chunk_scheduler.hpp"
@@ -17,7 +17,7 @@ enum class Chunking : std::uint8_t {
 };
 
 struct ChunkPlanOptions {
-  Chunking chunking = Chunking::balanced;
+  std::vector<Chunking> chunking = {Chunking::balanced};  ///< all are tried
   /// Slices of the longest sample; 0: searched, from 1, which is a batch-level pipeline, to `most_slices`.
   std::size_t slices = 0;
   std::size_t most_slices = 64;
@@ -38,11 +38,11 @@ struct ChunkPlanOptions {
 /// well: packs of whole samples, one group, the same recomputation for all chunks.
 [[nodiscard]] inline ChunkPlanOptions infinipipe_options() { return {}; }
 
-/// Seq1F1B: chunks of equal tokens in 1F1B order, each stage recomputing as few layers as fit, the same for all chunks. This is the
-/// variant for samples of unequal lengths that InfiniPipe compares with (section 5.1), with the best number of slices.
+/// Seq1F1B: chunks in 1F1B order, each stage recomputing as few layers as fit, the same for all chunks. Tries its uniform chunks, each
+/// sample alone, and those of equal tokens with which InfiniPipe compares (section 5.1), with the best number of slices.
 [[nodiscard]] inline ChunkPlanOptions seq1f1b_options() {
   ChunkPlanOptions options;
-  options.chunking = Chunking::even;
+  options.chunking = {Chunking::even, Chunking::lone};
   options.whole_samples = false;
   options.schedule.recompute = ChunkRecompute::per_stage;
   return options;
@@ -61,7 +61,7 @@ struct ChunkPlanOptions {
 /// number of kept chunks are searched. Unlike there, the inputs of layers that run twice are kept.
 [[nodiscard]] inline ChunkPlanOptions chunkflow_options() {
   ChunkPlanOptions options;
-  options.chunking = Chunking::even;
+  options.chunking = {Chunking::even};
   options.whole_samples = false;
   options.schedule.recompute = ChunkRecompute::oldest;
   return options;

@@ -114,28 +114,32 @@ class ChunkSearch {
     for (const Chunks& chunks : chunks_of(slices)) try_chunks(chunks, slices);
   }
 
-  /// The ways to make chunks with so many slices of the longest sample.
+  /// The ways to make chunks with so many slices of the longest sample, at least one.
   [[nodiscard]] std::vector<Chunks> chunks_of(std::size_t slices) const {
-    if (options_.chunking == Chunking::even) {
-      const auto n = static_cast<Tokens>(slices);
-      const Tokens tokens = (longest_ + n - 1) / n;
-      const Tokens tiles = (tokens + options_.tile - 1) / options_.tile;
-      return {even_chunks(lengths_, samples_, prices_, tiles * options_.tile)};
-    }
-    if (options_.chunking == Chunking::lone)
-      return {lone_chunks(lengths_, samples_, prices_, slices, options_.tile)};
-    ChunkLimits limits = balanced_limits(lengths_, samples_, prices_, slices, options_.tile);
-    const auto pack = [&](ChunkChoice choice) {
-      return pack_chunks(lengths_, samples_, prices_, limits, choice);
-    };
     std::vector<Chunks> out;
-    if (!options_.level || samples_.size() <= options_.most_samples_lightest)
-      out.push_back(pack(ChunkChoice::lightest));
-    if (!options_.level) return out;
-    out.push_back(pack(ChunkChoice::shortest));
-    limits.tokens = std::numeric_limits<Tokens>::max() / 2;
-    out.push_back(pack(ChunkChoice::shortest));
+    for (const Chunking way : options_.chunking) {
+      if (way == Chunking::balanced) add_balanced(slices, out);
+      if (way == Chunking::even) {
+        const auto n = static_cast<Tokens>(slices);
+        const Tokens tiles = ((longest_ + n - 1) / n + options_.tile - 1) / options_.tile;
+        out.push_back(even_chunks(lengths_, samples_, prices_, tiles * options_.tile));
+      }
+      if (way == Chunking::lone)
+        out.push_back(lone_chunks(lengths_, samples_, prices_, slices, options_.tile));
+    }
     return out;
+  }
+
+  void add_balanced(std::size_t slices, std::vector<Chunks>& out) const {
+    ChunkLimits limits = balanced_limits(lengths_, samples_, prices_, slices, options_.tile);
+    const auto add = [&](ChunkChoice choice) {
+      out.push_back(pack_chunks(lengths_, samples_, prices_, limits, choice));
+    };
+    if (!options_.level || samples_.size() <= options_.most_samples_lightest) add(ChunkChoice::lightest);
+    if (!options_.level) return;
+    add(ChunkChoice::shortest);
+    limits.tokens = std::numeric_limits<Tokens>::max() / 2;
+    add(ChunkChoice::shortest);
   }
 
   void try_whole_samples() {
@@ -234,6 +238,7 @@ class ChunkSearch {
                                         const ChunkPlanOptions& options) {
   validate_batch(lengths, job.layout.dp);
   require(options.tile > 0, "tile is ", options.tile, "; expected a positive number of tokens");
+  require(!options.chunking.empty(), "no chunking is given; expected at least one");
   require(options.most_slices > 0, "most_slices is 0; expected a positive number");
   const auto pipelines = static_cast<std::size_t>(job.layout.dp);
   ChunkSearch search(lengths, prices, memory, options);
