@@ -5,14 +5,14 @@
 #include <string>
 #include <vector>
 
-#include "random_case.hpp"
 #include "rules.hpp"
+#include "short_memory_case.hpp"
 #include "slimpack/model/presets.hpp"
 #include "slimpack/plan/json.hpp"
 
 using namespace slimpack;
-using oracle::random_case;
-using oracle::RandomCase;
+using oracle::short_memory_case;
+using oracle::ShortMemoryCase;
 
 namespace {
 
@@ -37,13 +37,13 @@ std::vector<System> systems() {
   return all;
 }
 
-Plan plan_case(const RandomCase& c, const System& system) {
+Plan plan_case(const ShortMemoryCase& c, const System& system) {
   return plan_chunks(system.name, c.lengths, c.job, CalibratedCost(c.job), TransformerMemory(c.job, c.memory),
                      NoAttentionModel{}, system.options);
 }
 
 /// Seconds, infinite where nothing fits.
-double seconds_of(const RandomCase& c, const System& system) {
+double seconds_of(const ShortMemoryCase& c, const System& system) {
   try {
     return plan_case(c, system).step.seconds;
   } catch (const InvalidInput&) {
@@ -66,7 +66,7 @@ bool recomputes_unlike(const Plan& plan) {
 TEST_CASE("pipelines of chunks keep all rules, take the time and the memory that they state") {
   int planned = 0, unlike = 0, grouped = 0;
   for (unsigned seed = 1; seed <= 40; ++seed) {
-    const RandomCase c = random_case(seed);
+    const ShortMemoryCase c = short_memory_case(seed);
     const TransformerMemory memory(c.job, c.memory);
     for (System system : systems()) {
       INFO("seed " << seed << " " << system.name);
@@ -94,7 +94,7 @@ TEST_CASE("pipelines of chunks keep all rules, take the time and the memory that
 TEST_CASE("with a given number of slices, freedom to recompute never makes chunks slower") {
   int faster = 0;
   for (unsigned seed = 1; seed <= 60; ++seed) {
-    RandomCase c = random_case(seed);
+    ShortMemoryCase c = short_memory_case(seed);
     c.job.layout.dp = 1;
     System system{"infinipipe", infinipipe_options()};
     const Tokens longest = *std::max_element(c.lengths.begin(), c.lengths.end());

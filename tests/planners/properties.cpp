@@ -2,7 +2,7 @@
 #include <numeric>
 
 #include "oracle.hpp"
-#include "random_case.hpp"
+#include "short_memory_case.hpp"
 #include "slimpack/model/presets.hpp"
 #include "slimpack/plan/json.hpp"
 #include "slimpack/plan/memory.hpp"
@@ -13,8 +13,8 @@
 
 using namespace slimpack;
 using oracle::check_plan;
-using oracle::random_case;
-using oracle::RandomCase;
+using oracle::short_memory_case;
+using oracle::ShortMemoryCase;
 
 namespace {
 
@@ -29,7 +29,7 @@ std::pair<std::size_t, std::size_t> pack_counts_of(const PipelinePlan& pipeline)
 TEST_CASE("slimpack's plans keep all rules, take the time and the memory that they state") {
   int planned = 0, merged = 0, recomputed = 0, empty = 0;
   for (unsigned seed = 1; seed <= 400; ++seed) {
-    const RandomCase c = random_case(seed);
+    const ShortMemoryCase c = short_memory_case(seed);
     INFO("seed " << seed);
     const TransformerMemory memory(c.job, c.memory);
     Plan plan;
@@ -73,7 +73,7 @@ TEST_CASE("slimpack's plans keep all rules, take the time and the memory that th
 TEST_CASE("megatron's plans keep all rules, take the time and the memory that they state") {
   int planned = 0, context_parallel = 0;
   for (unsigned seed = 1; seed <= 200; ++seed) {
-    const RandomCase c = random_case(seed);
+    const ShortMemoryCase c = short_memory_case(seed);
     INFO("seed " << seed);
     Plan plan;
     try {

@@ -19,17 +19,17 @@ namespace oracle {
 
 using namespace slimpack;
 
-struct RandomCase {
+struct ShortMemoryCase {
   std::vector<Tokens> lengths;
   Job job;
   SlimPackOptions options;
   MemoryOptions memory;
 };
 
-inline RandomCase random_case(unsigned seed) {
+inline ShortMemoryCase short_memory_case(unsigned seed) {
   std::mt19937 random(seed);
   const auto pick = [&](int lo, int hi) { return std::uniform_int_distribution<int>(lo, hi)(random); };
-  RandomCase c;
+  ShortMemoryCase c;
   const int dp = pick(1, 5);
   const auto samples = static_cast<std::size_t>(dp + pick(0, 40));
   c.lengths = oracle::random_lengths(random, samples, pick(0, 3), 900);
