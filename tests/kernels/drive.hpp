@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <deque>
 #include <exception>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -106,6 +107,9 @@ class Cluster {
       }
     }
   }
+
+  /// Called, if set, after each task and its releases; for members of a merged pack by threads of their own.
+  std::function<void(const Rank<Real>&, const StageTask&)> after_task;
 
   /// Runs a step: again and again, each rank's next task if its input is there.
   void step(const Ragged<std::int32_t>& ids) {
@@ -252,6 +256,7 @@ class Cluster {
       ranks_[p][forward ? s + 1 : s - 1]->inbox[key].assign(made.data, made.data + rows * hidden);
     }
     rank.stage.release(task);
+    if (after_task) after_task(rank, task);
     ++rank.next;
   }
 

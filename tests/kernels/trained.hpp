@@ -1,0 +1,71 @@
+#pragma once
+
+#include <catch2/catch.hpp>
+#include <cstddef>
+#include <map>
+#include <mutex>
+#include <vector>
+
+#include "kernels/executor.hpp"
+#include "kernels/transport/in_process.hpp"
+#include "tests/kernels/executor_case.hpp"
+#include "tests/kernels/heap.hpp"
+
+// Runs cases on threads of this process.
+namespace slimpack::testing {
+
+template <class Real>
+using Executor = kernels::RankExecutor<kernels::CpuStage<Real>, kernels::InProcessTransport>;
+
+/// What a run ends with, by rank.
+struct Trained {
+  std::vector<kernels::StepReport> reports;  ///< of the last step
+  std::vector<double> held;                  ///< bytes that the rank's thread has taken at most
+  Tensors weights;
+  std::map<std::size_t, Tensors> gradients;
+
+  [[nodiscard]] std::vector<double> losses() const {
+    std::vector<double> out;
+    for (const kernels::StepReport& report : reports) out.push_back(report.loss);
+    return out;
+  }
+};
+
+/// Runs a case.
+template <class Real>
+[[nodiscard]] Trained trained(const ExecutorCase& c, const kernels::InProcessOptions& transport = {}) {
+  std::mutex mutex;
+  Trained result;
+  result.reports.resize(rank_count(c.plan));
+  result.held.resize(rank_count(c.plan));
+  kernels::run_in_process(
+      rank_count(c.plan),
+      [&](kernels::InProcessTransport& t) {
+        restart_heap_peak();
+        const double before = heap_in_use();
+        Executor<Real> executor(t, c.model, c.plan, c.options);
+        for (int step = 0; step < c.steps; ++step) result.reports[t.rank()] = executor.step(c.plan, c.ids);
+        result.held[t.rank()] = heap_peak() - before;
+        const std::scoped_lock lock(mutex);
+        collect(executor.stage().weights(), result.weights, result.gradients[t.rank()]);
+      },
+      transport);
+  return result;
+}
+
+/// Runs a case and compares it with the reference.
+template <class Real>
+Trained run_and_compare(const ExecutorCase& c, const kernels::InProcessOptions& transport = {}) {
+  Trained run = trained<Real>(c, transport);
+  Tensors gradients;
+  for (const auto& [rank, tensors] : run.gradients) {
+    for (const auto& [name, numbers] : tensors) {
+      auto& known = gradients.try_emplace(name, numbers).first->second;
+      if (!c.options.shard_optimiser) CHECK(known == numbers);  // the sum over all, of the same bits
+    }
+  }
+  c.check<Real>(run.losses(), run.weights, gradients);
+  return run;
+}
+
+}  // namespace slimpack::testing
