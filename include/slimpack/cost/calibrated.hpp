@@ -16,6 +16,7 @@
 #include "slimpack/cost/links.hpp"
 #include "slimpack/cost/polynomial.hpp"
 #include "slimpack/cost/synchronise.hpp"
+#include "slimpack/cost/zero3.hpp"
 #include "slimpack/model/parallel.hpp"
 #include "slimpack/model/strategy.hpp"
 #include "slimpack/sharding/attention_model.hpp"
@@ -43,6 +44,10 @@ struct CalibratedOptions {
   SyncOptions sync = {};                   ///< gradients and optimiser at the end of a step
   double offload = 0.0;                    ///< share of the activations moved to host memory and back, [0, 1]
   double kv_gradient_element_bytes = 2.0;  ///< of sums over slices: 2 for bf16, 4 for fp32
+  Zero3Options zero3 = {};                 ///< what sharded parameters cost every pack
+  /// Whether an all-to-all sends over the network only what leaves a node (`all_to_all_link`); if not, all of it, as the other
+  /// exchanges do.
+  bool all_to_all_by_node = false;
 };
 
 /// Analytic model of time (SlimPack, section 5.1): FLOPs over achieved rates, separately for dense products
@@ -60,7 +65,10 @@ class CalibratedCost {
                  CalibratedOptions options = {})
       : CalibratedCost(std::move(model), std::move(device), strategy.spec_of_kind(kind), options,
                        Unsynchronised{}) {
-    sync_seconds_ = slimpack::sync_seconds(strategy, model_, device_, options.sync);
+    zero3_seconds_ = zero3_seconds(strategy, kind, model_, device_, options.zero3);
+    SyncOptions sync = options.sync;
+    if (options.zero3.on) sync.zero3 = options.zero3.group;
+    sync_seconds_ = slimpack::sync_seconds(strategy, model_, device_, sync);
   }
 
   /// Of one pipeline, which trains alone. @throws InvalidInput if a part of it or an option is impossible.
@@ -121,7 +129,10 @@ class CalibratedCost {
     return copy;
   }
 
-  [[nodiscard]] double pack_seconds(std::size_t, Pass) const { return device_.pack_overhead; }
+  /// Launches and host work; with ZeRO-3, the communication of parameters and gradients that nothing hides.
+  [[nodiscard]] double pack_seconds(std::size_t stage, Pass pass) const {
+    return device_.pack_overhead + zero3_seconds_[stage][index(pass)];
+  }
 
   /// Hidden states of a pack (or their gradients) between a stage and the one after it.
   [[nodiscard]] double transfer_seconds(std::size_t stage, Tokens tokens, Pass) const {
@@ -154,6 +165,7 @@ class CalibratedCost {
     require(group > 0, "context-parallel group is ", group, "; expected a positive number");
     CalibratedCost copy = *this;
     copy.cp_ *= group;
+    if (group > 1) copy.ranks_in_node_ = merged_ranks_in_node(copy.cp_);
     if (group > 1) copy.exchange_link_ = group_link(device_, std::int64_t{tp_} * copy.cp_);
     copy.tabulate();
     return copy;
@@ -186,7 +198,8 @@ class CalibratedCost {
         options_(options),
         layers_(spec.layers),
         tp_(spec.tp),
-        cp_(spec.cp) {
+        cp_(spec.cp),
+        ranks_in_node_(spec.cp) {
     validate(model_);
     validate(device_);
     require_pipeline(spec, model_);
@@ -203,6 +216,11 @@ class CalibratedCost {
     for (std::size_t s = 0; s < stages(); ++s) {
       tensor_links_.push_back(tensor_link(device_, spec, s));
       exchange.add(context_link(device_, spec, s));
+      for (std::int32_t rank = 0; rank < tp_; ++rank) {
+        std::vector<DeviceId> ranks;
+        add_context_ranks(spec, s, rank, ranks);
+        ranks_in_node_ = std::min(ranks_in_node_, least_in_node(device_, ranks));
+      }
       if (s + 1 < stages()) stage_links_.push_back(stage_link(device_, spec, s));
     }
     exchange_link_ = exchange.or_else(device_.intra_node);
@@ -280,12 +298,23 @@ class CalibratedCost {
     return layer;
   }
 
+  /// Fewest of `cp` context ranks on consecutive devices that a node has.
+  [[nodiscard]] std::int32_t merged_ranks_in_node(std::int32_t cp) const {
+    const std::int32_t most = std::max(1, device_.devices_per_node / tp_);
+    return cp % most == 0 ? most : cp % most;
+  }
+
+  [[nodiscard]] Link link_of(KeyExchange exchange) const {
+    const bool by_node = options_.all_to_all_by_node && exchange == KeyExchange::all_to_all;
+    return by_node && ranks_in_node_ < cp_ ? all_to_all_link(device_, cp_, ranks_in_node_) : exchange_link_;
+  }
+
   /// What depends on it: the exchange itself, and how much of the prefix each rank reads.
   [[nodiscard]] CheapestExchange exchange_prices(Pass pass) const {
     CheapestExchange cheapest;
     for (const KeyExchange e : key_exchanges) {
       if (cp_ == 1 || !exchanges().contains(e)) continue;
-      ExchangeRates rates = exchange_rates(model_, tp_, cp_, exchange_link_, e, pass);
+      ExchangeRates rates = exchange_rates(model_, tp_, cp_, link_of(e), e, pass);
       rates.hidden *= options_.ring_overlap;
       rates.per_prefix = prefix_seconds(e == KeyExchange::all_to_all ? tp_ * cp_ : tp_, pass);
       cheapest.add(rates);
@@ -333,6 +362,7 @@ class CalibratedCost {
   CalibratedOptions options_;
   std::vector<std::int32_t> layers_;
   std::int32_t tp_, cp_;            // context ranks of each pack, members of a merged one included
+  std::int32_t ranks_in_node_;      // the fewest of these ranks that a node has
   std::vector<Link> tensor_links_;  // [stage]
   std::vector<Link> stage_links_;   // [stage], to the one after it
   Link exchange_link_;              // of context ranks; of several stages, the slowest
@@ -342,6 +372,7 @@ class CalibratedCost {
   std::optional<AttentionSeconds> attention_;            // of one layer on one context rank, if it was given
   std::array<double, 2> pair_seconds_{};                 // attention of one layer
   std::array<CheapestExchange, 2> exchange_;             // of one layer
+  std::vector<std::array<double, 2>> zero3_seconds_;     // [stage][forward, backward], of a pack
   double sync_seconds_ = 0.0;
 };
 

@@ -1,8 +1,11 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <span>
+#include <vector>
 
 #include "slimpack/core/error.hpp"
 #include "slimpack/core/visible.hpp"
@@ -34,6 +37,43 @@ class SlowestLink {
     if (d / device.devices_per_node != devices.front() / device.devices_per_node) return device.inter_node;
   }
   return device.intra_node;
+}
+
+/// The fewest of these devices that a node has, of nodes that have any. O(devices log(nodes)).
+[[nodiscard]] inline std::int32_t least_in_node(const Device& device, std::span<const DeviceId> devices) {
+  std::map<DeviceId, std::int32_t> in_node;
+  for (const DeviceId d : devices) ++in_node[d / device.devices_per_node];
+  std::int32_t least = in_node.empty() ? 1 : in_node.begin()->second;
+  for (const auto& [node, count] : in_node) least = std::min(least, count);
+  return least;
+}
+
+/// Bytes per second of each device in a ring of these devices, as all-gathers and reduce-scatters of large messages use it.
+/// Between nodes, a node's devices each carry a ring of their own over their network interface, so that the node with
+/// fewest of them counts. O(devices log(nodes)).
+[[nodiscard]] inline double ring_bandwidth(const Device& device, std::span<const DeviceId> devices) {
+  const double within = device.intra_node.bandwidth;
+  if (&link_between(device, devices) == &device.intra_node) return within;
+  return std::min(within, least_in_node(device, devices) * device.inter_node.bandwidth);
+}
+
+/// What an all-to-all among `ranks` devices on several nodes, at least `in_node` of them on each, sends as if over one link:
+/// the network moves what leaves a node, and meanwhile the link within nodes moves the rest. The slower counts.
+/// @pre 0 < in_node < ranks.
+[[nodiscard]] inline Link all_to_all_link(const Device& device, std::int32_t ranks, std::int32_t in_node) {
+  Link link = device.inter_node;
+  const double others = ranks - 1.0;
+  link.bandwidth *= others / (ranks - in_node);
+  if (in_node > 1)
+    link.bandwidth = std::min(link.bandwidth, device.intra_node.bandwidth * others / (in_node - 1));
+  return link;
+}
+
+/// Adds the context-parallel ranks of a stage that have a tensor-parallel rank.
+inline void add_context_ranks(const PipelineSpec& spec, std::size_t stage, std::int32_t tensor_rank,
+                              std::vector<DeviceId>& ranks) {
+  for (std::int32_t i = tensor_rank; i < spec.tp * spec.cp; i += spec.tp)
+    ranks.push_back(spec.devices[stage][static_cast<std::size_t>(i)]);
 }
 
 /// Link of `ranks` devices with consecutive numbers, the first of which begins a node.

@@ -10,20 +10,22 @@
 #include "slimpack/core/error.hpp"
 #include "slimpack/cost/communication.hpp"
 #include "slimpack/cost/links.hpp"
+#include "slimpack/cost/zero3.hpp"
 #include "slimpack/model/parallel.hpp"
 #include "slimpack/model/strategy.hpp"
 
 namespace slimpack {
 
 struct MemoryOptions {
-  int zero_stage = 1;               ///< 0: nothing sharded; 1: optimiser; 2: and gradients; 3: and parameters
-  double reserve_bytes = 6e9;       ///< runtime, communication buffers, fragmentation
-  double offload = 0.0;             ///< share of the activations kept in host memory, [0, 1]
-  Tokens head_chunk_tokens = 4096;  ///< tokens whose logits exist at a time
+  int zero_stage = 1;          ///< 0: nothing sharded; 1: optimiser; 2: and gradients; 3: and parameters
+  double reserve_bytes = 6e9;  ///< runtime, communication buffers (ZeRO-3's gathered layers), fragmentation
+  double offload = 0.0;        ///< share of the activations kept in host memory, [0, 1]
+  Tokens head_chunk_tokens = 4096;         ///< tokens whose logits exist at a time
   double kv_gradient_element_bytes = 2.0;  ///< bf16 accumulation; 4 for fp32
   /// Whether context-parallel ranks gather keys and values of whole packs, one layer's at a time
   /// (`KeyExchange::all_gather`).
   bool gathers_keys = false;
+  ZeroGroup zero_group = ZeroGroup::all;  ///< among whom ZeRO shards; as `Zero3Options::group`
 };
 
 /// Analytic memory of a stage's device: bf16 parameters, fp32 gradients, Adam's fp32 copy and two moments;
@@ -70,7 +72,7 @@ class TransformerMemory {
 
   /// Parameters, gradients, optimiser states and the reserve.
   [[nodiscard]] double static_bytes(std::size_t stage) const {
-    const double ranks = double(replicas_) * cp_;
+    const double ranks = double(options_.zero_group == ZeroGroup::all ? replicas_ : 1) * cp_;
     const auto share = [&](int stage_that_shards) {
       return options_.zero_stage >= stage_that_shards ? 1.0 / ranks : 1.0;
     };

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <numeric>
+#include <optional>
 #include <span>
 #include <unordered_map>
 #include <utility>
@@ -12,6 +13,7 @@
 
 #include "slimpack/core/error.hpp"
 #include "slimpack/cost/links.hpp"
+#include "slimpack/cost/zero3.hpp"
 #include "slimpack/model/device.hpp"
 #include "slimpack/model/strategy.hpp"
 #include "slimpack/model/transformer.hpp"
@@ -29,6 +31,9 @@ struct SyncOptions {
   /// Strategy whose ranks keep the optimiser's states, if these were laid out for another one than trains (Hydraulis,
   /// section 5.2). Null: the one that trains.
   const Strategy* shards = nullptr;
+  /// Who shards parameters, with ZeRO-3: every pack has reduced gradients among these, and will gather the parameters that it
+  /// needs. Only copies of the shards, if there are any, have gradients to reduce. A cost model sets it.
+  std::optional<ZeroGroup> zero3 = {};
 };
 
 namespace detail {
@@ -49,6 +54,7 @@ class Holders {
   }
 
   [[nodiscard]] std::int32_t pieces() const { return pieces_; }
+  [[nodiscard]] std::size_t pipelines() const { return stages_.size(); }
 
   /// The ranks that hold a piece, in the order of the pipelines.
   [[nodiscard]] std::vector<DeviceId> of(std::int32_t piece) const {
@@ -87,6 +93,7 @@ class SyncLoad {
 
   /// A part with this many parameters. @param trains who holds it. @param keeps who has its optimiser's states.
   void add(double parameters, const Holders& trains, const Holders& keeps) {
+    if (options_.zero3) return add_shards(parameters, trains);
     for (std::int32_t piece = 0; piece < trains.pieces(); ++piece)
       add_ring(parameters / trains.pieces(), trains.of(piece));
     const std::vector<UpdateShare> have = trains.shares(), update = keeps.shares();
@@ -109,6 +116,27 @@ class SyncLoad {
     const auto n = static_cast<double>(group.size());
     const double bytes = parameters * (options_.gradient_bytes + options_.weight_bytes) * (n - 1.0) / n;
     for (const DeviceId d : group) add_exchange(d, bytes / link_between(device_, group).bandwidth);
+  }
+
+  /// Parameters that ZeRO-3 shards: each rank reduces its shard's gradients with those that have the same one, and updates
+  /// it. @pre all pipelines have the same context parallelism.
+  void add_shards(double parameters, const Holders& trains) {
+    for (std::int32_t piece = 0; piece < trains.pieces(); ++piece) {
+      const std::vector<DeviceId> ranks = trains.of(piece);
+      const std::size_t copies = *options_.zero3 == ZeroGroup::all ? 1 : trains.pipelines();
+      const std::size_t shards = ranks.size() / copies;
+      const double own = parameters / trains.pieces() / static_cast<double>(shards);
+      for (std::size_t i = 0; i < shards; ++i) {
+        std::vector<DeviceId> same;
+        for (std::size_t c = 0; c < copies; ++c) same.push_back(ranks[i + shards * c]);
+        const auto n = static_cast<double>(copies);
+        const double bytes = 2.0 * own * options_.gradient_bytes * (n - 1.0) / n;
+        for (const DeviceId d : same) {
+          seconds_[d] += own * options_.optimiser_bytes / device_.memory_bandwidth;
+          add_exchange(d, bytes / link_between(device_, same).bandwidth);
+        }
+      }
+    }
   }
 
   /// Reduced gradients to who updates them, and updated parameters back. A device sends and receives at once.
@@ -171,7 +199,8 @@ class SyncLoad {
 /// it, each of which updates an equal share and gives the new parameters to the others; so are the embedding, on the
 /// first stages, and the head and the last norm, on the last. Ring collectives over the link between all these ranks,
 /// one after another. Optimiser states do not move: where they are with other ranks (`SyncOptions::shards`), reduced
-/// gradients are sent there, and new parameters back. The slowest device's sum counts.
+/// gradients are sent there, and new parameters back. With ZeRO-3, what is left is the update of each rank's shard, and the
+/// exchange among copies of it (`SyncOptions::zero3`). The slowest device's sum counts.
 /// @throws InvalidInput if a pipeline can't train this model, or an option is impossible.
 /// Complexity: O(layers * devices of a stage of all pipelines * their largest tensor parallelism).
 [[nodiscard]] inline double sync_seconds(const Strategy& strategy, const Transformer& model,
@@ -179,9 +208,17 @@ class SyncLoad {
   const Strategy& keeps = options.shards == nullptr ? strategy : *options.shards;
   require(options.overlap >= 0.0 && options.overlap <= 1.0, "overlap is ", options.overlap,
           "; expected a share in [0, 1]");
+  require(
+      !options.zero3 || options.shards == nullptr,
+      "zero3 and shards are both given; expected optimiser states with the parameters that they belong to");
   for (const Strategy* s : {&strategy, &keeps}) {
     require(!s->pipelines.empty(), "a strategy has no pipelines; expected at least one");
-    for (const PipelineSpec& p : s->pipelines) require_pipeline(p, model);
+    for (const PipelineSpec& p : s->pipelines) {
+      require_pipeline(p, model);
+      require(!options.zero3 || p.cp == strategy.pipelines.front().cp,
+              "pipelines that shard parameters (ZeRO-3) have cp ", strategy.pipelines.front().cp, " and ",
+              p.cp, "; expected the same");
+    }
   }
   detail::SyncLoad load(device, options);
   struct Stages {
