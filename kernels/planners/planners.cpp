@@ -1,8 +1,12 @@
 // slimpack::planners: what the planners' headers only declare where SLIMPACK_COMPILED_PLANNERS is defined.
 #include "slimpack/planners/chunk_pipelines.hpp"
 #include "slimpack/planners/chunk_search.hpp"
+#include "slimpack/planners/deepspeed.hpp"
+#include "slimpack/planners/deepspeed_search.hpp"
 #include "slimpack/planners/dynamic_cp.hpp"
 #include "slimpack/planners/dynamic_cp_search.hpp"
+#include "slimpack/planners/flexsp.hpp"
+#include "slimpack/planners/flexsp_search.hpp"
 #include "slimpack/planners/megatron.hpp"
 #include "slimpack/planners/megatron_search.hpp"
 #include "slimpack/planners/micro_batch_search.hpp"
@@ -40,6 +44,28 @@ Plan plan_chunks(std::string_view planner, std::span<const Tokens> lengths, cons
 Plan plan_chunks(std::string_view planner, std::span<const Tokens> lengths, const Job& job,
                  const ChunkPlanOptions& options) {
   return plan_chunks(planner, lengths, job, CalibratedCost(job), TransformerMemory(job),
+                     assumed_attention(job), options);
+}
+
+Plan plan_deepspeed(std::span<const Tokens> lengths, const Job& job, GroupPrices& prices,
+                    const Memory& memory, const DeepSpeedOptions& options) {
+  return detail::search_deepspeed(lengths, job, prices, memory, options);
+}
+
+Plan plan_deepspeed(std::span<const Tokens> lengths, const Job& job, const DeepSpeedOptions& options) {
+  const UlyssesOptions own = ulysses_options();
+  return plan_deepspeed(lengths, job, CalibratedCost(job, own.cost), TransformerMemory(job, own.memory),
+                        assumed_attention(job), options);
+}
+
+Plan plan_flexsp(std::span<const Tokens> lengths, const Job& job, GroupPrices& prices, const Memory& memory,
+                 const FlexSpOptions& options) {
+  return detail::search_flexsp(lengths, job, prices, memory, options);
+}
+
+Plan plan_flexsp(std::span<const Tokens> lengths, const Job& job, const FlexSpOptions& options) {
+  const UlyssesOptions own = ulysses_options();
+  return plan_flexsp(lengths, job, CalibratedCost(job, own.cost), TransformerMemory(job, own.memory),
                      assumed_attention(job), options);
 }
 

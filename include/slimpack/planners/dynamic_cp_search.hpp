@@ -15,10 +15,8 @@
 #include "slimpack/partition/balanced_rank_rows.hpp"
 #include "slimpack/partition/nested_rank_groups.hpp"
 #include "slimpack/partition/packed_rank_rows.hpp"
-#include "slimpack/plan/assemble.hpp"
 #include "slimpack/planners/dynamic_cp_options.hpp"
-#include "slimpack/schedule/lower_bound.hpp"
-#include "slimpack/schedule/row_barriers.hpp"
+#include "slimpack/planners/row_plans.hpp"
 #include "slimpack/schedule/scheduler.hpp"
 #include "slimpack/slicing/rank_packs.hpp"
 
@@ -180,13 +178,9 @@ class DynamicCpSearch {
     plan.schedule.pipelines = ranks_;
     plan.schedule.forward = plan.schedule.backward = std::move(packs.packs);
     scheduler_(plan.schedule, {.fit = FitPolicy::recompute}, best_.seconds);
-    plan.seconds = plan.schedule.seconds;
-    if (one_stage_ && scheduler == RankScheduler::balanced && plan.schedule.fits()) {
-      const double seconds = seconds_with_barriers(plan.schedule, packs.row);
-      constexpr double rounding = 1e-12;
-      if (seconds > plan.seconds * (1.0 + rounding)) plan.seconds = seconds;
-      plan.barrier_wait = plan.seconds - plan.schedule.seconds;
-    }
+    if (one_stage_ && scheduler == RankScheduler::balanced)
+      plan.barrier_wait = barrier_wait(plan.schedule, packs.row);
+    plan.seconds = plan.schedule.seconds + plan.barrier_wait;
     if (plan.seconds < best_.seconds) best_ = std::move(plan);
   }
 
@@ -208,10 +202,6 @@ inline void note_rows(const DynamicCpPlan& best, bool one_stage, Plan& plan) {
   plan.notes.push_back(concat("rows by ", scheduler_name(best.scheduler), ", deciding by ",
                               best.by_prices ? "prices" : "squared tokens", ", with at most ", best.limit,
                               " tokens of a micro-batch on each rank"));
-  if (best.barrier_wait > 0.0)
-    plan.notes.push_back(
-        concat("step.sync_seconds includes ", best.barrier_wait,
-               " s in which ranks wait at the barriers after rows, which no order of tasks can say"));
   if (best.scheduler == RankScheduler::balanced && !one_stage)
     plan.notes.emplace_back(
         "Megatron Core's balanced scheduler has no pipeline stages: that its rows run in 1F1B order, and "
@@ -232,17 +222,8 @@ inline void note_rows(const DynamicCpPlan& best, bool one_stage, Plan& plan) {
           " with groups of up to dp = ", job.layout.dp,
           " pipelines and all layers recomputed; expected shorter samples, more stages or more memory",
           options.limit > 0 ? ", or the limit of tokens left to the planner" : "");
-  std::vector<PipelineId> ids(ranks);
-  std::iota(ids.begin(), ids.end(), PipelineId{0});
-  std::vector<PlacedSchedule> placed;
-  auto peaks = search.scheduler().peak_bytes(best.schedule);
-  placed.push_back({std::move(ids), std::move(best.schedule), std::move(peaks)});
-  Plan plan = assemble_plan("dynamic-cp", lengths, job.model, job.device, layout_strategy(job),
-                            std::move(placed), prices.alone().sync_seconds());
-  const StepLowerBound bound = step_lower_bound(lengths, ranks, prices);
-  state_lower_bound(bound.seconds(), bound.exists, plan);
-  plan.step.sync_seconds += best.barrier_wait;
-  plan.step.seconds += best.barrier_wait;
+  RowPlan rows{std::move(best.schedule), best.barrier_wait, best.seconds};
+  Plan plan = assemble_rows("dynamic-cp", lengths, job, std::move(rows), prices, search.scheduler());
   note_rows(best, memory.stages() == 1, plan);
   return plan;
 }

@@ -1,0 +1,174 @@
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <limits>
+#include <numeric>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "slimpack/core/batch.hpp"
+#include "slimpack/partition/flexible_groups.hpp"
+#include "slimpack/partition/similar_lengths.hpp"
+#include "slimpack/planners/deepspeed_search.hpp"
+#include "slimpack/planners/sequence_parallel_options.hpp"
+#include "slimpack/planners/ulysses.hpp"
+#include "slimpack/planners/uniform_rows.hpp"
+
+namespace slimpack::detail {
+
+/// Looks for the limit of tokens per rank and the number of micro-batches with the shortest step.
+class FlexSpSearch {
+ public:
+  /// All have to outlive this.
+  FlexSpSearch(std::span<const Tokens> lengths, std::size_t ranks, GroupPrices& prices, const Memory& memory,
+               const FlexSpOptions& options)
+      : lengths_(lengths),
+        options_(options),
+        domain_(lengths, ranks,
+                rank_group_sizes(ranks, [&](std::size_t size) { return prices.allows(size); }),
+                [&](Tokens length, std::size_t size) {
+                  return document_seconds(prices.shared_by(size), length);
+                }),
+        longest_first_(longest_first(domain_)),
+        constants_(prices.alone().pack_seconds(0, Pass::forward) +
+                   prices.alone().pack_seconds(0, Pass::backward)),
+        scheduler_(lengths, prices, memory) {
+    for (const Tokens length : lengths) tokens_ += static_cast<double>(length);
+  }
+
+  /// The best plan; its seconds are infinite if none fits.
+  [[nodiscard]] RowPlan operator()() {
+    if (options_.limit == 0) try_groups_of_one_size();
+    for (const Tokens limit : limits()) try_limit(limit);
+    for (const double step : {0.25, 0.125}) {
+      if (options_.limit > 0 || limit_ == 0) break;
+      const auto middle = static_cast<double>(limit_);
+      for (const double direction : {1.0, -1.0})
+        try_limit(static_cast<Tokens>(middle * std::exp2(direction * step)));
+    }
+    return std::move(best_);
+  }
+
+  [[nodiscard]] Scheduler& scheduler() { return scheduler_; }
+  /// Tokens of a rank with which the best plan was made; 0: its groups have one size.
+  [[nodiscard]] Tokens limit() const { return limit_; }
+
+ private:
+  /// What one size of all groups would give: DeepSpeed with each degree, and the same micro-batches on groups of any sizes.
+  void try_groups_of_one_size() {
+    const Tokens context = pack_context(lengths_, options_.context);
+    for (std::size_t place = 0; place < domain_.sizes(); ++place) {
+      const std::size_t size = domain_.size(place);
+      if (domain_.ranks() % size == 0)
+        keep(best_uniform_rows(lengths_, context, domain_.ranks(), size, scheduler_, best_.seconds), 0);
+    }
+  }
+
+  /// Limits to try, a factor of the square root of two apart: from the least with which the largest group holds the longest
+  /// sample to that with which one micro-batch may hold all samples, however they are distributed.
+  [[nodiscard]] std::vector<Tokens> limits() const {
+    if (options_.limit > 0) return {options_.limit};
+    const double share = tokens_ / static_cast<double>(domain_.ranks());
+    const auto longest = static_cast<double>(lengths_[longest_first_.front()]);
+    const double least = least_limit(), most = std::max(longest, 2.0 * share);
+    std::vector<Tokens> limits;
+    for (double limit = least; limit < most * std::sqrt(2.0); limit *= std::sqrt(2.0))
+      limits.push_back(static_cast<Tokens>(std::ceil(limit)));
+    return limits;
+  }
+
+  /// Fewest tokens of a rank with which the largest group holds the longest sample.
+  [[nodiscard]] double least_limit() const {
+    return std::ceil(domain_.tokens_per_rank(longest_first_.front(), domain_.sizes() - 1));
+  }
+
+  /// Tries numbers of micro-batches from the fewest that hold all tokens, until some more in a row are no better.
+  void try_limit(Tokens limit) {
+    if (static_cast<double>(limit) < least_limit()) return;
+    const double held = static_cast<double>(limit) * static_cast<double>(domain_.ranks());
+    const auto least = static_cast<std::size_t>(std::ceil(tokens_ / held));
+    std::size_t tried = 0;
+    for (std::size_t count = std::max<std::size_t>(least, 1);
+         count <= lengths_.size() && tried < options_.micro_batch_trials; ++count) {
+      const double before = best_.seconds;
+      const bool held_all = try_micro_batches(limit, count, false) | try_micro_batches(limit, count, true);
+      if (held_all) tried = best_.seconds < before ? 1 : tried + 1;
+      if (static_cast<double>(count) * constants_ >= best_.seconds) break;
+    }
+  }
+
+  /// Tries so many micro-batches of samples of similar lengths, whose tokens or work are as equal as can be.
+  /// @returns whether groups hold them all.
+  bool try_micro_batches(Tokens limit, std::size_t count, bool by_work) {
+    std::vector<double> weights;
+    for (const SampleId id : longest_first_)
+      weights.push_back(by_work ? rank_work(id, limit) : static_cast<double>(lengths_[id]));
+    std::vector<RankRow> rows;
+    double work = 0.0;
+    std::size_t begin = 0;
+    for (const std::size_t end : lightest_parts(weights, count)) {
+      const auto own = std::span(longest_first_).subspan(begin, end - begin);
+      FlexibleRow made = flexible_groups(domain_, limit, own, trials(own.size()));
+      work += made.work + constants_;
+      if (made.row.empty()) return false;
+      if (work >= best_.seconds) return true;
+      rows.push_back(std::move(made.row));
+      begin = end;
+    }
+    keep(schedule_with_barriers(lengths_, rows, domain_.ranks(), scheduler_, best_.seconds), limit);
+    return true;
+  }
+
+  /// Work of all ranks of the smallest group that holds a sample.
+  [[nodiscard]] double rank_work(SampleId id, Tokens limit) const {
+    const std::size_t place = std::min(domain_.least_place(id, limit), domain_.sizes() - 1);
+    return domain_.work(id, place) * static_cast<double>(domain_.size(place));
+  }
+
+  /// Splits to try for a micro-batch: fewer if it has many samples on many ranks.
+  [[nodiscard]] std::size_t trials(std::size_t samples) const {
+    constexpr std::size_t most_placements = 2'000'000, fewest = 8;
+    const std::size_t affordable = most_placements / (samples * domain_.ranks());
+    return std::min(options_.split_trials, std::max(fewest, affordable));
+  }
+
+  void keep(RowPlan plan, Tokens limit) {
+    if (plan.seconds >= best_.seconds) return;
+    best_ = std::move(plan);
+    limit_ = limit;
+  }
+
+  std::span<const Tokens> lengths_;
+  FlexSpOptions options_;
+  RankDomain domain_;
+  std::vector<SampleId> longest_first_;
+  double constants_;  // of the packs of a row
+  double tokens_ = 0.0;
+  Scheduler scheduler_;
+  RowPlan best_;
+  Tokens limit_ = 0;
+};
+
+/// `plan_flexsp` with prices and memory of any models.
+[[nodiscard]] inline Plan search_flexsp(std::span<const Tokens> lengths, const Job& job, GroupPrices& prices,
+                                        const Memory& memory, const FlexSpOptions& options) {
+  require_sequence_parallel("flexsp", job.layout);
+  validate_batch(lengths, 1);
+  require(options.limit >= 0, "limit is ", options.limit, "; expected 0 or a positive number of tokens");
+  FlexSpSearch search(lengths, static_cast<std::size_t>(job.layout.dp), prices, memory, options);
+  RowPlan best = search();
+  require(best.schedule.fits(), "no micro-batches that were tried fit into ", memory.capacity_text(),
+          " with sequence-parallel groups of up to dp = ", job.layout.dp,
+          " pipelines and all layers recomputed; expected shorter samples, more devices or more memory",
+          options.limit > 0 ? ", or the limit of tokens left to the planner" : "");
+  Plan plan = assemble_rows("flexsp", lengths, job, std::move(best), prices, search.scheduler());
+  plan.notes.push_back(search.limit() > 0 ? concat("groups of different sizes, with at most ", search.limit(),
+                                                   " tokens of a micro-batch on each rank")
+                                          : std::string("groups of one size were the best"));
+  return plan;
+}
+
+}  // namespace slimpack::detail
