@@ -27,6 +27,7 @@ class FlexSpSearch {
                const FlexSpOptions& options)
       : lengths_(lengths),
         options_(options),
+        splits_(options.split_trials),
         domain_(lengths, ranks,
                 rank_group_sizes(ranks, [&](std::size_t size) { return prices.allows(size); }),
                 [&](Tokens length, std::size_t size) {
@@ -44,26 +45,35 @@ class FlexSpSearch {
     if (options_.limit == 0) try_groups_of_one_size();
     for (const Tokens limit : limits()) try_limit(limit);
     for (const double step : {0.25, 0.125}) {
-      if (options_.limit > 0 || limit_ == 0) break;
-      const auto middle = static_cast<double>(limit_);
+      if (options_.limit > 0 || made_.limit == 0) break;
+      const auto middle = static_cast<double>(made_.limit);
       for (const double direction : {1.0, -1.0})
         try_limit(static_cast<Tokens>(middle * std::exp2(direction * step)));
     }
+    splits_ = options_.final_split_trials;
+    if (made_.limit > 0) try_micro_batches(made_);
     return std::move(best_);
   }
 
   [[nodiscard]] Scheduler& scheduler() { return scheduler_; }
   /// Tokens of a rank with which the best plan was made; 0: its groups have one size.
-  [[nodiscard]] Tokens limit() const { return limit_; }
+  [[nodiscard]] Tokens limit() const { return made_.limit; }
 
  private:
+  /// Micro-batches of samples of similar lengths.
+  struct MicroBatches {
+    Tokens limit = 0;  ///< tokens of each rank
+    std::size_t count = 0;
+    bool by_work = false;  ///< whether their work is as equal as can be, or their tokens
+  };
+
   /// What one size of all groups would give: DeepSpeed with each degree, and the same micro-batches on groups of any sizes.
   void try_groups_of_one_size() {
     const Tokens context = pack_context(lengths_, options_.context);
     for (std::size_t place = 0; place < domain_.sizes(); ++place) {
       const std::size_t size = domain_.size(place);
       if (domain_.ranks() % size == 0)
-        keep(best_uniform_rows(lengths_, context, domain_.ranks(), size, scheduler_, best_.seconds), 0);
+        keep(best_uniform_rows(lengths_, context, domain_.ranks(), size, scheduler_, best_.seconds), {});
     }
   }
 
@@ -94,31 +104,31 @@ class FlexSpSearch {
     for (std::size_t count = std::max<std::size_t>(least, 1);
          count <= lengths_.size() && tried < options_.micro_batch_trials; ++count) {
       const double before = best_.seconds;
-      const bool held_all = try_micro_batches(limit, count, false) | try_micro_batches(limit, count, true);
-      if (held_all) tried = best_.seconds < before ? 1 : tried + 1;
+      const bool by_tokens = try_micro_batches({limit, count, false});
+      const bool by_work = try_micro_batches({limit, count, true});
+      if (by_tokens || by_work) tried = best_.seconds < before ? 1 : tried + 1;
       if (static_cast<double>(count) * constants_ >= best_.seconds) break;
     }
   }
 
-  /// Tries so many micro-batches of samples of similar lengths, whose tokens or work are as equal as can be.
-  /// @returns whether groups hold them all.
-  bool try_micro_batches(Tokens limit, std::size_t count, bool by_work) {
+  /// @returns whether groups hold all samples so.
+  bool try_micro_batches(const MicroBatches& made) {
     std::vector<double> weights;
     for (const SampleId id : longest_first_)
-      weights.push_back(by_work ? rank_work(id, limit) : static_cast<double>(lengths_[id]));
+      weights.push_back(made.by_work ? rank_work(id, made.limit) : static_cast<double>(lengths_[id]));
     std::vector<RankRow> rows;
     double work = 0.0;
     std::size_t begin = 0;
-    for (const std::size_t end : lightest_parts(weights, count)) {
+    for (const std::size_t end : lightest_parts(weights, made.count)) {
       const auto own = std::span(longest_first_).subspan(begin, end - begin);
-      FlexibleRow made = flexible_groups(domain_, limit, own, trials(own.size()));
-      work += made.work + constants_;
-      if (made.row.empty()) return false;
+      FlexibleRow groups = flexible_groups(domain_, made.limit, own, trials(own.size()));
+      work += groups.work + constants_;
+      if (groups.row.empty()) return false;
       if (work >= best_.seconds) return true;
-      rows.push_back(std::move(made.row));
+      rows.push_back(std::move(groups.row));
       begin = end;
     }
-    keep(schedule_with_barriers(lengths_, rows, domain_.ranks(), scheduler_, best_.seconds), limit);
+    keep(schedule_with_barriers(lengths_, rows, domain_.ranks(), scheduler_, best_.seconds), made);
     return true;
   }
 
@@ -132,24 +142,25 @@ class FlexSpSearch {
   [[nodiscard]] std::size_t trials(std::size_t samples) const {
     constexpr std::size_t most_placements = 2'000'000, fewest = 8;
     const std::size_t affordable = most_placements / (samples * domain_.ranks());
-    return std::min(options_.split_trials, std::max(fewest, affordable));
+    return std::min(splits_, std::max(fewest, affordable));
   }
 
-  void keep(RowPlan plan, Tokens limit) {
+  void keep(RowPlan plan, const MicroBatches& made) {
     if (plan.seconds >= best_.seconds) return;
     best_ = std::move(plan);
-    limit_ = limit;
+    made_ = made;
   }
 
   std::span<const Tokens> lengths_;
   FlexSpOptions options_;
+  std::size_t splits_;  // that are tried for a micro-batch
   RankDomain domain_;
   std::vector<SampleId> longest_first_;
   double constants_;  // of the packs of a row
   double tokens_ = 0.0;
   Scheduler scheduler_;
   RowPlan best_;
-  Tokens limit_ = 0;
+  MicroBatches made_;  // of the best; a limit of 0: its groups have one size
 };
 
 /// `plan_flexsp` with prices and memory of any models.
