@@ -28,8 +28,15 @@ Layout used_layout(const Planner& planner, const Layout& layout) {
   return planner.plans_on != nullptr ? planner.plans_on(layout) : layout;
 }
 
-/// Layouts without those in whose place the planner takes another one of them.
+/// Layouts that a planner can plan on, without those in whose place it takes another one of them.
 std::vector<Layout> distinct_layouts(const Planner& planner, std::vector<Layout> all) {
+  const auto refused = [&](const Layout& layout) {
+    return planner.takes != nullptr && !planner.takes(layout);
+  };
+  const Layout first = all.front();
+  std::erase_if(all, refused);
+  require(!all.empty(), "planner ", planner.name, " plans on none of the layouts, such as ", to_text(first),
+          "; expected no other tp and pp than 1");
   const auto sizes = [](const Layout& l) { return std::array{l.dp, l.tp, l.cp, l.pp}; };
   std::set<std::array<std::int32_t, 4>> known;
   for (const Layout& layout : all) known.insert(sizes(layout));
@@ -48,7 +55,8 @@ double tokens_in(std::span<const Tokens> tokens) {
 /// as those of one large batch. 0 where it is not known what is trained, or what prices a planner has of a profile.
 double series_bound(const Planner& planner, const JobOptions& given, const Series& series) {
   if (given.profile || (planner.defers && !given.documents.drain)) return 0.0;
-  const JobOptions o = on_layout(given, used_layout(planner, given.job.layout));
+  JobOptions o = on_layout(given, used_layout(planner, given.job.layout));
+  if (planner.with_own_models != nullptr) o = planner.with_own_models(o);
   double seconds = 0.0, tokens = 0.0;
   std::vector<Tokens> all;
   for (std::size_t i = 0; i < series.iterations; ++i) {

@@ -60,9 +60,11 @@ po::options_description job_description(const JobDefaults& defaults) {
                      "share of tensor parallelism's communication hidden by dense products")(
       "ring-overlap", number(), "share of a ring's communication hidden by attention")(
       "free-prefix", "slices pay nothing for the keys and values before them")(
-      "sync-overlap", number(), "share of the gradient synchronisation hidden by the backward pass");
+      "sync-overlap", number(), "share of the gradient synchronisation hidden by the backward pass")(
+      "zero-overlap", number(), "share of ZeRO-3's communication in each pack hidden by its computation");
   po::options_description memory("Memory");
-  memory.add_options()("zero", size()->default_value(1), "ZeRO stage, 0 to 3")(
+  memory.add_options()("zero", size()->default_value(1),
+                       "ZeRO stage, 0 to 3; planners deepspeed and flexsp: 3")(
       "reserve-bytes", number(),
       concat("of each device, kept free for the runtime, communication buffers and fragmentation; default ",
              MemoryOptions{}.reserve_bytes, " (", MemoryOptions{}.reserve_bytes / 1e9, " GB)")
@@ -76,14 +78,14 @@ po::options_description job_description(const JobDefaults& defaults) {
       "symmetric", "backward packs as the forward ones")("no-filling",
                                                          "packs take samples strictly in their sequence")(
       "no-injection", "forward and backward packs alternate after a longer warm-up");
-  po::options_description megatron("Planner megatron");
+  po::options_description megatron("Planners megatron and deepspeed");
   megatron.add_options()("pack-tokens", tokens(), "up to which packs are filled; default: the best of many")(
-      "given-cp", "keep the layout's cp and dp, instead of choosing cp")(
-      "adaptive-recompute", "packs recompute what each needs, which Megatron-LM does not offer");
-  po::options_description dynamic_cp("Planner dynamic-cp");
+      "given-cp", "megatron keeps the layout's cp and dp, instead of choosing cp")(
+      "adaptive-recompute", "megatron's packs recompute what each needs, which Megatron-LM does not offer");
+  po::options_description dynamic_cp("Planners dynamic-cp and flexsp");
   dynamic_cp.add_options()("rank-tokens", tokens(),
                            "most of a micro-batch on each rank; default: the best of many")(
-      "nested-groups", "also slimpack's own groups, which are no part of the baseline");
+      "nested-groups", "dynamic-cp: also slimpack's own groups, which are no part of the baseline");
   po::options_description chunks("Planner infinipipe; --slices also of seq1f1b, terapipe and chunkflow");
   chunks.add_options()("slices", po::value<std::int64_t>()->value_name("N"),
                        "of each pipeline's longest sample; default: the best number up to 64")(
@@ -249,6 +251,7 @@ void check_profile(const po::variables_map& values, const Job& job) {
                            "free-prefix",
                            "sync-overlap",
                            "zero",
+                           "zero-overlap",
                            "reserve-bytes",
                            "offload"}) {
     require(values.count(name) == 0 || values[name].defaulted(), "--", name,
@@ -282,6 +285,8 @@ JobOptions job_options(const po::variables_map& values) {
   validate(o.job);
   if (o.profile) check_profile(values, o.job);
   o.memory.zero_stage = values["zero"].as<std::int32_t>();
+  o.cost.zero3.on = o.memory.zero_stage == 3;
+  override_share(values, "zero-overlap", o.cost.zero3.overlap);
   override_with(values, "reserve-bytes", o.memory.reserve_bytes);
   override_with(values, "offload", o.memory.offload);
   o.cost.offload = o.memory.offload;
@@ -306,6 +311,9 @@ JobOptions job_options(const po::variables_map& values) {
   o.megatron.choose_cp = values.count("given-cp") == 0;
   if (values.count("rank-tokens") != 0) o.dynamic_cp.limit = tokens_of(values, "rank-tokens");
   o.megatron.recompute_each_pack = values.count("adaptive-recompute") != 0;
+  o.deepspeed = {.context = o.context, .pack_tokens = o.megatron.pack_tokens};
+  o.flexsp.context = o.context;
+  o.flexsp.limit = o.dynamic_cp.limit;
   o.dynamic_cp.nested = values.count("nested-groups") != 0;
   o.infinipipe = infinipipe_from(values);
   o.slimpack.recompute_each_pack = o.infinipipe.schedule.recompute != ChunkRecompute::per_stage;

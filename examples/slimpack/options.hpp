@@ -17,6 +17,7 @@
 #include "slimpack/planners/dynamic_cp_options.hpp"
 #include "slimpack/planners/layouts.hpp"
 #include "slimpack/planners/megatron_options.hpp"
+#include "slimpack/planners/sequence_parallel_options.hpp"
 #include "slimpack/planners/slimpack.hpp"
 
 namespace slimpack::command {
@@ -37,6 +38,8 @@ struct JobOptions {
   SlimPackOptions slimpack;
   MegatronOptions megatron;
   DynamicCpOptions dynamic_cp;
+  DeepSpeedOptions deepspeed;
+  FlexSpOptions flexsp;
   ChunkPlanOptions infinipipe;
   DocumentOptions documents;
   bool quiet = false;  ///< no progress on standard error

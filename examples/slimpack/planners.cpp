@@ -7,7 +7,9 @@
 #include "slimpack/model/presets.hpp"
 #include "slimpack/planners/auto.hpp"
 #include "slimpack/planners/chunk_pipelines.hpp"
+#include "slimpack/planners/deepspeed.hpp"
 #include "slimpack/planners/dynamic_cp.hpp"
+#include "slimpack/planners/flexsp.hpp"
 #include "slimpack/planners/megatron.hpp"
 #include "slimpack/planners/slimpack.hpp"
 
@@ -94,6 +96,24 @@ struct Chunked {
   }
 };
 
+struct DeepSpeed {
+  static constexpr const char* name = "deepspeed";
+  template <CostModel C, MemoryModel M, class A>
+  static Plan plan(std::span<const Tokens> lengths, const JobOptions& o, const C& cost, const M& memory,
+                   const A& attention) {
+    return plan_deepspeed(lengths, o.job, cost, memory, attention, o.deepspeed);
+  }
+};
+
+struct FlexSp {
+  static constexpr const char* name = "flexsp";
+  template <CostModel C, MemoryModel M, class A>
+  static Plan plan(std::span<const Tokens> lengths, const JobOptions& o, const C& cost, const M& memory,
+                   const A& attention) {
+    return plan_flexsp(lengths, o.job, cost, memory, attention, o.flexsp);
+  }
+};
+
 /// Keys of merged packs go round in a ring unless `all_to_all` is asked for.
 bool by_heads(const JobOptions& o) { return o.cost.exchanges == ExchangeSet{KeyExchange::all_to_all}; }
 
@@ -129,6 +149,44 @@ Plan plan_by_dynamic_cp(std::span<const Tokens> lengths, const JobOptions& o) {
   JobOptions own = o;
   own.job.layout = one_domain(o.job.layout);
   return plan_by<DynamicCp>(lengths, own);
+}
+
+/// All ranks are for samples: no tensor parallelism, one stage.
+bool has_sequence_parallelism_alone(const Layout& layout) { return layout.tp == 1 && layout.pp == 1; }
+
+/// The options with the models of Ulysses and ZeRO-3.
+JobOptions with_ulysses(const JobOptions& o) {
+  require(!o.profile,
+          "profiles measure no ZeRO-3, which planners deepspeed and flexsp run with; expected no --profile");
+  JobOptions own = o;
+  const UlyssesOptions models = ulysses_options(o.cost, o.memory);
+  own.cost = models.cost;
+  own.memory = models.memory;
+  return own;
+}
+
+/// Plans on any layout of ranks for samples. `Domain` gives the layout that the recipe takes in place of another one.
+template <class Recipe, Layout (*Domain)(const Layout&)>
+Plan plan_by_ulysses(std::span<const Tokens> lengths, const JobOptions& o) {
+  JobOptions own = with_ulysses(o);
+  own.job.layout = Domain(o.job.layout);
+  require_sequence_parallel(Recipe::name, own.job.layout);
+  return with_models(own, [&](const auto& cost, const auto& memory, const auto& attention) {
+    return Recipe::plan(lengths, own, cost, memory, attention);
+  });
+}
+
+Layout same_layout(const Layout& layout) { return layout; }
+
+/// A recipe with the models of Ulysses and ZeRO-3.
+template <class Recipe, Layout (*Domain)(const Layout&)>
+Planner ulysses_planner() {
+  return {.name = Recipe::name,
+          .plan = &plan_by_ulysses<Recipe, Domain>,
+          .plan_on_cpu = nullptr,
+          .plans_on = Domain,
+          .takes = &has_sequence_parallelism_alone,
+          .with_own_models = &with_ulysses};
 }
 
 /// A recipe with these models, or with those of the CPU back end.
@@ -172,6 +230,8 @@ std::span<const Planner> planners() {
       planner<Chunked<Seq1F1B>>(Seq1F1B::name),
       planner<Chunked<TeraPipe>>(TeraPipe::name),
       planner<Chunked<ChunkFlow>>(ChunkFlow::name),
+      ulysses_planner<DeepSpeed, &same_layout>(),
+      ulysses_planner<FlexSp, &one_domain>(),
       Planner{"plain-4d", &plan_plain_4d_batch, &plan_plain_4d_on_cpu, nullptr},
       Planner{"fixed-4d", nullptr, &plan_fixed_4d_on_cpu, &start_fixed_4d, &start_fixed_4d_on_cpu},
       Planner{"wlb", nullptr, nullptr, &start_wlb, &start_wlb_on_cpu, true},

@@ -30,6 +30,10 @@ struct Planner {
   bool defers = false;  ///< leaves documents to later iterations; drained, it trains them as well
   /// The layout that `plan` takes in place of another one; null: the same.
   Layout (*plans_on)(const Layout& layout) = nullptr;
+  /// Whether it can plan on a layout at all; null: on any.
+  bool (*takes)(const Layout& layout) = nullptr;
+  /// The options with the models of time and memory that `plan` takes in place of the others'; null: the same.
+  JobOptions (*with_own_models)(const JobOptions& options) = nullptr;
 
   [[nodiscard]] bool is_best_of_all() const { return plan == nullptr && start == nullptr; }
 };

@@ -168,6 +168,22 @@ works "$slimpack" check "$folder/dynamic.json"
 grep -q "valid; 8 pipelines" "$folder/out" || fail "context-parallel ranks are no pipelines of the domain"
 refuses "line 1: sample 0 has" "$slimpack" plan --lengths "$(file rank '5000\n10\n')" --context 65536 --dp 2 --tp 8 --planner dynamic-cp \
   --rank-tokens 1K
+sequences=(--lengths "$lengths" --count 60 --context 32768 --truncate --model llama-7b --device a800)
+for planner in deepspeed flexsp; do
+  works "$slimpack" plan "${sequences[@]}" --dp 2 --cp 8 --planner $planner -o "$folder/$planner.json"
+  works "$slimpack" check "$folder/$planner.json"
+  refuses "tp is 2; expected 1, as planner $planner has sequence parallelism alone" "$slimpack" plan "${sequences[@]}" --dp 8 --tp 2 \
+    --planner $planner
+  refuses "pp is 2; expected 1, as planner $planner" "$slimpack" plan "${sequences[@]}" --dp 8 --pp 2 --planner $planner
+done
+works "$slimpack" check "$folder/deepspeed.json"
+grep -q "valid; 2 pipelines" "$folder/out" || fail "deepspeed's degree is not the layout's cp"
+works "$slimpack" check "$folder/flexsp.json"
+grep -q "valid; 16 pipelines" "$folder/out" || fail "flexsp's groups are not of all ranks"
+refuses "expected a divisor of the 40 heads" "$slimpack" plan --lengths "$lengths" --count 60 \
+  --context 32768 --truncate --model llama-13b --cp 16 --planner deepspeed
+refuses "--zero-overlap is 1.2; expected a share in [0, 1]" "$slimpack" plan "${sequences[@]}" --zero-overlap 1.2
+works "$slimpack" compare "${sequences[@]}" --dp 2 --cp 8 --planner deepspeed,flexsp --zero-overlap 0 --rank-tokens 16K --pack-tokens 32K
 refuses "unknown planner 'magic'; expected one of megatron, slimpack" "$slimpack" plan --lengths "$lengths" --context 65536 --planner magic
 refuses "/huge, line 3: sample 1 has 900000000 tokens; memory holds at most" "$slimpack" plan \
   --lengths "$(file huge '5\n\n900000000\n')" --context 1000000000 --dp 2 --pp 8

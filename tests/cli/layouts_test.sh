@@ -35,6 +35,14 @@ swept 1 fixed-4d "${two[@]}"
 swept 2 wlb "${two[@]}"
 swept 3 slimpack "${two[@]}"
 
+# Planners that have sequence parallelism alone plan on layouts without tensor parallelism and stages; flexsp on one.
+works "$slimpack" compare "${batch[@]}" --gpus 16 --planner deepspeed,flexsp --layouts --json
+is_true "all(x['tp'] == x['pp'] == 1 for q in r for x in q['layouts']) and len(r[0]['layouts']) == 5 and len(r[1]['layouts']) == 1"
+is_true "r[1]['tokens_per_second_per_gpu'] >= r[0]['tokens_per_second_per_gpu'] * (1 - 1e-9)" "flexsp is slower than deepspeed"
+swept 0 deepspeed
+swept 1 flexsp
+refuses "planner flexsp plans on none of the layouts, such as" "$slimpack" plan "${batch[@]}" --gpus 8 --pp 2 --planner flexsp
+
 # On any number of threads, the same bytes.
 for threads in 2 8; do
   works "$slimpack" compare "${batch[@]}" --gpus 16 --planner megatron,slimpack --layouts --json --threads $threads
@@ -99,6 +107,8 @@ works "$slimpack" compare "${batch[@]}" --gpus 8 --planner megatron,auto --html 
 grep -q '</html>' "$folder/page.html" || fail "no page"
 
 # auto is the best of all, and says why.
+works "$slimpack" compare "${batch[@]}" --dp 8 --json --planner megatron,deepspeed,flexsp,auto
+is_true "r[-1]['tokens_per_second_per_gpu'] >= max(q['tokens_per_second_per_gpu'] for q in r)"
 planners=(megatron slimpack plain-4d fixed-4d wlb)
 works "$slimpack" compare "${batch[@]}" --tp 4 --pp 2 --dp 2 --iterations 2 --json --planner "$(IFS=,; echo "${planners[*]}")",auto
 is_true "r[-1]['planner'] == 'auto' and r[-1]['chosen'] in [q['planner'] for q in r]"
