@@ -4,7 +4,9 @@
 set -euo pipefail
 
 compiler=$1 root=$2
-source='#include "slimpack/planners/dynamic_cp.hpp"
+source='#include "slimpack/planners/deepspeed.hpp"
+#include "slimpack/planners/dynamic_cp.hpp"
+#include "slimpack/planners/flexsp.hpp"
 #include "slimpack/planners/megatron.hpp"
 #include "slimpack/planners/slimpack.hpp"'
 

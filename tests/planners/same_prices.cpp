@@ -8,8 +8,10 @@
 #include "slimpack/model/presets.hpp"
 #include "slimpack/plan/shards.hpp"
 #include "slimpack/plan/validate.hpp"
+#include "slimpack/planners/deepspeed.hpp"
 #include "slimpack/planners/dynamic_cp.hpp"
 #include "slimpack/planners/fixed_4d.hpp"
+#include "slimpack/planners/flexsp.hpp"
 #include "slimpack/planners/megatron.hpp"
 #include "slimpack/planners/plain_4d.hpp"
 #include "slimpack/planners/slimpack.hpp"
@@ -101,6 +103,14 @@ TEST_CASE("plans of all planners take what their packs take as they are run") {
     std::vector<Document> documents;
     for (std::size_t i = 0; i < lengths.size(); ++i) documents.push_back({i, lengths[i]});
     check_prices(wlb.push(documents), cost, kernel);
+    Job sequences = job;
+    sequences.layout.tp = sequences.layout.pp = 1;
+    const UlyssesOptions options = ulysses_options({}, none);
+    const CalibratedCost ulysses(sequences, options.cost);
+    const TransformerMemory sharded(sequences, options.memory);
+    const AttentionKernel own = assumed_attention(sequences);
+    check_prices(plan_deepspeed(lengths, sequences, ulysses, sharded, own), ulysses, own);
+    check_prices(plan_flexsp(lengths, sequences, ulysses, sharded, own), ulysses, own);
     for (const Plan* const plan : {&slim, &megatron}) shared += plan->forward.exchange.empty() ? 0 : 1;
     merged += slim.forward.pipelines.values().size() > slim.forward.packs.size() ? 1 : 0;
   }
