@@ -4,10 +4,12 @@
 #include <catch2/catch.hpp>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <random>
 #include <set>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "kernels/model/memory.hpp"
@@ -26,12 +28,11 @@ struct ChunkBatch {
   std::vector<Tokens> lengths;
   kernels::StageOptions stage;
 
-  /// What stages hold that train in `float`, if they may use so many bytes.
+  /// What stages hold that train in `float`, each with all moments of its weights, if they may use so many bytes.
   [[nodiscard]] kernels::CpuMemory memory(double limit_bytes) const {
     kernels::StageOptions options = stage;
     options.limit_bytes = limit_bytes;
-    return {job.model, split_layers(job.model.layers, job.layout.pp), sizeof(float), options,
-            2.0 / job.layout.dp};
+    return {job.model, split_layers(job.model.layers, job.layout.pp), sizeof(float), options};
   }
 
   [[nodiscard]] Plan plan(double limit_bytes, const ChunkPlanOptions& options) const {
@@ -46,7 +47,7 @@ struct ChunkBatch {
     c.ids = random_ids(random, c.plan, c.model.vocab);
     c.options.stage = stage;
     c.options.init = {.seed = seed, .deviation = 0.2};
-    c.options.shard_optimiser = job.layout.dp > 1 && seed % 2 == 0;
+    c.options.shard_optimiser = false;
     return c;
   }
 };
@@ -61,7 +62,7 @@ struct ChunkBatch {
   batch.job = {{"chunks", layers, scale * pick(8, 16), heads, kv_heads, scale * 2 * pick(2, 4),
                 scale * pick(20, 40), 24},
                device_preset("cpu"),
-               {.dp = pick(0, 3) == 0 ? 2 : 1, .pp = stages}};
+               {.dp = pick(1, 2), .pp = stages}};
   for (int i = pick(6, 12) * batch.job.layout.dp; i > 0; --i) batch.lengths.push_back(scale * pick(15, 90));
   for (int i = pick(1, 2) * batch.job.layout.dp; i > 0; --i) batch.lengths.push_back(scale * pick(300, 500));
   return batch;
@@ -69,11 +70,13 @@ struct ChunkBatch {
 
 /// What plans of chunks had in them.
 struct ChunksSeen {
+  std::set<std::size_t> pipelines;               ///< numbers of them
   std::size_t split = 0, hybrid = 0, whole = 0;  ///< chunks of each kind
   std::size_t unlike_packs = 0;   ///< stages on which chunks recompute different numbers of layers
   std::size_t unlike_stages = 0;  ///< chunks that recompute different numbers of layers on their stages
 
   void count(const Plan& plan) {
+    pipelines.insert(plan.pipelines.size());
     const auto cut = [&](const Slice& slice) { return slice.size() < plan.tokens[slice.sample]; };
     const auto& recompute = plan.backward.recompute_layers;
     std::map<std::pair<PipelineId, std::size_t>, std::set<std::int32_t>> numbers;
@@ -130,6 +133,37 @@ struct ShortMemoryPlan {
       plan.backward.recompute_layers[k][s] = std::uniform_int_distribution(0, layers[s])(random);
   }
   return plan;
+}
+
+/// Calls `f(batch, plan and its limit, seed)` for `count` plans in short memory, of each number of stages from 1 to 4.
+template <class F>
+void for_each_short_memory_plan(unsigned count, int scale, F&& f) {
+  for (unsigned stages = 1; stages <= 4; ++stages) {
+    unsigned made = 0;
+    for (unsigned seed = 100 * stages; made < count; ++seed) {
+      REQUIRE(seed < 100 * stages + 10 * count);
+      std::mt19937 random(seed);
+      const ChunkBatch batch = random_chunk_batch(random, static_cast<std::int32_t>(stages), scale);
+      const auto found = short_memory_plan(batch);
+      if (!found) continue;
+      INFO(stages << " stages, seed " << seed);
+      f(batch, *found, seed);
+      ++made;
+    }
+  }
+}
+
+/// The same with plans in which each chunk recomputes a random number of layers on each stage.
+template <class F>
+void for_each_randomly_recomputed_plan(unsigned count, F&& f) {
+  for (unsigned stages = 1; stages <= 4; ++stages) {
+    for (unsigned seed = 100 * stages; seed < 100 * stages + count; ++seed) {
+      INFO(stages << " stages, seed " << seed);
+      std::mt19937 random(seed);
+      const ChunkBatch batch = random_chunk_batch(random, static_cast<std::int32_t>(stages), 1);
+      f(batch, randomly_recomputed_plan(batch, random), seed);
+    }
+  }
 }
 
 }  // namespace slimpack::testing

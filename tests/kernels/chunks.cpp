@@ -1,11 +1,7 @@
-#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cstddef>
-#include <limits>
-#include <optional>
 #include <random>
-#include <string>
-#include <utility>
+#include <set>
 #include <vector>
 
 #include "kernels/model/memory.hpp"
@@ -42,43 +38,14 @@ void train_chunks(const ChunkBatch& batch, const Plan& plan, unsigned seed, doub
   for (std::size_t rank = 0; rank < run.reports.size(); ++rank) {
     const RankPlace place = PlanRanks(plan).place_of(rank);
     INFO("pipeline " << place.pipeline << ", stage " << place.stage);
+    // Exact, for all chunks but a sample's last have more tokens than the least page.
     CHECK(run.reports[rank].peak_bytes == Approx(curves.peak_bytes[place.pipeline][place.stage]));
     CHECK(run.reports[rank].predicted_bytes == Approx(run.reports[rank].peak_bytes));
   }
 }
 
-/// Calls `f(batch, plan and its limit, seed)` for `count` plans in short memory, of each number of stages from 1 to 4.
-template <class F>
-void for_each_short_memory_plan(unsigned count, int scale, F&& f) {
-  for (std::int32_t stages = 1; stages <= 4; ++stages) {
-    unsigned made = 0;
-    for (unsigned seed = 1; made < count; ++seed) {
-      REQUIRE(seed < 10 * count);
-      std::mt19937 random(seed);
-      const ChunkBatch batch = slimpack::testing::random_chunk_batch(random, stages, scale);
-      const auto found = slimpack::testing::short_memory_plan(batch);
-      if (!found) continue;
-      INFO(stages << " stages, seed " << seed);
-      f(batch, *found, seed);
-      ++made;
-    }
-  }
-}
-
-/// The same with plans in which each chunk recomputes a random number of layers on each stage.
-template <class F>
-void for_each_randomly_recomputed_plan(unsigned count, F&& f) {
-  for (std::int32_t stages = 1; stages <= 4; ++stages) {
-    for (unsigned seed = 1; seed <= count; ++seed) {
-      INFO(stages << " stages, seed " << seed);
-      std::mt19937 random(seed);
-      const ChunkBatch batch = slimpack::testing::random_chunk_batch(random, stages, 1);
-      f(batch, slimpack::testing::randomly_recomputed_plan(batch, random), seed);
-    }
-  }
-}
-
 void check_chunks_seen(const ChunksSeen& seen) {
+  CHECK(seen.pipelines == std::set<std::size_t>{1, 2});
   CHECK(seen.split > 0);
   CHECK(seen.hybrid > 0);
   CHECK(seen.whole > 0);
@@ -90,43 +57,27 @@ void check_chunks_seen(const ChunksSeen& seen) {
 
 TEST_CASE("chunks that recompute what memory requires train as the plain transformer does", "[threads]") {
   ChunksSeen seen;
-  for_each_short_memory_plan(seeds(3, 1), 1, [&](const ChunkBatch& batch, const auto& found, unsigned seed) {
-    seen.count(found.plan);
-    train_chunks(batch, found.plan, seed, found.limit_bytes);
-  });
+  slimpack::testing::for_each_short_memory_plan(
+      seeds(2, 1), 1, [&](const ChunkBatch& batch, const auto& found, unsigned seed) {
+        seen.count(found.plan);
+        train_chunks(batch, found.plan, seed, found.limit_bytes);
+      });
   check_chunks_seen(seen);
 }
 
 TEST_CASE("chunks that recompute at random train as the plain transformer does", "[threads]") {
   ChunksSeen seen;
-  for_each_randomly_recomputed_plan(seeds(3, 1),
-                                    [&](const ChunkBatch& batch, const Plan& plan, unsigned seed) {
-                                      seen.count(plan);
-                                      train_chunks(batch, plan, seed, unlimited);
-                                    });
+  slimpack::testing::for_each_randomly_recomputed_plan(
+      seeds(2, 1), [&](const ChunkBatch& batch, const Plan& plan, unsigned seed) {
+        seen.count(plan);
+        train_chunks(batch, plan, seed, unlimited);
+      });
   check_chunks_seen(seen);
 }
 
-TEST_CASE("stages that run chunks take from the system what their memory model says") {
-  for_each_short_memory_plan(seeds(2, 1), 4, [&](const ChunkBatch& batch, const auto& found, unsigned seed) {
-    ExecutorCase c = batch.executor_case(found.plan, seed);
-    c.options.stage.limit_bytes = found.limit_bytes;
-    c.steps = 2;
-    const Trained run = slimpack::testing::trained<float>(c);
-    for (std::size_t rank = 0; rank < run.reports.size(); ++rank) {
-      const RankPlace place = PlanRanks(found.plan).place_of(rank);
-      const double planned = found.plan.step.peak_bytes[place.pipeline][place.stage];
-      INFO("pipeline " << place.pipeline << ", stage " << place.stage << ", planned " << planned);
-      const StepReport& report = run.reports[rank];
-      CHECK(report.peak_bytes == Approx(planned).epsilon(0.05));
-      CHECK(run.held[rank] - report.link_bytes == Approx(planned).epsilon(0.05));
-    }
-  });
-}
-
 TEST_CASE("after each chunk a stage holds what its budget says") {
-  for_each_randomly_recomputed_plan(
-      seeds(4, 1), [&](const ChunkBatch& batch, const Plan& plan, unsigned seed) {
+  slimpack::testing::for_each_randomly_recomputed_plan(
+      seeds(2, 1), [&](const ChunkBatch& batch, const Plan& plan, unsigned seed) {
         const ExecutorCase c = batch.executor_case(plan, seed);
         Cluster<float> cluster(c.model, plan, 1, c.options.init, batch.stage);
         const CpuMemory memory(c.model, plan.pipelines[0].layers, sizeof(float), batch.stage, 0.0);

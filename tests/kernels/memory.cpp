@@ -6,13 +6,15 @@
 #include <string>
 #include <vector>
 
+#include "kernels/executor.hpp"
+#include "kernels/transport/in_process.hpp"
 #include "slimpack/model/presets.hpp"
 #include "slimpack/plan/timeline.hpp"
 #include "slimpack/planners/slimpack.hpp"
+#include "tests/kernels/chunk_case.hpp"
 #include "tests/kernels/drive.hpp"
 #include "tests/kernels/heap.hpp"
 #include "tests/kernels/random.hpp"
-#include "tests/kernels/trained.hpp"
 #include "tests/sanitized.hpp"
 
 using namespace slimpack;
@@ -48,16 +50,27 @@ std::vector<Tokens> short_samples(unsigned seed, std::size_t count, Tokens longe
   return lengths;
 }
 
-/// Runs two steps on threads.
+struct MeasuredRank {
+  double peak = 0.0, predicted = 0.0, held = 0.0;
+  double mail = 0.0;  ///< of what is held, that rows on their way take
+};
+
+/// Runs two steps on threads: figures of the second, and what the thread of each rank held.
 template <class Real>
-slimpack::testing::Trained run(const MemoryCase& c, const Plan& plan, const StageOptions& options) {
+std::vector<MeasuredRank> run(const Transformer& model, const Plan& plan, const ExecutorOptions& options) {
+  std::vector<MeasuredRank> ranks(rank_count(plan));
   std::mt19937 random(1);
-  return slimpack::testing::trained<Real>(
-      {.plan = plan,
-       .model = c.job.model,
-       .ids = slimpack::testing::random_ids(random, plan, c.job.model.vocab),
-       .options = {.stage = options},
-       .steps = 2});
+  const auto ids = slimpack::testing::random_ids(random, plan, model.vocab);
+  run_in_process(ranks.size(), [&](InProcessTransport& t) {
+    slimpack::testing::restart_heap_peak();
+    const double before = slimpack::testing::heap_in_use();
+    RankExecutor<CpuStage<Real>, InProcessTransport> executor(t, model, plan, options);
+    executor.step(plan, ids);
+    const StepReport report = executor.step(plan, ids);
+    ranks[t.rank()] = {report.peak_bytes, report.predicted_bytes, slimpack::testing::heap_peak() - before,
+                       report.link_bytes};
+  });
+  return ranks;
 }
 
 template <class Real>
@@ -78,18 +91,17 @@ void check(const MemoryCase& c) {
     memory = CpuMemory(c.job.model, layers, sizeof(Real), options, 2.0 / c.job.layout.dp);
   }
   const auto curves = memory_over_time(plan, time_plan(plan), memory);
-  const slimpack::testing::Trained ran = run<Real>(c, plan, options);
-  for (std::size_t rank = 0; rank < ran.reports.size(); ++rank) {
-    const StepReport& report = ran.reports[rank];
+  const auto ranks = run<Real>(c.job.model, plan, {.stage = options});
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
     const RankPlace place = PlanRanks(plan).place_of(rank);
     const double simulated = curves.peak_bytes[place.pipeline][place.stage];
     INFO("pipeline " << place.pipeline << ", stage " << place.stage << ": static "
-                     << memory.static_bytes(place.stage) << ", measured " << report.peak_bytes
-                     << ", simulated " << simulated << ", walked " << report.predicted_bytes << ", held "
-                     << ran.held[rank]);
-    CHECK(report.peak_bytes == Approx(simulated).epsilon(bar));
-    CHECK(report.peak_bytes == Approx(report.predicted_bytes).epsilon(bar));
-    CHECK(report.peak_bytes + report.link_bytes == Approx(ran.held[rank]).epsilon(bar));
+                     << memory.static_bytes(place.stage) << ", measured " << ranks[rank].peak
+                     << ", simulated " << simulated << ", walked " << ranks[rank].predicted << ", held "
+                     << ranks[rank].held);
+    CHECK(ranks[rank].peak == Approx(simulated).epsilon(bar));
+    CHECK(ranks[rank].peak == Approx(ranks[rank].predicted).epsilon(bar));
+    CHECK(ranks[rank].peak + ranks[rank].mail == Approx(ranks[rank].held).epsilon(bar));
   }
 }
 
@@ -124,6 +136,24 @@ TEST_CASE("what a stage holds is what the simulator says, and what it says of it
   check<double>(cases[2]);
   check<double>(cases[4]);
   check<double>(cases[5]);
+}
+
+TEST_CASE("stages whose chunks recompute different numbers of layers take from the system what was planned") {
+  using slimpack::testing::ChunkBatch, slimpack::testing::ShortMemoryPlan;
+  slimpack::testing::for_each_short_memory_plan(
+      1, 4, [](const ChunkBatch& batch, const ShortMemoryPlan& found, unsigned) {
+        StageOptions options = batch.stage;
+        options.limit_bytes = found.limit_bytes;
+        const auto ranks =
+            run<float>(batch.job.model, found.plan, {.stage = options, .shard_optimiser = false});
+        for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+          const RankPlace place = PlanRanks(found.plan).place_of(rank);
+          INFO("pipeline " << place.pipeline << ", stage " << place.stage);
+          const double planned = found.plan.step.peak_bytes[place.pipeline][place.stage];
+          CHECK(ranks[rank].peak == Approx(planned).epsilon(bar));
+          CHECK(ranks[rank].held - ranks[rank].mail == Approx(planned).epsilon(bar));
+        }
+      });
 }
 
 TEST_CASE("attention's workspace does not grow with the sample") {

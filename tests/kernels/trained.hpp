@@ -9,7 +9,6 @@
 #include "kernels/executor.hpp"
 #include "kernels/transport/in_process.hpp"
 #include "tests/kernels/executor_case.hpp"
-#include "tests/kernels/heap.hpp"
 
 // Runs cases on threads of this process.
 namespace slimpack::testing {
@@ -20,7 +19,6 @@ using Executor = kernels::RankExecutor<kernels::CpuStage<Real>, kernels::InProce
 /// What a run ends with, by rank.
 struct Trained {
   std::vector<kernels::StepReport> reports;  ///< of the last step
-  std::vector<double> held;                  ///< bytes that the rank's thread has taken at most
   Tensors weights;
   std::map<std::size_t, Tensors> gradients;
 
@@ -37,15 +35,11 @@ template <class Real>
   std::mutex mutex;
   Trained result;
   result.reports.resize(rank_count(c.plan));
-  result.held.resize(rank_count(c.plan));
   kernels::run_in_process(
       rank_count(c.plan),
       [&](kernels::InProcessTransport& t) {
-        restart_heap_peak();
-        const double before = heap_in_use();
         Executor<Real> executor(t, c.model, c.plan, c.options);
         for (int step = 0; step < c.steps; ++step) result.reports[t.rank()] = executor.step(c.plan, c.ids);
-        result.held[t.rank()] = heap_peak() - before;
         const std::scoped_lock lock(mutex);
         collect(executor.stage().weights(), result.weights, result.gradients[t.rank()]);
       },
