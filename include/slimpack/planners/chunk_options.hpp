@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "slimpack/core/ids.hpp"
-#include "slimpack/schedule/chunk_scheduler.hpp"
+#include "slimpack/schedule/chunk_schedule_options.hpp"
 
 namespace slimpack {
 

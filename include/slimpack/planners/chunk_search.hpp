@@ -18,7 +18,9 @@
 #include "slimpack/plan/assemble.hpp"
 #include "slimpack/planners/chunk_options.hpp"
 #include "slimpack/planners/whole_samples.hpp"
+#include "slimpack/schedule/chunk_scheduler.hpp"
 #include "slimpack/schedule/lower_bound.hpp"
+#include "slimpack/slicing/chunk_sequences.hpp"
 #include "slimpack/slicing/chunks.hpp"
 
 namespace slimpack::detail {

@@ -11,31 +11,12 @@
 #include <vector>
 
 #include "slimpack/milp/covering.hpp"
+#include "slimpack/schedule/chunk_schedule_options.hpp"
 #include "slimpack/schedule/scheduler.hpp"
 #include "slimpack/schedule/sequence_groups.hpp"
 #include "slimpack/slicing/chunk_sequences.hpp"
 
 namespace slimpack {
-
-/// Which layers chunks recompute in their backward pass.
-enum class ChunkRecompute : std::uint8_t {
-  adaptive,  ///< what each chunk needs on each stage, or what each stage needs for all chunks: whichever is faster
-  per_stage,  ///< as few as each stage needs, the same for all chunks
-  none,
-  full,    ///< all layers
-  oldest,  ///< all layers of a sequence's first chunks, none of its last ones (ChunkFlow)
-};
-
-struct ChunkScheduleOptions {
-  PassOrder order = PassOrder::packflow;
-  bool all_orders = true;  ///< tries both orders of sequences, and steady leads besides PackFlow's
-  ChunkRecompute recompute = ChunkRecompute::adaptive;
-  bool groups =
-      true;  ///< whether sequences of unlike lengths may run in pipelines one after another, if that recomputes less
-  std::size_t kept = 1;  ///< chunks of a sequence that are not recomputed, for ChunkRecompute::oldest
-  /// Of the checkpointing program: by default its relaxation, rounded well. More changes little (docs/infinipipe.md).
-  CoveringOptions solver = {.solver = {.relative_gap = 0.05}, .node_limit = 0, .cut_rounds = 0};
-};
 
 /// How chunks were scheduled.
 struct ChunkSchedule {

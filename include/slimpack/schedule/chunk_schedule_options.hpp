@@ -1,0 +1,32 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "slimpack/milp/covering_options.hpp"
+#include "slimpack/schedule/schedule_options.hpp"
+
+namespace slimpack {
+
+/// Which layers chunks recompute in their backward pass.
+enum class ChunkRecompute : std::uint8_t {
+  adaptive,  ///< what each chunk needs on each stage, or what each stage needs for all chunks: whichever is faster
+  per_stage,  ///< as few as each stage needs, the same for all chunks
+  none,
+  full,    ///< all layers
+  oldest,  ///< all layers of a sequence's first chunks, none of its last ones (ChunkFlow)
+};
+
+/// How `ChunkScheduler` orders chunks and lets them recompute.
+struct ChunkScheduleOptions {
+  PassOrder order = PassOrder::packflow;
+  bool all_orders = true;  ///< tries both orders of sequences, and steady leads besides PackFlow's
+  ChunkRecompute recompute = ChunkRecompute::adaptive;
+  /// Whether sequences of unlike lengths may run in pipelines one after another, if that recomputes less.
+  bool groups = true;
+  std::size_t kept = 1;  ///< chunks of a sequence that are not recomputed, for ChunkRecompute::oldest
+  /// Of the checkpointing program: by default its relaxation, rounded well. More changes little (docs/infinipipe.md).
+  CoveringOptions solver = {.solver = {.relative_gap = 0.05}, .node_limit = 0, .cut_rounds = 0};
+};
+
+}  // namespace slimpack
