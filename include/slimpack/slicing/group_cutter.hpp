@@ -36,7 +36,8 @@ struct GroupCut {
   friend bool operator==(const GroupCut&, const GroupCut&) = default;
 };
 
-/// Packs of both passes of a group. In both, the merged ones come first on all members.
+/// Packs of both passes of a group. In both, the merged ones have the first numbers, and run first on all members, or last
+/// (`BackwardPacks::mirrored_rising`).
 struct GroupPacks {
   PackRows forward, backward;
   std::size_t merged_forward = 0, merged_backward = 0;  ///< merged packs are the first so many
@@ -103,9 +104,10 @@ class GroupCutter {
       first_forward_.push_back(out.forward.packs.size());
       first_backward_.push_back(out.backward.packs.size());
     }
-    put_in_rows(out.merged_forward, members, first_forward_, out.forward);
+    const bool merged_last = how.backward == BackwardPacks::mirrored_rising;
+    put_in_rows(out.merged_forward, members, first_forward_, merged_last, out.forward);
     if (how.backward == BackwardPacks::own) {
-      put_in_rows(out.merged_backward, members, first_backward_, out.backward);
+      put_in_rows(out.merged_backward, members, first_backward_, false, out.backward);
     } else {
       mirror(out);
     }
@@ -254,16 +256,19 @@ class GroupCutter {
     while (out.size() - first < packs) out.close();
   }
 
-  /// Row r holds merged pack r, or the members' local packs in their places after the merged ones.
+  /// Row r holds merged pack r, or the members' local packs in their places after the merged ones, or before them.
   /// @param sharers of merged packs. @param first [member] number of its first local pack, and the end.
   static void put_in_rows(std::size_t merged, std::size_t sharers, std::span<const std::size_t> first,
-                          PackRows& out) {
+                          bool merged_last, PackRows& out) {
     const std::size_t members = first.size() - 1;
     for (std::size_t k = 0; k < merged; ++k) {
       for (std::uint32_t i = 0; i < members; ++i) out.members.add(i);
       out.members.close();
-      out.rows.add_row(1, static_cast<PackId>(k));
     }
+    const auto add_merged = [&] {
+      for (std::size_t k = 0; k < merged; ++k) out.rows.add_row(1, static_cast<PackId>(k));
+    };
+    if (!merged_last) add_merged();
     out.sharers.assign(out.packs.size(), 1);
     std::fill_n(out.sharers.begin(), merged, static_cast<std::uint32_t>(sharers));
     std::size_t most = 0;
@@ -278,6 +283,7 @@ class GroupCutter {
       }
       out.rows.close();
     }
+    if (merged_last) add_merged();
   }
 
   std::span<const Tokens> lengths_;
