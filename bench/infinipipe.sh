@@ -11,21 +11,29 @@ command=$1 lengths=$2
 cluster=(--device a800 --network-bandwidth 5.625e9)
 systems=megatron,deepspeed,flexsp,seq1f1b,terapipe,chunkflow,infinipipe,slimpack
 
+# The paper's models with degrees of sequence parallelism up to 32, which have to divide the heads.
+llama_7b=(--model llama-7b)
+llama_13b=(--model llama-13b --heads 32 --kv-heads 32 --head-dim 160)
+llama_32b=(--model llama-32b --heads 32 --kv-heads 32 --head-dim 208)
+
 steps() { # PLANNERS OPTION...: seconds of each planner's step
   local planners=$1
   shift
-  "$command" compare --quiet --lengths "$lengths" --truncate "${cluster[@]}" --planner "$planners" "$@" |
-    awk 'NR > 1 && NF > 3 { printf " %s |", $2 }'
+  for planner in ${planners//,/ }; do
+    "$command" compare --quiet --lengths "$lengths" --truncate "${cluster[@]}" --planner "$planner" "$@" 2>/dev/null |
+      awk 'NR > 1 { printf " %s |", $2 }' || printf ' does not fit |'
+  done
 }
 
 echo "## Figure 8: seconds of a step, 512 samples"
 echo
 echo "| model | context | ${systems//,/ | } |"
 echo "| --- | --- |$(for _ in ${systems//,/ }; do printf ' --- |'; done)"
-for model in llama-7b llama-13b llama-32b; do
+for model in llama_7b llama_13b llama_32b; do
+  declare -n sizes=$model
   for context in 48K 96K 192K; do
-    printf '| %s | %s |%s\n' "$model" "$context" \
-      "$(steps "$systems" --model "$model" --count 512 --context "$context" --gpus 32)"
+    printf '| %s | %s |%s\n' "${model//_/-}" "$context" \
+      "$(steps "$systems" "${sizes[@]}" --count 512 --context "$context" --gpus 32)"
   done
 done
 
@@ -37,7 +45,7 @@ echo "| --- | --- |$(for _ in ${systems//,/ }; do printf ' --- |'; done)"
 for setting in "512 64K" "512 128K" "512 192K" "128 64K" "256 64K"; do
   read -r samples context <<<"$setting"
   printf '| %s | %s |%s\n' "$samples" "$context" \
-    "$(steps "$systems" --model llama-13b --count "$samples" --context "$context" --gpus 32)"
+    "$(steps "$systems" "${llama_13b[@]}" --count "$samples" --context "$context" --gpus 32)"
 done
 
 echo
@@ -45,14 +53,13 @@ echo "## Figure 11: seconds of a step without parts of infinipipe, llama-13b, co
 echo
 echo "| samples | memory | infinipipe | w/o wbc | w/o ckpt | full ckpt | per stage | one pipeline |"
 echo "| --- | --- | --- | --- | --- | --- | --- | --- |"
-for memory in 85e9 55e9 43e9; do
+for memory in 85e9 43e9; do
   for samples in 128 256 512; do
-    own=(--model llama-13b --count "$samples" --context 64K --pp 4 --cp 8 --memory-bytes "$memory")
+    own=("${llama_13b[@]}" --count "$samples" --context 64K --pp 4 --cp 8 --memory-bytes "$memory")
     line="| $samples | $((${memory%e9})) GB |"
     for options in "" --even-chunks "--recompute none" "--recompute full" "--recompute per-stage" --one-pipeline; do
       read -ra words <<<"$options"
-      cell=$(steps infinipipe "${own[@]}" "${words[@]}" 2>/dev/null) || cell=" does not fit |"
-      line+=$cell
+      line+=$(steps infinipipe "${own[@]}" "${words[@]}")
     done
     echo "$line"
   done

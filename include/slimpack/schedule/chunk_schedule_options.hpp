@@ -20,7 +20,7 @@ enum class ChunkRecompute : std::uint8_t {
 /// How `ChunkScheduler` orders chunks and lets them recompute.
 struct ChunkScheduleOptions {
   PassOrder order = PassOrder::packflow;
-  bool all_orders = true;  ///< tries both orders of sequences, and steady leads besides PackFlow's
+  bool all_orders = true;  ///< tries both orders of sequences, and all orders of passes
   ChunkRecompute recompute = ChunkRecompute::adaptive;
   /// Whether sequences of unlike lengths may run in pipelines one after another, if that recomputes less.
   bool groups = true;

@@ -108,8 +108,10 @@ class ChunkScheduler {
       if (falling) std::reverse(order.begin(), order.end());
       Schedule packs = rows(chunks, order);
       try_schedule(packs, {.order = options_.order}, 1);
-      if (choose && sequences_.values().size() > sequences_.size())
+      if (!choose) continue;
+      if (sequences_.values().size() > sequences_.size())
         try_schedule(packs, {.order = PassOrder::steady}, 1);
+      try_schedule(packs, {.order = PassOrder::gpipe}, 1);
     }
   }
 
