@@ -44,6 +44,7 @@ struct ChunkPlanOptions {
   ChunkPlanOptions options;
   options.chunking = {Chunking::even, Chunking::lone};
   options.whole_samples = false;
+  options.schedule.orders = {PassOrder::packflow, PassOrder::steady};
   options.schedule.recompute = ChunkRecompute::per_stage;
   return options;
 }
@@ -52,7 +53,7 @@ struct ChunkPlanOptions {
 [[nodiscard]] inline ChunkPlanOptions terapipe_options() {
   ChunkPlanOptions options;
   options.whole_samples = false;
-  options.schedule.order = PassOrder::gpipe;
+  options.schedule.orders = {PassOrder::gpipe};
   options.schedule.recompute = ChunkRecompute::per_stage;
   return options;
 }
@@ -63,6 +64,7 @@ struct ChunkPlanOptions {
   ChunkPlanOptions options;
   options.chunking = {Chunking::even};
   options.whole_samples = false;
+  options.schedule.orders = {PassOrder::packflow, PassOrder::steady};
   options.schedule.recompute = ChunkRecompute::oldest;
   return options;
 }

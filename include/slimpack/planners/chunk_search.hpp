@@ -241,6 +241,7 @@ class ChunkSearch {
   validate_batch(lengths, job.layout.dp);
   require(options.tile > 0, "tile is ", options.tile, "; expected a positive number of tokens");
   require(!options.chunking.empty(), "no chunking is given; expected at least one");
+  require(!options.schedule.orders.empty(), "no order of passes is given; expected at least one");
   require(options.most_slices > 0, "most_slices is 0; expected a positive number");
   const auto pipelines = static_cast<std::size_t>(job.layout.dp);
   ChunkSearch search(lengths, prices, memory, options);

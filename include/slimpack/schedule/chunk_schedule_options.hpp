@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "slimpack/milp/covering_options.hpp"
 #include "slimpack/schedule/schedule_options.hpp"
@@ -19,8 +20,8 @@ enum class ChunkRecompute : std::uint8_t {
 
 /// How `ChunkScheduler` orders chunks and lets them recompute.
 struct ChunkScheduleOptions {
-  PassOrder order = PassOrder::packflow;
-  bool all_orders = true;  ///< tries both orders of sequences, and all orders of passes
+  /// Of passes, at least one; the fastest is taken. Without cut samples, steady is PackFlow.
+  std::vector<PassOrder> orders = {PassOrder::packflow, PassOrder::steady, PassOrder::gpipe};
   ChunkRecompute recompute = ChunkRecompute::adaptive;
   /// Whether sequences of unlike lengths may run in pipelines one after another, if that recomputes less.
   bool groups = true;

@@ -66,7 +66,8 @@ class ChunkScheduler {
   [[nodiscard]] Shortage shortage(const Packs& chunks) {
     sequences_ = chunk_sequences(chunks, lengths_);
     Schedule packs = rows(chunks, rising_order());
-    const auto peaks = scheduler_.peak_bytes(std::move(packs), uniform(true), {.order = options_.order});
+    const auto peaks =
+        scheduler_.peak_bytes(std::move(packs), uniform(true), {.order = options_.orders.front()});
     const auto most = std::max_element(peaks[0].begin(), peaks[0].end());
     return {static_cast<std::size_t>(most - peaks[0].begin()), *most};
   }
@@ -102,16 +103,14 @@ class ChunkScheduler {
   /// One pipeline of all sequences. @param unequal whether numbers of chunks differ.
   void try_orders(const Packs& chunks, std::vector<std::uint32_t> order, bool unequal) {
     memory_bound_ = false;
-    const bool choose = options_.all_orders && options_.order != PassOrder::gpipe;
+    const bool cut = sequences_.values().size() > sequences_.size();
     for (const bool falling : {false, true}) {
-      if (falling && !(choose && unequal)) continue;
+      if (falling && !unequal) continue;
       if (falling) std::reverse(order.begin(), order.end());
-      Schedule packs = rows(chunks, order);
-      try_schedule(packs, {.order = options_.order}, 1);
-      if (!choose) continue;
-      if (sequences_.values().size() > sequences_.size())
-        try_schedule(packs, {.order = PassOrder::steady}, 1);
-      try_schedule(packs, {.order = PassOrder::gpipe}, 1);
+      const Schedule packs = rows(chunks, order);
+      for (const PassOrder each : options_.orders) {
+        if (each != PassOrder::steady || cut) try_schedule(packs, {.order = each}, 1);
+      }
     }
   }
 
