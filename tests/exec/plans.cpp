@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <random>
+#include <utility>
 #include <vector>
 
 #include "slimpack/core/error.hpp"
@@ -146,7 +147,117 @@ Plan chunked_plan(unsigned seed) {
                       {.reserve_bytes = 0.0}, pick(3, 15));
 }
 
+namespace {
+
+/// Chunks of one pass, sequence by sequence.
+using Sequences = std::vector<std::vector<std::vector<Slice>>>;
+
+/// A long sample's chunks and, with its tail, short samples; the others are batched.
+Sequences cut_sequences(std::mt19937& random, const std::vector<Tokens>& lengths, Tokens chunk) {
+  const auto pick = [&](Tokens lo, Tokens hi) {
+    return std::uniform_int_distribution<Tokens>(lo, hi)(random);
+  };
+  std::vector<SampleId> waiting;
+  for (SampleId id = 0; id < lengths.size(); ++id) {
+    if (lengths[id] <= chunk) waiting.push_back(id);
+  }
+  const auto fill = [&](std::vector<Slice>& slices, Tokens room) {
+    while (!waiting.empty() && lengths[waiting.back()] <= room) {
+      slices.push_back({waiting.back(), 0, lengths[waiting.back()]});
+      room -= lengths[waiting.back()];
+      waiting.pop_back();
+    }
+  };
+  Sequences out;
+  for (SampleId id = 0; id < lengths.size(); ++id) {
+    if (lengths[id] <= chunk) continue;
+    auto& sequence = out.emplace_back();
+    Tokens at = 0;
+    while (lengths[id] - at > chunk) {
+      const Tokens end = at + pick((chunk + 1) / 2, chunk);
+      sequence.push_back({{id, at, end}});
+      at = end;
+    }
+    sequence.push_back({{id, at, lengths[id]}});
+    fill(sequence.back(), pick(0, 3) == 0 ? 0 : chunk - (lengths[id] - at));
+  }
+  while (!waiting.empty()) fill(out.emplace_back().emplace_back(), chunk);
+  return out;
+}
+
+void add_chunks(const Sequences& sequences, Pass pass, Packs& packs) {
+  const auto add = [&](const std::vector<Slice>& chunk) { packs.repeat_row(1, chunk); };
+  for (const auto& sequence : sequences) {
+    if (pass == Pass::forward)
+      std::for_each(sequence.begin(), sequence.end(), add);
+    else
+      std::for_each(sequence.rbegin(), sequence.rend(), add);
+  }
+}
+
+/// None, all, or any number of a stage's layers.
+std::int32_t some_layers(std::mt19937& random, std::int32_t layers) {
+  const auto kind = random() % 4;
+  return kind == 0 ? 0 : kind == 1 ? layers : std::uniform_int_distribution(0, layers)(random);
+}
+
+}  // namespace
+
+Plan elastic_plan(const ElasticOptions& o) {
+  std::mt19937 random(o.seed);
+  const auto pick = [&](int lo, int hi) { return std::uniform_int_distribution(lo, hi)(random); };
+  Job job = oracle::random_job(random, 1, 1e15);
+  job.model = o.model;
+  job.layout = {.pp = o.stages};
+  const Strategy strategy = chunks::pipelines_of(std::vector<std::int32_t>{o.stages}, o.model.layers);
+  const std::vector<std::int32_t>& layers = strategy.pipelines[0].layers;
+  GroupPrices prices{Prices{CalibratedCost(job)}};
+  const Memory memory(TransformerMemory(job, {.reserve_bytes = 0.0}), layers, true);
+  Sequences sequences = cut_sequences(random, o.lengths, o.chunk);
+  Packs forward, backward;
+  add_chunks(sequences, Pass::forward, forward);
+  if (!o.mirrored) sequences = cut_sequences(random, o.lengths, o.chunk);
+  add_chunks(sequences, Pass::backward, backward);
+  std::vector<std::int32_t> recompute_layers;
+  for (std::size_t k = 0; k < backward.size(); ++k) {
+    for (const std::int32_t held : layers) recompute_layers.push_back(some_layers(random, held));
+  }
+  Schedule schedule;
+  schedule.pipelines = 1;
+  schedule.forward = in_rows(std::move(forward));
+  schedule.backward = in_rows(std::move(backward));
+  constexpr PassOrder orders[] = {PassOrder::packflow, PassOrder::packflow, PassOrder::steady,
+                                  PassOrder::gpipe};
+  Scheduler scheduler(o.lengths, prices, memory);
+  scheduler(schedule, Recompute(layers.size(), std::move(recompute_layers)), {.order = orders[pick(0, 3)]});
+  auto peaks = scheduler.peak_bytes(schedule);
+  std::vector<PlacedSchedule> placed;
+  placed.push_back({{0}, std::move(schedule), std::move(peaks)});
+  Plan plan = assemble_plan("elastic", o.lengths, o.model, job.device, strategy, std::move(placed), 0.0);
+  if (pick(0, 3) == 0) take_shuffled_orders(plan, o.seed);
+  return plan;
+}
+
+namespace {
+
+/// One to three long samples among short ones.
+Plan small_elastic_plan(unsigned seed) {
+  std::mt19937 random(seed);
+  const auto pick = [&](int lo, int hi) { return std::uniform_int_distribution(lo, hi)(random); };
+  ElasticOptions options{.seed = seed, .stages = 1 + static_cast<std::int32_t>(seed % 4)};
+  options.model = {"tiny", options.stages * pick(1, 3), 64, 4, 2, 16, 160, 500};
+  options.chunk = pick(6, 14);
+  options.mirrored = pick(0, 2) > 0;
+  for (int i = pick(1, 3); i > 0; --i) options.lengths.push_back(options.chunk + pick(5, 30));
+  for (int i = pick(1, 7); i > 0; --i) options.lengths.push_back(pick(1, 8));
+  std::shuffle(options.lengths.begin(), options.lengths.end(), random);
+  return elastic_plan(options);
+}
+
+}  // namespace
+
 std::optional<Plan> random_plan(PlanKind kind, unsigned seed) {
+  if (kind == PlanKind::elastic) return small_elastic_plan(seed);
   if (kind == PlanKind::by_hand) return plan_by_hand(seed);
   if (kind == PlanKind::unequal) return unequal_plan(seed);
   if (kind == PlanKind::overlapping) return overlapping_plan(seed);

@@ -2,7 +2,9 @@
 
 #include <catch2/catch.hpp>
 #include <cstddef>
+#include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "slimpack/plan/plan.hpp"
 #include "tests/sanitized.hpp"
@@ -19,7 +21,8 @@ enum class PlanKind {
   by_hand,
   unequal,
   overlapping,
-  chunks
+  chunks,
+  elastic
 };
 
 /// Plans of equal pipelines.
@@ -28,11 +31,12 @@ inline constexpr PlanKind plan_kinds[] = {PlanKind::slimpack, PlanKind::equal_pa
 /// Plans of any pipelines.
 inline constexpr PlanKind all_plan_kinds[] = {PlanKind::slimpack, PlanKind::equal_packs, PlanKind::dp_merge,
                                               PlanKind::megatron, PlanKind::dynamic_cp,  PlanKind::by_hand,
-                                              PlanKind::unequal,  PlanKind::overlapping, PlanKind::chunks};
+                                              PlanKind::unequal,  PlanKind::overlapping, PlanKind::chunks,
+                                              PlanKind::elastic};
 
 [[nodiscard]] inline const char* name(PlanKind kind) {
   constexpr const char* names[] = {"slimpack", "equal packs", "DP-Merge",    "megatron", "dynamic-cp",
-                                   "by hand",  "unequal",     "overlapping", "chunks"};
+                                   "by hand",  "unequal",     "overlapping", "chunks",   "elastic"};
   return names[static_cast<std::size_t>(kind)];
 }
 
@@ -53,6 +57,20 @@ void take_shuffled_orders(Plan& plan, unsigned seed);
 /// By a user's planner (tests/planners/unequal_chunks.hpp): two or three kinds of pipelines of 1 to 3 stages; samples that are
 /// cut into chunks are recomputed.
 [[nodiscard]] Plan chunked_plan(unsigned seed);
+
+struct ElasticOptions {
+  unsigned seed = 1;
+  Transformer model = {};
+  std::int32_t stages = 1;
+  std::vector<Tokens> lengths = {};
+  Tokens chunk = 0;  ///< most tokens of a chunk
+  bool mirrored =
+      true;  ///< whether the backward pass has the chunks of the forward pass; otherwise it is cut by itself
+};
+
+/// Long samples cut into chunks of unlike sizes, their tails packed with short samples, further short samples batched
+/// (InfiniPipe, section 3.1.1). Each backward pack recomputes a number of layers of its own on each stage.
+[[nodiscard]] Plan elastic_plan(const ElasticOptions& options);
 
 /// By hand or by a planner. Memory is just above what weights need, so that recomputation and merging happen. Nothing if the
 /// batch doesn't fit at all.

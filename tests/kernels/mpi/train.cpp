@@ -32,7 +32,8 @@ TEST_CASE("processes train as the plain transformer does") {
   for (const PlanKind kind : slimpack::testing::all_plan_kinds) {
     const bool any_ranks =
         kind != PlanKind::unequal && kind != PlanKind::overlapping && kind != PlanKind::chunks;
-    if (!any_ranks && own_rank->size() < 4) continue;  // they have three at least
+    if (!any_ranks && own_rank->size() < 4) continue;                 // they have three at least
+    if (kind == PlanKind::elastic && own_rank->size() > 4) continue;  // they have four at most
     for (unsigned i = 0; i < (own_rank->size() > 4 ? 1U : 2U); ++i) {
       ExecutorCase c = slimpack::testing::executor_case(kind, i, own_rank->size());
       INFO("rank " << own_rank->rank() << ", " << slimpack::testing::name(kind) << " plan of seed "
