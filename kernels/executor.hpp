@@ -140,6 +140,7 @@ class RankExecutor {
       stage_.read_times(std::span(report.tasks));
     if constexpr (requires { stage_.graph_tasks(); }) report.graph_tasks = stage_.graph_tasks();
     report.peak_bytes = stage_.memory().peak();
+    if constexpr (requires { stage_.host_memory(); }) report.host_peak_bytes = stage_.host_memory().peak();
     report.pipeline_seconds = clock.seconds();
     if (update) {
       transport_.set_task("exchange of gradients");

@@ -31,6 +31,7 @@ struct StepReport {
   double seconds = 0.0;           ///< with the exchange of gradients and the update; of this rank
   double peak_bytes = 0.0;        ///< most that the stage has used
   double predicted_bytes = 0.0;   ///< what the memory model says of it
+  double host_peak_bytes = 0.0;   ///< most that its offloaded layers have taken of the host's memory
   /// In addition to these, what rows from and to other ranks take: of the device with links, else of the host.
   double link_bytes = 0.0;
   std::size_t graph_tasks = 0;  ///< that a GPU was given as graphs, since the step repeats the one before

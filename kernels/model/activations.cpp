@@ -13,10 +13,31 @@ void ActivationStore<Real>::begin_step(const StageProgram& program) {
 template <class Real>
 void ActivationStore<Real>::allocate(const StageTask& task) {
   fragments_.for_each(task, [&](Fragment& fragment, std::size_t) {
-    if (fragment.memory) return;
+    if (fragment.memory.device) return;
     const auto tokens = static_cast<std::size_t>(fragment.tokens.size());
-    fragment.memory = memory_.take(layout_.size(fragment.recompute_layers) * tokens, " at ", to_string(task));
+    const std::size_t recomputed = fragment.recompute_layers, all = layout_.size(recomputed);
+    const std::size_t host = layout_.size(layout_.offloaded(recomputed, fragment.offload_layers), recomputed);
+    fragment.memory.device = memory_.take((all - host) * tokens, " at ", to_string(task));
+    if (host > 0) fragment.memory.host = host_.take(host * tokens, " at ", to_string(task));
   });
+}
+
+/// Where the rows of a field begin that a fragment has. The device has what stands before and after the offloaded layers.
+template <class Real>
+Real* ActivationStore<Real>::rows_of(const Fragment& fragment, Kept field, std::size_t layer) const {
+  const std::size_t recomputed = fragment.recompute_layers;
+  const LayerRange offloaded = layout_.offloaded(recomputed, fragment.offload_layers);
+  const auto first = static_cast<std::size_t>(offloaded.first);
+  const bool of_stage = field == Kept::output;
+  std::size_t at = layout_.offset(field, layer, recomputed);
+  const Buffer<Real>* buffer = &fragment.memory.device;
+  if (!of_stage && offloaded.contains(static_cast<std::int32_t>(layer))) {
+    buffer = &fragment.memory.host;
+    at -= layout_.before(first, recomputed);
+  } else if (of_stage || layer >= first) {
+    at -= layout_.size(offloaded, recomputed);
+  }
+  return buffer->data.get() + at * static_cast<std::size_t>(fragment.tokens.size());
 }
 
 template <class Real>
@@ -26,7 +47,7 @@ void ActivationStore<Real>::save(const StageTask& task, Kept field, std::size_t 
   fragments_.for_each(task, [&](Fragment& fragment, std::size_t row) {
     if (!always && layer < fragment.recompute_layers) return;
     const auto tokens = static_cast<std::size_t>(fragment.tokens.size());
-    Real* to = fragment.memory.data.get() + layout_.offset(field, layer, fragment.recompute_layers) * tokens;
+    Real* to = rows_of(fragment, field, layer);
     for (std::size_t t = 0; t < tokens; ++t) to = std::copy_n(rows.row(row + t), rows.cols, to);
   });
 }
@@ -35,24 +56,29 @@ template <class Real>
 void ActivationStore<Real>::load(const StageTask& task, Kept field, std::size_t layer,
                                  const MatrixView<Real>& rows) const {
   fragments_.for_each(task, [&](const Fragment& fragment, std::size_t row) {
-    require(static_cast<bool>(fragment.memory), "activations of sample ", fragment.tokens.sample,
+    require(static_cast<bool>(fragment.memory.device), "activations of sample ", fragment.tokens.sample,
             " from token ", fragment.tokens.begin, " are not there at ", to_string(task),
             "; expected the forward task first, and the release after it");
     const auto tokens = static_cast<std::size_t>(fragment.tokens.size());
-    const Real* from =
-        fragment.memory.data.get() + layout_.offset(field, layer, fragment.recompute_layers) * tokens;
+    const Real* from = rows_of(fragment, field, layer);
     for (std::size_t t = 0; t < tokens; ++t) std::copy_n(from + t * rows.cols, rows.cols, rows.row(row + t));
   });
 }
 
 template <class Real>
+void ActivationStore<Real>::give_back(Fragment& fragment) {
+  memory_.give_back(fragment.memory.device);
+  host_.give_back(fragment.memory.host);
+}
+
+template <class Real>
 void ActivationStore<Real>::free(const StageTask& task) {
-  fragments_.for_each(task, [&](Fragment& fragment, std::size_t) { memory_.give_back(fragment.memory); });
+  fragments_.for_each(task, [&](Fragment& fragment, std::size_t) { give_back(fragment); });
 }
 
 template <class Real>
 void ActivationStore<Real>::clear() {
-  for (Fragment& fragment : fragments_.fragments()) memory_.give_back(fragment.memory);
+  for (Fragment& fragment : fragments_.fragments()) give_back(fragment);
 }
 
 template class ActivationStore<float>;

@@ -11,12 +11,14 @@
 namespace slimpack::kernels {
 
 /// Activations of a stage, addressed by sample and token, in fragments (see `FragmentTable`): memory is taken when the
-/// forward pack runs and goes when the backward pack has, token by token.
+/// forward pack runs and goes when the backward pack has, token by token. Offloaded layers are written to the host's
+/// memory and read from there, layer by layer, so that the task's workspace is all that they need beside it.
 template <class Real>
 class ActivationStore {
  public:
-  /// @param memory has to outlive the store.
-  ActivationStore(const StagePart& part, BufferPool<Real>& memory) : layout_(part), memory_(memory) {}
+  /// @param memory, host have to outlive the store.
+  ActivationStore(const StagePart& part, BufferPool<Real>& memory, BufferPool<Real>& host)
+      : layout_(part), memory_(memory), host_(host) {}
 
   ActivationStore(ActivationStore&&) = delete;
   ActivationStore& operator=(ActivationStore&&) = delete;
@@ -25,7 +27,7 @@ class ActivationStore {
   /// Finds the fragments of a step; frees what is left of the one before. O(n log n) in the stage's slices.
   void begin_step(const StageProgram& program);
 
-  /// Takes memory for the tokens of a forward task. @throws InvalidInput if that exceeds the limit.
+  /// Takes memory for the tokens of a forward task. @throws InvalidInput if that exceeds a limit.
   void allocate(const StageTask& task);
 
   /// Copies rows of a forward task's tokens into the store, but for tokens whose layer is recomputed.
@@ -42,11 +44,17 @@ class ActivationStore {
   void clear();
 
  private:
-  using Fragment = typename FragmentTable<Buffer<Real>>::Fragment;
+  struct Places {
+    Buffer<Real> device, host;  ///< the second one is empty if nothing is offloaded
+  };
+  using Fragment = typename FragmentTable<Places>::Fragment;
+
+  [[nodiscard]] Real* rows_of(const Fragment& fragment, Kept field, std::size_t layer) const;
+  void give_back(Fragment& fragment);
 
   ActivationLayout layout_;
-  BufferPool<Real>& memory_;
-  FragmentTable<Buffer<Real>> fragments_;
+  BufferPool<Real>&memory_, &host_;
+  FragmentTable<Places> fragments_;
 };
 
 }  // namespace slimpack::kernels

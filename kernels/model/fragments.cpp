@@ -13,7 +13,9 @@ std::vector<FragmentRange> ranges_of(const StageProgram& program, Pass pass) {
   for (const StageTask& task : program.tasks()) {
     if (task.pass != pass) continue;
     for (const Slice& slice : task.owned) {
-      if (slice.size() > 0) out.push_back({slice, static_cast<std::size_t>(task.recompute_layers)});
+      if (slice.size() > 0)
+        out.push_back({slice, static_cast<std::size_t>(task.recompute_layers),
+                       static_cast<std::size_t>(task.offload_layers)});
     }
   }
   std::sort(out.begin(), out.end(),
@@ -38,7 +40,8 @@ std::vector<FragmentRange> fragments_of(const StageProgram& program) {
          ++piece) {
       out.push_back({{f.tokens.sample, std::max(f.tokens.begin, piece->tokens.begin),
                       std::min(f.tokens.end, piece->tokens.end)},
-                     piece->recompute_layers});
+                     piece->recompute_layers,
+                     piece->offload_layers});
     }
   }
   return out;

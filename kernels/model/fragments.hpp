@@ -14,6 +14,7 @@ namespace slimpack::kernels {
 struct FragmentRange {
   Slice tokens;
   std::size_t recompute_layers = 0;  ///< by the backward pack
+  std::size_t offload_layers = 0;    ///< of its activations, in the host's memory
 };
 
 [[nodiscard]] inline bool before(const Slice& a, const Slice& b) {

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "kernels/model/weights.hpp"
+#include "slimpack/model/offload.hpp"
 
 namespace slimpack::kernels {
 
@@ -47,12 +48,7 @@ class ActivationLayout {
     return sum;
   }
 
-  /// Numbers of a token in all.
-  [[nodiscard]] std::size_t size(std::size_t recompute_layers) const {
-    return before(layers_, recompute_layers) + (last_ ? width(Kept::output) : 0);
-  }
-
- private:
+  /// Numbers of a token before a layer; of all layers if it is the one after the last.
   [[nodiscard]] std::size_t before(std::size_t layer, std::size_t recompute_layers) const {
     std::size_t full = 0;
     for (std::size_t i = 0; i < static_cast<std::size_t>(Kept::output); ++i) full += widths_[i];
@@ -60,6 +56,24 @@ class ActivationLayout {
     return thin * width(Kept::input) + (layer - thin) * full;
   }
 
+  /// Numbers of a token in the layers of a range.
+  [[nodiscard]] std::size_t size(const LayerRange& range, std::size_t recompute_layers) const {
+    return before(static_cast<std::size_t>(range.end), recompute_layers) -
+           before(static_cast<std::size_t>(range.first), recompute_layers);
+  }
+
+  /// Those of a stage's layers that wait in the host's memory.
+  [[nodiscard]] LayerRange offloaded(std::size_t recompute_layers, std::size_t offload_layers) const {
+    return offloaded_layers(static_cast<std::int32_t>(layers_), static_cast<std::int32_t>(recompute_layers),
+                            static_cast<std::int32_t>(offload_layers));
+  }
+
+  /// Numbers of a token in all.
+  [[nodiscard]] std::size_t size(std::size_t recompute_layers) const {
+    return before(layers_, recompute_layers) + (last_ ? width(Kept::output) : 0);
+  }
+
+ private:
   std::size_t layers_;
   std::array<std::size_t, 7> widths_;
   bool last_;

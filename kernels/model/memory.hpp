@@ -17,10 +17,15 @@ namespace slimpack::kernels {
 /// What the stages of a pipeline hold, for planners and the simulator: a MemoryModel that knows what members of merged
 /// packs exchange. Back ends differ in what things take.
 /// @tparam Sizes bytes of things, of a stage or of a token: `limit()`, `held(part)`, `kept(part, recompute_layers)`,
-/// `keys_values(part)`, `kv_gradients(part)`, `workspace(part, pass, tokens)`, `exchange(part, pass, tokens, members, way)`.
+/// `keys_values(part)`, `kv_gradients(part)`, `workspace(part, pass, tokens)`, `exchange(part, pass, tokens, members, way)`; of
+/// a back end that offloads `offloaded(part, recompute_layers, offload_layers)`.
 template <class Sizes>
 class BackEndMemory {
  public:
+  static constexpr bool offloads = requires(const Sizes& sizes, const StagePart& part) {
+    sizes.offloaded(part, 0U, 0U);
+  };
+
   /// @param layers held by each stage. @param weight_bytes of a weight, as `StageBackEnd` says. @param moments of the
   /// optimiser that this rank keeps for each of its parameters: 2, or 2 / ranks where they are sharded.
   BackEndMemory(const Transformer& model, std::span<const std::int32_t> layers, double weight_bytes,
@@ -39,6 +44,17 @@ class BackEndMemory {
     return sizes_.kept(parts_[stage], static_cast<std::size_t>(recompute_layers)) +
            sizes_.keys_values(parts_[stage]);
   }
+  [[nodiscard]] double activation_bytes(std::size_t stage, int recompute_layers,
+                                        int offload_layers) const requires offloads {
+    return activation_bytes(stage, recompute_layers) - host_bytes(stage, recompute_layers, offload_layers);
+  }
+  [[nodiscard]] double host_bytes(std::size_t stage, int recompute_layers,
+                                  int offload_layers) const requires offloads {
+    return sizes_.offloaded(parts_[stage], static_cast<std::size_t>(recompute_layers),
+                            static_cast<std::size_t>(offload_layers));
+  }
+  /// None: a task's workspace is written to the host's memory and read from there.
+  [[nodiscard]] double transit_bytes(std::size_t, Tokens) const requires offloads { return 0.0; }
   [[nodiscard]] double kv_gradient_bytes(std::size_t stage) const {
     return sizes_.kv_gradients(parts_[stage]);
   }
@@ -80,6 +96,13 @@ class CpuSizes {
 
   [[nodiscard]] double kept(const StagePart& part, std::size_t recompute_layers) const {
     return bytes_ * static_cast<double>(ActivationLayout(part).size(recompute_layers));
+  }
+
+  [[nodiscard]] double offloaded(const StagePart& part, std::size_t recompute_layers,
+                                 std::size_t offload_layers) const {
+    const ActivationLayout layout(part);
+    return bytes_ * static_cast<double>(
+                        layout.size(layout.offloaded(recompute_layers, offload_layers), recompute_layers));
   }
 
   [[nodiscard]] double keys_values(const StagePart& part) const {

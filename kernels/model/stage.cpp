@@ -31,9 +31,11 @@ CpuStage<Real>::CpuStage(const StagePart& part, const StageOptions& options)
     : part_(part),
       options_(options),
       memory_(options.limit_bytes, options.name),
+      host_memory_(options.host_limit_bytes, options.name + " (host)"),
       weights_(counted(part, memory_)),
       pool_(memory_),
-      activations_(part, pool_),
+      host_pool_(host_memory_),
+      activations_(part, pool_, host_pool_),
       key_values_(part, options.page_tokens, pool_),
       attention_(part.heads(), options.merged, options.ring_tokens, key_values_, pool_) {
   require_stage(part, options);

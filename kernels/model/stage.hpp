@@ -44,7 +44,7 @@ namespace slimpack::kernels {
 /// once.
 ///
 /// `memory()` counts bytes as they are taken and given back: weights and gradients, stores, and a task's
-/// workspace while it runs. One thread at a time.
+/// workspace while it runs. Offloaded layers are in memory of their own, which `host_memory()` counts. One thread at a time.
 template <class Real>
 class CpuStage {
  public:
@@ -65,6 +65,8 @@ class CpuStage {
   [[nodiscard]] StageWeights<Real>& weights() { return weights_; }
   [[nodiscard]] const StageWeights<Real>& weights() const { return weights_; }
   [[nodiscard]] const HighWater& memory() const { return memory_; }
+  /// What offloaded layers take: the host's memory, were this a device of its own.
+  [[nodiscard]] const HighWater& host_memory() const { return host_memory_; }
   [[nodiscard]] Port& port() { return port_; }
 
   void initialise(const InitOptions& options = {}) { weights_.initialise(options); }
@@ -145,11 +147,11 @@ class CpuStage {
 
   StagePart part_;
   StageOptions options_;
-  HighWater memory_;
+  HighWater memory_, host_memory_;
   Port port_;
   StageWeights<Real> weights_;
   CpuOptimiser<Real> optimiser_;
-  BufferPool<Real> pool_;
+  BufferPool<Real> pool_, host_pool_;
   ActivationStore<Real> activations_;
   KeyValueStore<Real> key_values_;
   PackAttention<Real> attention_;

@@ -59,6 +59,8 @@ struct StageOptions {
   /// Bytes that the stage holds for a library's attention; for packs that need more, ours runs.
   std::size_t attention_workspace = std::size_t{1} << 30U;
   double limit_bytes = std::numeric_limits<double>::infinity();  ///< that the stage may use
+  /// That its offloaded layers may use of the host's memory; on a CPU only, a GPU keeps them.
+  double host_limit_bytes = std::numeric_limits<double>::infinity();
 };
 
 }  // namespace slimpack::kernels

@@ -96,16 +96,21 @@ void expect_found(const std::string& property, const std::string& words, const C
 struct Bytes {
   double capacity = 8e10, always = 1e10, gradient = 100.0;
   std::function<double(int)> kept = [](int r) { return 1000.0 - 100.0 * r; };
-  std::function<double(Tokens)> work = [](Tokens n) { return 10.0 * double(n); }, moved = work;
+  std::function<double(int)> there = [](int o) { return 10.0 * o; }, left = there;
+  std::function<double(Tokens)> work = [](Tokens n) { return 10.0 * double(n); }, moved = work,
+                                transit = work;
 
   double capacity_bytes() const { return capacity; }
   double static_bytes(std::size_t) const { return always; }
   double activation_bytes(std::size_t, int r) const { return kept(r); }
+  double activation_bytes(std::size_t, int r, int o) const { return kept(r) - left(o); }
+  double host_bytes(std::size_t, int, int o) const { return there(o); }
+  double transit_bytes(std::size_t, Tokens n) const { return transit(n); }
   double kv_gradient_bytes(std::size_t) const { return gradient; }
   double workspace_bytes(std::size_t, Pass, Tokens n, int) const { return work(n); }
   double exchange_bytes(std::size_t, Pass, Tokens n, std::size_t) const { return moved(n); }
 };
-static_assert(ExchangingMemoryModel<Bytes>);
+static_assert(ExchangingMemoryModel<Bytes> && OffloadingMemoryModel<Bytes>);
 
 template <class Change>
 void expect_found_in_memory(const std::string& property, const Change& change) {
@@ -214,6 +219,10 @@ TEST_CASE("each broken property of a memory model is found by name") {
   expect_found_in_memory("non-negative", [](Bytes& m) { m.gradient = -1.0; });
   expect_found_in_memory("non-negative", [](Bytes& m) { m.kept = [](int r) { return 150.0 - 100.0 * r; }; });
   expect_found_in_memory("recompute", [](Bytes& m) { m.kept = [](int r) { return 100.0 + r; }; });
+  expect_found_in_memory("offload", [](Bytes& m) { m.left = [](int o) { return -1.0 * o; }; });
+  expect_found_in_memory("offload", [](Bytes& m) { m.left = [](int o) { return 1.0 + o; }; });
+  expect_found_in_memory("offload", [](Bytes& m) { m.there = [](int o) { return 50.0 / (1.0 + o); }; });
+  expect_found_in_memory("monotone", [](Bytes& m) { m.transit = [](Tokens n) { return 1e9 - double(n); }; });
   expect_found_in_memory("monotone", [](Bytes& m) { m.work = [](Tokens n) { return 1e9 - double(n); }; });
   expect_found_in_memory("monotone", [](Bytes& m) { m.moved = [](Tokens n) { return 1e9 - double(n); }; });
 }

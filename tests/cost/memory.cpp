@@ -1,5 +1,6 @@
 #include "slimpack/cost/memory.hpp"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <random>
 
@@ -61,6 +62,34 @@ TEST_CASE("memory counts working sets, chunks of logits and buffers for host tra
   CHECK_THROWS_WITH(TransformerMemory(one, {.offload = 1.5}), Catch::Contains("offload is 1.5"));
   CHECK_THROWS_WITH(TransformerMemory(one, {.head_chunk_tokens = 0}),
                     Catch::Contains("head_chunk_tokens is 0"));
+}
+
+TEST_CASE("layers wait in the host's memory with all but their keys and values, which stay") {
+  Job one = llama_13b();
+  one.layout = {.dp = 4, .tp = 2, .cp = 3, .pp = 8};
+  const TransformerMemory memory(one);
+  const double ranks = 6, layer = (2.0 * (4 * 5120 + 2 * 128 * 80 + 3 * 13824) + 4 * 40) / ranks,
+               keys_values = 2.0 * 2 * 5120 / ranks, input = 2.0 * 5120 / ranks;
+  for (int r = 0; r <= 5; ++r) {
+    for (int o = 0; o <= 5; ++o) {
+      INFO(r << " layers recomputed, " << o << " offloaded");
+      const int inputs = std::max(0, o + r - 5);
+      CHECK(memory.host_bytes(3, r, o) == Approx((o - inputs) * (layer - keys_values) + inputs * input));
+      CHECK(memory.activation_bytes(3, r, o) + memory.host_bytes(3, r, o) ==
+            Approx(memory.activation_bytes(3, r)));
+    }
+  }
+  CHECK(memory.activation_bytes(3, 2, 5) == Approx(5 * keys_values));
+  CHECK(memory.transit_bytes(3, 900) == Approx(2 * 900 * layer));
+}
+
+TEST_CASE("offloaded layers follow the recomputed ones, and reach back where too few follow") {
+  CHECK(offloaded_layers(6, 0, 2).first == 0);
+  CHECK(offloaded_layers(6, 3, 2).first == 3);
+  CHECK(offloaded_layers(6, 5, 2).first == 4);
+  CHECK(offloaded_layers(6, 6, 6).first == 0);
+  CHECK(offloaded_layers(6, 6, 6).end == 6);
+  CHECK(offloaded_layers(6, 4, 0).size() == 0);
 }
 
 TEST_CASE("gathered keys and values, and backward their gradients, are held while a pack runs") {

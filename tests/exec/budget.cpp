@@ -21,6 +21,15 @@ struct WholeBytes {
   [[nodiscard]] double activation_bytes(std::size_t stage, int recompute_layers) const {
     return 640.0 + double(stage) - 16.0 * recompute_layers;
   }
+  [[nodiscard]] double activation_bytes(std::size_t stage, int recompute_layers, int offload_layers) const {
+    return activation_bytes(stage, recompute_layers) - host_bytes(stage, recompute_layers, offload_layers);
+  }
+  [[nodiscard]] double host_bytes(std::size_t stage, int recompute_layers, int offload_layers) const {
+    return offload_layers * (20.0 + double(stage)) - double(recompute_layers > 0 ? offload_layers : 0);
+  }
+  [[nodiscard]] double transit_bytes(std::size_t stage, Tokens tokens) const {
+    return double(tokens) * (30.0 + double(stage));
+  }
   [[nodiscard]] double kv_gradient_bytes(std::size_t stage) const { return 40.0 + double(stage); }
   [[nodiscard]] double workspace_bytes(std::size_t stage, Pass pass, Tokens tokens,
                                        int recompute_layers) const {
@@ -28,11 +37,15 @@ struct WholeBytes {
   }
 };
 
-/// The high-water mark by asking for each token at each task whether it is held.
-double count_token_by_token(const StageProgram& program, const WholeBytes& memory) {
+struct Peaks {
+  double device = 0.0, host = 0.0;
+};
+
+/// The high-water marks by asking for each token at each task whether it is held.
+Peaks count_token_by_token(const StageProgram& program, const WholeBytes& memory) {
   struct Life {
-    std::size_t forward, last;
-    int recompute;
+    std::size_t forward, backward, last;
+    int recompute, offload;
   };
   const Plan& plan = program.plan();
   const auto tasks = program.tasks();
@@ -45,7 +58,7 @@ double count_token_by_token(const StageProgram& program, const WholeBytes& memor
     for (const Slice& slice : tasks[f].slices) {
       for (Tokens t = slice.begin; t < slice.end; ++t) {
         if (owner_of(t, tasks[f].members.size(), program.block()) != tasks[f].member) continue;
-        Life life{f, 0, 0};
+        Life life{f, 0, 0, 0, 0};
         for (std::size_t b = 0; b < tasks.size(); ++b) {
           if (tasks[b].pass == Pass::forward) continue;
           for (const Slice& back : tasks[b].slices) {
@@ -53,7 +66,9 @@ double count_token_by_token(const StageProgram& program, const WholeBytes& memor
             if (tasks[b].pass == Pass::backward) begun[back.sample] = std::min(begun[back.sample], b);
             if (t < back.begin || t >= back.end) continue;
             life.last = std::max(life.last, b);
+            if (tasks[b].pass == Pass::backward) life.backward = b;
             life.recompute = plan.backward.recompute_layers[tasks[b].pack][s];
+            life.offload = plan.backward.offload_of(tasks[b].pack, s);
           }
         }
         lives.push_back(life);
@@ -61,9 +76,10 @@ double count_token_by_token(const StageProgram& program, const WholeBytes& memor
       }
     }
   }
-  double peak = memory.static_bytes(s);
+  Peaks peak{memory.static_bytes(s), 0.0};
   for (std::size_t i = 0; i < tasks.size(); ++i) {
-    double bytes = memory.static_bytes(s);
+    double bytes = memory.static_bytes(s), host = 0.0;
+    Tokens moved = 0;
     if (tasks[i].pass != Pass::weight) {
       Tokens own = 0;
       for (const Slice& slice : tasks[i].slices) {
@@ -76,13 +92,29 @@ double count_token_by_token(const StageProgram& program, const WholeBytes& memor
       bytes += memory.workspace_bytes(s, tasks[i].pass, own, recompute_layers);
     }
     for (std::size_t n = 0; n < lives.size(); ++n) {
-      if (lives[n].forward <= i && i <= lives[n].last)
-        bytes += memory.activation_bytes(s, lives[n].recompute);
+      if (lives[n].forward <= i && i <= lives[n].last) {
+        bytes += memory.activation_bytes(s, lives[n].recompute, lives[n].offload);
+        host += memory.host_bytes(s, lives[n].recompute, lives[n].offload);
+      }
+      const bool runs = tasks[i].pass == Pass::forward ? lives[n].forward == i : lives[n].backward == i;
+      moved += runs && lives[n].offload > 0 ? 1 : 0;
       if (begun[sample_of[n]] <= i && i <= lives[n].last) bytes += memory.kv_gradient_bytes(s);
     }
-    peak = std::max(peak, bytes);
+    bytes += memory.transit_bytes(s, moved);
+    peak = {std::max(peak.device, bytes), std::max(peak.host, host)};
   }
   return peak;
+}
+
+/// The most that a stage's offloaded layers take of the host's memory.
+double host_high_water(const StageProgram& program, const WholeBytes& memory) {
+  TokenBudget budget(program, memory);
+  for (const StageTask& task : program.tasks()) {
+    budget.start(task);
+    budget.finish(task);
+  }
+  CHECK(budget.host_in_use() == 0.0);
+  return budget.host_peak();
 }
 
 /// Most tokens by which a member's part of a stage's merged slices can differ from an equal share.
@@ -98,8 +130,10 @@ Tokens slack_tokens(const StageProgram& program) {
 
 TEST_CASE("the counted high-water mark is what the simulator predicts") {
   const WholeBytes memory;
-  int exact = 0, merged = 0, split = 0;
-  for_each_plan(40, [&](const Plan& plan) {
+  int exact = 0, merged = 0, split = 0, offloaded = 0;
+  unsigned seed = 0;
+  for_each_plan(40, [&](Plan plan) {
+    if (++seed % 2 == 0) testing::offload_layers(plan, seed);
     const MemoryCurves curves = memory_over_time(plan, time_plan(plan), memory);
     for (PipelineId p = 0; p < plan.pipelines.size(); ++p) {
       for (std::size_t s = 0; s < plan.pipelines[p].stages(); ++s) {
@@ -116,11 +150,14 @@ TEST_CASE("the counted high-water mark is what the simulator predicts") {
         } else {
           ++exact;
           CHECK(counted == simulated);
+          CHECK(host_high_water(program, memory) == curves.host_peak_bytes[p][s]);
+          offloaded += curves.host_peak_bytes[p][s] > 0.0 ? 1 : 0;
         }
       }
     }
   });
   CHECK(exact > 200);
+  CHECK(offloaded > 100);
   CHECK(merged > 50);
   CHECK(split > 10);
 }
@@ -130,11 +167,14 @@ TEST_CASE("the counted high-water mark is what counting token by token gives") {
   int merged = 0;
   for (unsigned seed = 1; seed <= 40; ++seed) {
     INFO("plan by hand of seed " << seed);
-    const Plan plan = testing::plan_by_hand(seed);
+    Plan plan = testing::plan_by_hand(seed);
+    if (seed % 2 == 0) testing::offload_layers(plan, seed);
     for (PipelineId p = 0; p < plan.pipelines.size(); ++p) {
       for (std::size_t s = 0; s < plan.pipelines[p].stages(); ++s) {
         const StageProgram program(plan, p, s, {.block = 1 + seed % 5});
-        CHECK(predicted_high_water(program, memory) == count_token_by_token(program, memory));
+        const Peaks counted = count_token_by_token(program, memory);
+        CHECK(predicted_high_water(program, memory) == counted.device);
+        CHECK(host_high_water(program, memory) == counted.host);
         for (const StageTask& task : program.tasks()) merged += task.merged() ? 1 : 0;
       }
     }

@@ -203,6 +203,19 @@ std::int32_t some_layers(std::mt19937& random, std::int32_t layers) {
 
 }  // namespace
 
+void offload_layers(Plan& plan, unsigned seed) {
+  std::mt19937 random(seed);
+  PassPlan& backward = plan.backward;
+  backward.offload_layers.clear();
+  for (std::size_t k = 0; k < backward.packs.size(); ++k) {
+    if (random() % 5 > 0) {
+      for (const std::int32_t held : plan.pipelines[backward.pipelines[k][0]].layers)
+        backward.offload_layers.add(some_layers(random, held));
+    }
+    backward.offload_layers.close();
+  }
+}
+
 Plan elastic_plan(const ElasticOptions& o) {
   std::mt19937 random(o.seed);
   const auto pick = [&](int lo, int hi) { return std::uniform_int_distribution(lo, hi)(random); };

@@ -58,6 +58,9 @@ void take_shuffled_orders(Plan& plan, unsigned seed);
 /// cut into chunks are recomputed.
 [[nodiscard]] Plan chunked_plan(unsigned seed);
 
+/// Lets backward packs leave layers in the host's memory, other numbers of them on each stage.
+void offload_layers(Plan& plan, unsigned seed);
+
 struct ElasticOptions {
   unsigned seed = 1;
   Transformer model = {};

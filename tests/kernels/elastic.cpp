@@ -4,13 +4,16 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cstdint>
+#include <map>
+#include <memory>
 #include <random>
 #include <set>
 #include <span>
 #include <vector>
 
 #include "kernels/model/memory.hpp"
-#include "slimpack/model/parallel.hpp"
+#include "slimpack/exec/budget.hpp"
+#include "slimpack/plan/memory.hpp"
 #include "slimpack/plan/timeline.hpp"
 #include "slimpack/plan/validate.hpp"
 #include "tests/exec/plans.hpp"
@@ -213,4 +216,71 @@ TEST_CASE("stages hold what is predicted of chunks of unlike recomputation") {
   CHECK(seen.hybrid > 5);
   CHECK(seen.unequal > 30);
   CHECK(seen.asymmetric > 3);
+}
+
+namespace {
+
+/// After each task a stage of the pipeline has to hold what its budget says, on the device and on the host.
+void check_each_task(slimpack::testing::Cluster<float>& cluster, const CpuMemory& memory) {
+  auto budgets = std::make_shared<std::map<const StageProgram*, TokenBudget<CpuMemory>>>();
+  cluster.after_task = [memory, budgets](const slimpack::testing::Rank<float>& rank, const StageTask& task) {
+    auto& budget = budgets->try_emplace(&rank.program, rank.program, memory).first->second;
+    budget.start(task);
+    budget.finish(task);
+    INFO(to_string(task) << " on stage " << rank.program.stage());
+    CHECK(rank.stage.memory().in_use() == budget.in_use());
+    CHECK(rank.stage.host_memory().in_use() == budget.host_in_use());
+  };
+}
+
+}  // namespace
+
+TEST_CASE("layers that wait in the host's memory change no bit of a step, and count apart") {
+  double moved = 0.0;
+  for (unsigned seed = 1; seed <= seeds(24, 6, 3); ++seed) {
+    const Plan kept = *slimpack::testing::random_plan(PlanKind::elastic, seed);
+    Plan plan = kept;
+    slimpack::testing::offload_layers(plan, seed);
+    INFO("seed " << seed);
+    REQUIRE(violations(plan).empty());
+    std::mt19937 random(seed);
+    const Transformer model = slimpack::testing::small_model(random, plan);
+    const auto ids = slimpack::testing::random_ids(random, plan, model.vocab);
+    const StageOptions options{.page_tokens = 1};
+    slimpack::testing::Cluster<float> without(model, kept, 1, {}, options), with(model, plan, 1, {}, options);
+    without.step(ids);
+    check_each_task(with, memory_of(plan, model, options));
+    for (int step = 0; step < 2; ++step) {
+      with.step(ids);
+      CHECK(with.loss() == without.loss());
+      CHECK((with.gradients() == without.gradients()));
+    }
+    const CpuMemory memory = memory_of(plan, model, options);
+    const MemoryCurves curves = memory_over_time(plan, time_plan(plan), memory);
+    for (std::size_t s = 0; s < plan.pipelines[0].stages(); ++s) {
+      const auto& stage = with.rank(0, s).stage;
+      CHECK(stage.memory().peak() == curves.peak_bytes[0][s]);
+      CHECK(stage.memory().peak() <= without.rank(0, s).stage.memory().peak());
+      CHECK(stage.memory().in_use() == memory.static_bytes(s));
+      CHECK(stage.host_memory().peak() == curves.host_peak_bytes[0][s]);
+      CHECK(stage.host_memory().in_use() == 0.0);
+      moved += stage.host_memory().peak();
+    }
+  }
+  CHECK(moved > 0.0);
+}
+
+TEST_CASE("the host's memory has a limit of its own") {
+  Plan plan = *slimpack::testing::random_plan(PlanKind::elastic, 4);
+  plan.backward.offload_layers = plan.backward.recompute_layers;
+  for (std::int32_t& layers : plan.backward.offload_layers[0]) layers = plan.pipelines[0].layers[0];
+  std::mt19937 random(4);
+  const Transformer model = slimpack::testing::small_model(random, plan);
+  const auto ids = slimpack::testing::random_ids(random, plan, model.vocab);
+  const CpuMemory memory(model, plan.pipelines[0].layers, sizeof(double));
+  const double most = memory_over_time(plan, time_plan(plan), memory).host_peak_bytes[0][0];
+  slimpack::testing::Cluster<double>(model, plan, 1, {}, {.host_limit_bytes = most}).step(ids);
+  slimpack::testing::Cluster<double> small(model, plan, 1, {},
+                                           {.name = "it", .host_limit_bytes = most - 1.0});
+  CHECK_THROWS_WITH(small.step(ids), Catch::StartsWith("it (host) at F"));
 }

@@ -111,6 +111,48 @@ template <MemoryModel M>
   return 0.0;
 }
 
+/// A memory model that knows layers whose activations wait in the host's memory (`offloaded_layers`).
+///
+/// - `activation_bytes(stage, recompute_layers, offload_layers)`: as `activation_bytes`, without what waits there.
+/// - `host_bytes(stage, recompute_layers, offload_layers)`: per token, what waits there.
+/// - `transit_bytes(stage, tokens)`: layers on their way, while a pack runs of which so many tokens have offloaded layers.
+template <class M>
+concept OffloadingMemoryModel = MemoryModel<M> &&
+    requires(const M& m, std::size_t stage, int layers, Tokens tokens) {
+  { m.activation_bytes(stage, layers, layers) } -> std::convertible_to<double>;
+  { m.host_bytes(stage, layers, layers) } -> std::convertible_to<double>;
+  { m.transit_bytes(stage, tokens) } -> std::convertible_to<double>;
+};
+
+/// Per token, from forward to backward on the device: everything if the model knows of no host.
+template <MemoryModel M>
+[[nodiscard]] double activation_bytes(const M& memory, std::size_t stage, int recompute_layers,
+                                      int offload_layers) {
+  if constexpr (OffloadingMemoryModel<M>) {
+    if (offload_layers > 0) return memory.activation_bytes(stage, recompute_layers, offload_layers);
+  }
+  return memory.activation_bytes(stage, recompute_layers);
+}
+
+/// The same in the host's memory: nothing if the model knows of none.
+template <MemoryModel M>
+[[nodiscard]] double host_bytes(const M& memory, std::size_t stage, int recompute_layers,
+                                int offload_layers) {
+  if constexpr (OffloadingMemoryModel<M>) {
+    if (offload_layers > 0) return memory.host_bytes(stage, recompute_layers, offload_layers);
+  }
+  return 0.0;
+}
+
+/// Layers on their way while a pack runs of which so many tokens have offloaded layers.
+template <MemoryModel M>
+[[nodiscard]] double transit_bytes(const M& memory, std::size_t stage, Tokens tokens) {
+  if constexpr (OffloadingMemoryModel<M>) {
+    if (tokens > 0) return memory.transit_bytes(stage, tokens);
+  }
+  return 0.0;
+}
+
 /// The part of `static_bytes` that is kept free for what the model doesn't know; nothing if it names none
 /// (`reserve_bytes()`).
 template <MemoryModel M>

@@ -11,6 +11,7 @@
 #include "slimpack/cost/communication.hpp"
 #include "slimpack/cost/links.hpp"
 #include "slimpack/cost/zero3.hpp"
+#include "slimpack/model/offload.hpp"
 #include "slimpack/model/parallel.hpp"
 #include "slimpack/model/strategy.hpp"
 
@@ -87,6 +88,23 @@ class TransformerMemory {
     const double kept = (layers_[stage] - recompute_layers) * full_layer_bytes(),
                  recomputed = recompute_layers * recomputed_layer_bytes();
     return (kept + recomputed) * (1.0 - options_.offload);
+  }
+  /// The same without layers whose activations wait in the host's memory.
+  [[nodiscard]] double activation_bytes(std::size_t stage, int recompute_layers, int offload_layers) const {
+    return activation_bytes(stage, recompute_layers) -
+           host_bytes(stage, recompute_layers, offload_layers) * (1.0 - options_.offload);
+  }
+  /// Per token, what waits there of these layers.
+  [[nodiscard]] double host_bytes(std::size_t stage, int recompute_layers, int offload_layers) const {
+    const LayerRange range = offloaded_layers(layers_[stage], recompute_layers, offload_layers);
+    const int inputs = std::max(0, recompute_layers - range.first);
+    const double key_values = kv_bytes_per_token(model_, tp_) / cp_;
+    return (range.size() - inputs) * (full_layer_bytes() - key_values) +
+           inputs * (recomputed_layer_bytes() - key_values);
+  }
+  /// Two layers on their way.
+  [[nodiscard]] double transit_bytes(std::size_t, Tokens tokens) const {
+    return 2.0 * static_cast<double>(tokens) * full_layer_bytes();
   }
 
   /// Per token of a sample whose backward pass has begun: gradients of its keys and values.

@@ -13,14 +13,39 @@
 
 namespace slimpack {
 
+namespace detail {
+
+/// What a stage that recomputes `r` layers keeps where, one more offloaded layer after the other.
+template <OffloadingMemoryModel M>
+void check_offloading(const M& memory, std::size_t s, std::int32_t r, std::int32_t layers, double tolerance,
+                      Findings& findings) {
+  double device = memory.activation_bytes(s, r), host = 0.0;
+  for (std::int32_t o = 0; o <= layers; ++o) {
+    const double left = memory.activation_bytes(s, r, o), there = memory.host_bytes(s, r, o);
+    const double slack = tolerance * (std::abs(device) + std::abs(host));
+    findings.expect(left >= 0.0 && there >= 0.0 && std::isfinite(left + there), "non-negative",
+                    "activation_bytes and host_bytes of stage ", s, " with ", o, " layers offloaded are ",
+                    left, " and ", there);
+    findings.expect(left <= device + slack && there >= host - slack && (o > 0 || left >= device - slack),
+                    "offload", "of stage ", s, " with ", r, " layers recomputed and ", o,
+                    " offloaded, the device keeps ", left, " and the host ", there, "; with one less ",
+                    device, " and ", host);
+    device = left, host = there;
+  }
+}
+
+}  // namespace detail
+
 /// Examines a memory model with random packs, for its author's own tests, as `check_cost_model` does a cost model.
 /// @param layers of each stage. A violation begins with the property that does not hold:
 /// - `capacity`: a positive number.
 /// - `non-negative`: all bytes are finite and not negative.
 /// - `recompute`: one more recomputed layer leaves no more to keep for each token.
+/// - `offload`: where the model knows of layers in the host's memory, one more there leaves no more on the device, nor less
+///   in the host's memory; and none there leaves what `activation_bytes` says without them.
 /// - `monotone`: more tokens need no less workspace, nor less for what members of a group exchange.
 /// @returns one sentence for each property that is violated, with the numbers; empty if all hold.
-/// Complexity: O(trials * stages) calls of the model.
+/// Complexity: O(trials * stages) calls of the model, and for each stage as many as pairs of its layers.
 template <MemoryModel M>
 [[nodiscard]] std::vector<std::string> check_memory_model(const M& memory,
                                                           std::span<const std::int32_t> layers,
@@ -38,6 +63,8 @@ template <MemoryModel M>
     for (std::int32_t r = 0; r <= layers[s]; ++r) {
       const double bytes = memory.activation_bytes(s, r);
       not_negative(bytes, "activation_bytes of stage ", s, " with ", r, " layers recomputed");
+      if constexpr (OffloadingMemoryModel<M>)
+        detail::check_offloading(memory, s, r, layers[s], options.tolerance, findings);
       if (r == 0) continue;
       const double before = memory.activation_bytes(s, r - 1);
       findings.expect(bytes <= before * (1.0 + options.tolerance), "recompute", "activation_bytes of stage ",
@@ -59,6 +86,7 @@ template <MemoryModel M>
         };
         check("workspace_bytes", [&](Tokens n) { return double(memory.workspace_bytes(s, pass, n, r)); });
         check("exchange_bytes", [&](Tokens n) { return exchange_bytes(memory, s, pass, n, group); });
+        check("transit_bytes", [&](Tokens n) { return transit_bytes(memory, s, n); });
       }
     }
   }

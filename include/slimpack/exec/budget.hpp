@@ -12,7 +12,7 @@ namespace slimpack {
 /// Counts what a stage holds while it runs, by a memory model's bytes per token:
 /// - static bytes, always;
 /// - from the start of a forward task, the activations of the tokens that this member holds, by the layers
-///   that their backward packs recompute;
+///   that their backward packs recompute and offload; what is offloaded counts apart, as the host's;
 /// - from the start of a sample's first backward task, the KV gradients of all its tokens that this member
 ///   holds;
 /// - both of a token until the task that releases its activations ends;
@@ -39,22 +39,30 @@ class TokenBudget {
     if (task.pass == Pass::weight) return;
     const double held = task.pass == Pass::forward ? activations(task) : begun_gradients(task);
     bytes_.take(held + workspace(task), " at ", pass_letter(task.pass), task.pack);
+    if (task.pass == Pass::forward) host_.take(host(task));
   }
 
   /// Call when a task and its releases are done.
   void finish(const StageTask& task) {
-    double bytes = task.pass == Pass::weight ? 0.0 : workspace(task);
+    double bytes = task.pass == Pass::weight ? 0.0 : workspace(task), host = 0.0;
     for (const Release& release : task.releases) {
       if (!release.holds(Store::activations)) continue;
       const Tokens tokens = owned(task, {release.sample, release.begin, release.end});
       bytes += static_cast<double>(tokens) *
-               (memory_.activation_bytes(program_.stage(), task.recompute_layers) + gradient_bytes());
+               (activation_bytes(memory_, program_.stage(), task.recompute_layers, task.offload_layers) +
+                gradient_bytes());
+      host += static_cast<double>(tokens) *
+              host_bytes(memory_, program_.stage(), task.recompute_layers, task.offload_layers);
     }
     bytes_.give_back(bytes);
+    host_.give_back(host);
   }
 
   [[nodiscard]] double in_use() const { return bytes_.in_use(); }
   [[nodiscard]] double peak() const { return bytes_.peak(); }
+  /// The same in the host's memory.
+  [[nodiscard]] double host_in_use() const { return host_.in_use(); }
+  [[nodiscard]] double host_peak() const { return host_.peak(); }
 
  private:
   [[nodiscard]] Tokens owned(const StageTask& task, const Slice& tokens) const {
@@ -63,13 +71,33 @@ class TokenBudget {
 
   [[nodiscard]] double gradient_bytes() const { return memory_.kv_gradient_bytes(program_.stage()); }
 
+  /// Sum of f(range) over the tokens of a forward task.
+  template <class F>
+  [[nodiscard]] double sum(const StageTask& task, F&& f) const {
+    double total = 0.0;
+    for (const RecomputeRange& range : task.recompute)
+      total += static_cast<double>(owned(task, {range.sample, range.begin, range.end})) * f(range);
+    return total;
+  }
+
   [[nodiscard]] double activations(const StageTask& task) const {
-    double bytes = 0.0;
-    for (const RecomputeRange& range : task.recompute) {
-      bytes += static_cast<double>(owned(task, {range.sample, range.begin, range.end})) *
-               memory_.activation_bytes(program_.stage(), range.layers);
-    }
-    return bytes;
+    return sum(task, [&](const RecomputeRange& range) {
+      return activation_bytes(memory_, program_.stage(), range.layers, range.offload_layers);
+    });
+  }
+
+  [[nodiscard]] double host(const StageTask& task) const {
+    return sum(task, [&](const RecomputeRange& range) {
+      return host_bytes(memory_, program_.stage(), range.layers, range.offload_layers);
+    });
+  }
+
+  /// Layers of a task's tokens on their way to the host's memory or back.
+  [[nodiscard]] double transit(const StageTask& task) const {
+    double tokens = task.offload_layers > 0 ? static_cast<double>(task.owned_tokens) : 0.0;
+    if (task.pass == Pass::forward)
+      tokens = sum(task, [](const RecomputeRange& range) { return range.offload_layers > 0 ? 1.0 : 0.0; });
+    return transit_bytes(memory_, program_.stage(), static_cast<Tokens>(tokens));
   }
 
   /// KV gradients of the samples that a backward task begins: a sample's last token comes first.
@@ -85,12 +113,13 @@ class TokenBudget {
   [[nodiscard]] double workspace(const StageTask& task) const {
     return memory_.workspace_bytes(program_.stage(), task.pass, task.owned_tokens, task.recompute_layers) +
            member_exchange_bytes(memory_, program_.stage(), task.pass, task.tokens, task.members.size(),
-                                 task.exchange);
+                                 task.exchange) +
+           transit(task);
   }
 
   const StageProgram& program_;
   const M& memory_;
-  HighWater bytes_;
+  HighWater bytes_, host_;
 };
 
 /// Most bytes that a stage will hold in a step, by the model. @throws InvalidInput naming the first task that

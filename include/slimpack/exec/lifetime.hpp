@@ -38,12 +38,14 @@ struct Release {
 };
 
 /// Tokens of a forward slice whose backward pack recomputes the stage's first `layers` layers. A recomputed
-/// layer keeps its input, keys and values from forward to backward, the others keep all their activations.
+/// layer keeps its input, keys and values from forward to backward, the others keep all their activations. What
+/// `offload_layers` of them keep (`offloaded_layers`) waits in the host's memory.
 struct RecomputeRange {
   SampleId sample = 0;
   Tokens begin = 0;
   Tokens end = 0;
   std::int32_t layers = 0;
+  std::int32_t offload_layers = 0;
 
   friend bool operator==(const RecomputeRange&, const RecomputeRange&) = default;
 };

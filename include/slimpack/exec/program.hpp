@@ -11,43 +11,13 @@
 #include "slimpack/core/packs.hpp"
 #include "slimpack/exec/lifetime.hpp"
 #include "slimpack/exec/ranks.hpp"
+#include "slimpack/exec/stage_task.hpp"
 #include "slimpack/plan/graph.hpp"
 #include "slimpack/plan/plan.hpp"
 #include "slimpack/schedule/task.hpp"
 #include "slimpack/sharding/by_position.hpp"
 
 namespace slimpack {
-
-/// One task of a stage with all that a trainer needs to run it. The lists belong to the plan and the program
-/// that the task comes from.
-struct StageTask {
-  Pass pass = Pass::forward;
-  PackId pack = 0;
-  std::span<const Slice> slices;             ///< of the pack; all members together
-  std::span<const PipelineId> members;       ///< that run the pack in lockstep; more than one = DP-Merge
-  std::size_t member = 0;                    ///< place of this pipeline among them
-  KeyExchange exchange = KeyExchange::none;  ///< how the members' keys and queries meet; none: nobody says
-  std::int32_t recompute_layers = 0;         ///< recomputed layers of this stage; backward only
-  Tokens tokens = 0;                         ///< of the slices
-  std::span<const Slice> owned;              ///< what this member holds of the slices, in their order
-  Tokens owned_tokens = 0;
-  std::span<const RecomputeRange> recompute;  ///< forward: the slices, by the layers that backward recomputes
-  std::span<const Release> releases;          ///< what may be freed after the task, on all members
-
-  [[nodiscard]] bool merged() const { return members.size() > 1; }
-};
-
-/// The task's name in the plan, such as `F12`.
-[[nodiscard]] inline std::string to_string(const StageTask& task) {
-  return to_string(Task{task.pass, task.pack});
-}
-
-/// Number that tells the transfers between two ranks apart: a pack moves once between two stages. Receivers
-/// have to match it: stages may run packs in different orders, so messages need not be used in the order in
-/// which they were sent.
-[[nodiscard]] constexpr std::uint64_t message_tag(Pass pass, PackId pack) {
-  return 2 * std::uint64_t{pack} + (pass == Pass::forward ? 0 : 1);
-}
 
 /// Tokens of a chunk of samples that several ranks share by position. @param otherwise where the plan names none.
 /// @throws InvalidInput if the passes name different ones.
@@ -158,7 +128,10 @@ class StageProgram::Builder {
     out.exchange = pass.exchange_of(task.pack);
     check_sharding(out);
     check_layers(out);
-    if (task.pass != Pass::forward) out.recompute_layers = recompute_layers(task.pack);
+    if (task.pass != Pass::forward) {
+      out.recompute_layers = recompute_layers(task.pack);
+      out.offload_layers = plan_.backward.offload_of(task.pack, program_.stage());
+    }
     for (const Slice& slice : out.slices) {
       check_members(slice.sample, out.members);
       add_slice(slice, out);
@@ -201,11 +174,13 @@ class StageProgram::Builder {
     Tokens reached = slice.begin;
     for (; piece != pieces.end() && piece->begin <= reached && reached < slice.end; ++piece) {
       const Tokens end = std::min(piece->end, slice.end);
-      const std::int32_t layers = recompute_layers(piece->pack);
-      if (list.size() > first && list.back().layers == layers) {
+      const RecomputeRange range{slice.sample, reached, end, recompute_layers(piece->pack),
+                                 plan_.backward.offload_of(piece->pack, program_.stage())};
+      if (list.size() > first && list.back().layers == range.layers &&
+          list.back().offload_layers == range.offload_layers) {
         list.back().end = end;
       } else {
-        list.push_back({slice.sample, reached, end, layers});
+        list.push_back(range);
       }
       reached = end;
     }

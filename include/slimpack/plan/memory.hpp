@@ -24,6 +24,7 @@ struct MemoryPoint {
 struct MemoryCurves {
   std::vector<std::vector<std::vector<MemoryPoint>>> stages;  ///< [pipeline][stage], by time
   std::vector<std::vector<double>> peak_bytes;                ///< [pipeline][stage]
+  std::vector<std::vector<double>> host_peak_bytes;  ///< [pipeline][stage] of the host's memory, offloaded
 };
 
 /// What a member of a pack holds to exchange with the others: as `exchange_bytes`, but of a model that tells exchanges
@@ -70,16 +71,29 @@ class PackMemory {
   }
 
   /// Bytes that a pack's tokens hold from forward to backward, in either pass; each token by the
-  /// recomputation of its backward pack.
+  /// recomputed and offloaded layers of its backward pack.
   template <MemoryModel M>
   [[nodiscard]] double activations(Task task, std::size_t stage, const M& memory) const {
-    const auto per_token = [&](PackId backward) {
-      return memory.activation_bytes(stage, plan_.backward.recompute_layers[backward][stage]);
-    };
-    if (task.pass == Pass::backward) return held_[task.pack] * per_token(task.pack);
-    double bytes = 0.0;
-    for (const Part& part : parts_[task.pack]) bytes += part.tokens * per_token(part.backward);
-    return bytes;
+    return sum(task, [&](PackId backward) {
+      return activation_bytes(memory, stage, plan_.backward.recompute_layers[backward][stage],
+                              plan_.backward.offload_of(backward, stage));
+    });
+  }
+
+  /// The same in the host's memory.
+  template <MemoryModel M>
+  [[nodiscard]] double host(Task task, std::size_t stage, const M& memory) const {
+    return sum(task, [&](PackId backward) {
+      return host_bytes(memory, stage, plan_.backward.recompute_layers[backward][stage],
+                        plan_.backward.offload_of(backward, stage));
+    });
+  }
+
+  /// Tokens of a task's pack, on each member, that have offloaded layers on a stage.
+  [[nodiscard]] double offloaded(Task task, std::size_t stage) const {
+    if (plan_.backward.offload_layers.empty()) return 0.0;
+    return sum(task,
+               [&](PackId backward) { return plan_.backward.offload_of(backward, stage) > 0 ? 1.0 : 0.0; });
   }
 
   /// Tokens of the samples whose backward pass begins with this pack.
@@ -90,6 +104,15 @@ class PackMemory {
     PackId backward;
     double tokens;
   };
+
+  /// Sum of f(backward pack) over a task's tokens.
+  template <class F>
+  [[nodiscard]] double sum(Task task, F&& f) const {
+    if (task.pass == Pass::backward) return held_[task.pack] * f(task.pack);
+    double total = 0.0;
+    for (const Part& part : parts_[task.pack]) total += part.tokens * f(part.backward);
+    return total;
+  }
 
   static double share(const PassPlan& pass, std::size_t pack, Tokens tokens) {
     return static_cast<double>(tokens) / static_cast<double>(pass.pipelines[pack].size());
@@ -131,10 +154,23 @@ void add_memory_events(const Plan& plan, const PackMemory& packs, Task task, std
                              backward ? plan.backward.recompute_layers[task.pack][stage] : 0) +
       member_exchange_bytes(memory, stage, task.pass, packs.all_tokens(task),
                             plan.of(task.pass).pipelines[task.pack].size(),
-                            plan.of(task.pass).exchange_of(task.pack));
+                            plan.of(task.pass).exchange_of(task.pack)) +
+      transit_bytes(memory, stage, static_cast<Tokens>(std::ceil(packs.offloaded(task, stage))));
   const auto resource = static_cast<std::uint32_t>(stage);
   events.push_back({time.start, taken + workspace, resource});
   events.push_back({time.finish, -(given + workspace), resource});
+}
+
+/// The most that a stage leaves in the host's memory.
+template <MemoryModel M>
+[[nodiscard]] double host_peak(const PackMemory& packs, std::span<const Task> order, std::size_t stage,
+                               const M& memory) {
+  double held = 0.0, peak = 0.0;
+  for (const Task task : order) {
+    if (task.pass == Pass::forward) peak = std::max(peak, held += packs.host(task, stage, memory));
+    if (task.pass == Pass::backward) held -= packs.host(task, stage, memory);
+  }
+  return peak;
 }
 
 template <MemoryModel M>
@@ -142,9 +178,11 @@ void add_pipeline_memory(const Plan& plan, const PackMemory& packs, const Timeli
                          const M& memory, MemoryCurves& curves) {
   std::vector<double> initial;
   std::vector<MemoryEvent<>> events;
+  auto& host = curves.host_peak_bytes.emplace_back();
   for (std::size_t s = 0; s < plan.pipelines[p].order.size(); ++s) {
     initial.push_back(memory.static_bytes(s));
     const auto& order = plan.pipelines[p].order[s];
+    host.push_back(host_peak(packs, order, s, memory));
     for (std::size_t i = 0; i < order.size(); ++i) {
       add_memory_events(plan, packs, order[i], s, timeline.stages[p][s][i], memory, events);
     }
@@ -172,7 +210,8 @@ inline void require_memory_input(const Plan& plan, const Timeline& timeline) {
 /// Memory over time, event by event (SlimPack, section 4.3.3).
 /// - Static bytes are always there.
 /// - When a forward task starts, its pack's activations and KV cache come, each token's by the
-///   `recompute_layers` of the backward pack that it will be in.
+///   `recompute_layers` and `offload_layers` of the backward pack that it will be in. Of offloaded layers
+///   (`offloaded_layers`) all but keys and values is in the host's memory, and on its way there while a task runs.
 /// - When a backward task starts, the KV gradients of all tokens of the samples that it begins come; when
 ///   it ends, everything goes that its own tokens held.
 /// - Workspace is there while a task runs, and what members of a merged pack exchange.

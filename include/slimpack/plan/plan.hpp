@@ -46,6 +46,11 @@ struct PassPlan {
   [[nodiscard]] KeyExchange exchange_of(std::size_t k) const {
     return exchange.empty() ? KeyExchange::none : exchange[k];
   }
+
+  /// Layers of a stage that a backward pack leaves in the host's memory; 0 where nobody says. @pre k < packs.size()
+  [[nodiscard]] std::int32_t offload_of(std::size_t k, std::size_t stage) const {
+    return offload_layers.empty() || offload_layers[k].empty() ? 0 : offload_layers[k][stage];
+  }
 };
 
 /// One data-parallel replica: `pp` stages of `tp * cp` devices each.
