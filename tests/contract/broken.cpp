@@ -27,6 +27,7 @@ struct Model {
   std::function<double(std::size_t, Tokens, Tokens)> recompute = [](std::size_t, Tokens b, Tokens e) {
     return SliceCoefficients{.per_token = 1e-7, .per_twice_pair = 1e-12}.seconds(b, e);
   };
+  std::function<double(Tokens)> offload = [](Tokens n) { return 1e-8 * double(n); };
   double recompute_pack = 0.0, sync = 0.5;
   std::vector<std::int32_t> held{3, 2};
   bool polynomial = true;
@@ -53,6 +54,7 @@ struct Model {
   double transfer_seconds(std::size_t s, Tokens n, Pass p) const { return transfer(s, n, p); }
   double recompute_seconds(std::size_t s, Tokens b, Tokens e) const { return share * recompute(s, b, e); }
   double recompute_pack_seconds(std::size_t) const { return recompute_pack; }
+  double offload_seconds(std::size_t, Tokens n, Pass) const { return share * offload(n); }
   double sync_seconds() const { return sync; }
   std::span<const std::int32_t> layers() const { return held; }
   bool is_polynomial() const { return polynomial; }
@@ -151,6 +153,8 @@ TEST_CASE("each broken property of a cost model is found by name") {
   expect_found("non-negative", "recompute_seconds", [](Model& m) {
     m.recompute = [](std::size_t, Tokens b, Tokens e) { return -1e-9 * double(e - b); };
   });
+  expect_found("non-negative", "offload_seconds on stage 0, forward",
+               [](Model& m) { m.offload = [](Tokens n) { return -1e-9 * double(n); }; });
   expect_found("non-negative", "recompute_pack_seconds", [](Model& m) { m.recompute_pack = -1.0; });
   expect_found("non-negative", "sync_seconds", [](Model& m) { m.sync = not_a_number; });
   expect_found("empty", "slice_seconds", [](Model& m) {
@@ -170,6 +174,8 @@ TEST_CASE("each broken property of a cost model is found by name") {
       return b == e ? 0.0 : 1e-7 * double(e - b) + 1e-6 * double(b);
     };
   });
+  expect_found("monotone", "offload_seconds",
+               [](Model& m) { m.offload = [](Tokens n) { return n == 0 ? 0.0 : 1.0 / double(n); }; });
   expect_found("monotone", "recompute_seconds", [](Model& m) {
     m.recompute = [](std::size_t, Tokens b, Tokens e) { return b == e ? 0.0 : 1.0 / double(e); };
   });

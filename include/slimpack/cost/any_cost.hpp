@@ -58,6 +58,12 @@ class AnyCost {
     return operations_->recompute_pack(model_.get(), stage);
   }
 
+  [[nodiscard]] bool offloads() const { return operations_->offload != nullptr; }
+  /// @pre offloads().
+  [[nodiscard]] double offload_seconds(std::size_t stage, Tokens tokens, Pass pass) const {
+    return operations_->offload(model_.get(), stage, tokens, pass);
+  }
+
   [[nodiscard]] bool merges(std::size_t group) const {
     return group == 1 || (operations_->merges != nullptr &&
                           operations_->merges(model_.get(), static_cast<std::int32_t>(group)));
@@ -110,6 +116,7 @@ class AnyCost {
     ExchangeSet (*exchanges)(Model);
     // Null where the model lacks them.
     double (*recompute)(Model, std::size_t, Tokens, Tokens) = nullptr;
+    double (*offload)(Model, std::size_t, Tokens, Pass) = nullptr;
     bool (*merges)(Model, std::int32_t) = nullptr;
     AnyCost (*merged)(Model, std::int32_t) = nullptr;
     AnyCost (*exchange)(Model, KeyExchange) = nullptr;
@@ -188,6 +195,11 @@ class AnyCost {
     if constexpr (RecomputingCostModel<C>) {
       out.recompute = [](Model m, std::size_t stage, Tokens begin, Tokens end) {
         return static_cast<double>(as<C>(m).recompute_seconds(stage, begin, end));
+      };
+    }
+    if constexpr (OffloadingCostModel<C>) {
+      out.offload = [](Model m, std::size_t stage, Tokens tokens, Pass pass) {
+        return static_cast<double>(as<C>(m).offload_seconds(stage, tokens, pass));
       };
     }
     if constexpr (MergeableCostModel<C>) {

@@ -106,6 +106,17 @@ class CalibratedCost {
     return recompute_rates_[stage].seconds(begin, end) + exchange_seconds(begin, end, Pass::forward);
   }
 
+  /// What one layer that waits in the host's memory adds to a pack: the part of its way over the host's link that the
+  /// layer's own dense compute does not hide. Keys and values stay. O(1).
+  [[nodiscard]] double offload_seconds(std::size_t stage, Tokens tokens, Pass pass) const {
+    const double share = options_.offload, all = saved_layer_bytes_per_token(model_) / ranks(),
+                 key_values = kv_bytes_per_token(model_, tp_) / cp_;
+    const double moved = share * all, rest = (1.0 - share) * (all - key_values);
+    const double hidden = dense_seconds(pass) + streamed_seconds(pass) + tensor_seconds(stage, pass);
+    return static_cast<double>(tokens) *
+           (exposed_offload(moved + rest, hidden) - exposed_offload(moved, hidden));
+  }
+
   /// `slice_seconds` without attention's arithmetic: dense products, memory and communication (Wl of WLB-LLM's Eq. 2).
   [[nodiscard]] double other_seconds(std::size_t stage, Tokens begin, Tokens end, Pass pass) const {
     return slice_seconds(stage, begin, end, pass) -
@@ -284,8 +295,7 @@ class CalibratedCost {
   }
 
   /// Host transfers overlap with dense compute; what is left over per token and layer.
-  [[nodiscard]] double exposed_offload(double layer_compute) const {
-    const double bytes = options_.offload * saved_layer_bytes_per_token(model_) / ranks();
+  [[nodiscard]] double exposed_offload(double bytes, double layer_compute) const {
     return std::max(0.0, bytes / device_.host.bandwidth - layer_compute);
   }
 
@@ -336,7 +346,8 @@ class CalibratedCost {
         SliceCoefficients layer = layer_coefficients(s, pass);
         if (pass == Pass::forward) recompute_rates_.push_back(layer);
         layer.per_token +=
-            exposed_offload(dense_seconds(pass) + streamed_seconds(pass) + tensor_seconds(s, pass));
+            exposed_offload(options_.offload * saved_layer_bytes_per_token(model_) / ranks(),
+                            dense_seconds(pass) + streamed_seconds(pass) + tensor_seconds(s, pass));
         table.push_back(static_cast<double>(layers_[s]) * layer);
       }
       table.back().per_token += head_seconds(pass);

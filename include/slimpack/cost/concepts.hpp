@@ -48,6 +48,17 @@ concept RecomputingCostModel = CostModel<M> &&
   { m.recompute_seconds(stage, begin, end) } -> std::convertible_to<double>;
 };
 
+/// A cost model that can price layers whose activations wait in the host's memory.
+///
+/// - `offload_seconds(stage, tokens, pass)`: what one such layer adds to a pack of so many tokens, as far as nothing
+///   hides it: in the forward pass its way to the host, in the backward pass its way back. A pure function, non-negative,
+///   and growing with the tokens.
+template <class M>
+concept OffloadingCostModel = CostModel<M> &&
+    requires(const M& m, std::size_t stage, Tokens tokens, Pass pass) {
+  { m.offload_seconds(stage, tokens, pass) } -> std::convertible_to<double>;
+};
+
 /// A cost model that says how many layers each of its stages holds, so that these can be checked against the
 /// plan's: `layers()`, one number per stage.
 template <class M>

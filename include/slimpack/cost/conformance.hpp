@@ -140,6 +140,15 @@ void check_recompute(const M& cost, std::size_t s, const RandomCuts& cuts, const
 }
 
 template <CostModel M>
+void check_offload(const M& cost, std::size_t s, Pass pass, const RandomCuts& cuts,
+                   const ConformanceOptions& options, Findings& findings) {
+  if constexpr (OffloadingCostModel<M>)
+    check_slices([&](Tokens b, Tokens e) { return double(cost.offload_seconds(s, e - b, pass)); },
+                 concat("offload_seconds on stage ", s, ", ", pass_text(pass), ","), cuts, options.tolerance,
+                 findings);
+}
+
+template <CostModel M>
 void check_transfers(const M& cost, std::mt19937& random, const ConformanceOptions& options,
                      Findings& findings) {
   for (std::size_t s = 0; s + 1 < cost.stages(); ++s) {
@@ -198,6 +207,8 @@ void check_prices(const M& cost, std::mt19937& random, const ConformanceOptions&
       check_stage(cost, s, pass, RandomCuts(random, options.longest), options, findings);
     }
     check_recompute(cost, s, RandomCuts(random, options.longest), options, findings);
+    for (const Pass pass : {Pass::forward, Pass::backward})
+      check_offload(cost, s, pass, RandomCuts(random, options.longest), options, findings);
   }
   check_transfers(cost, random, options, findings);
 }

@@ -93,6 +93,22 @@ struct Recomputing {
       "recomputed";
 };
 
+/// Layers that wait in the host's memory.
+struct Offloading {
+  template <class M>
+  static constexpr bool has = OffloadingCostModel<M>;
+  template <class M>
+  static constexpr void require() {
+    static_assert(
+        requires(const M& m, detail::Arguments a) {
+          { m.offload_seconds(a.stage, a.tokens, a.pass) } -> std::convertible_to<double>;
+        },
+        "Offloading needs: double offload_seconds(std::size_t stage, Tokens tokens, Pass) const");
+  }
+  static constexpr const char* without =
+      "the cost model does not price layers in the host's memory (offload_seconds): nothing is offloaded";
+};
+
 /// Layers of the stages, to be checked against a plan's.
 struct Layered {
   template <class M>

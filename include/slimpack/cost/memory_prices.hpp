@@ -24,6 +24,8 @@ class Memory {
   Memory(M memory, std::span<const std::int32_t> layers, bool recomputes)
       : model_(std::make_shared<const M>(std::move(memory))),
         workspace_(&workspace_of<M>),
+        activations_(&activations_of<M>),
+        transit_(&transit_of<M>),
         capacity_(static_cast<const M*>(model_.get())->capacity_bytes()),
         reserve_(reserve_bytes(*static_cast<const M*>(model_.get()))) {
     const M& model = *static_cast<const M*>(model_.get());
@@ -61,6 +63,16 @@ class Memory {
   /// Per token from its forward pass to its backward pass, if so many layers are recomputed.
   [[nodiscard]] double activation_bytes(std::size_t stage, std::int32_t recompute) const {
     return stages_[stage].activation[static_cast<std::size_t>(recompute)];
+  }
+  /// The same if so many layers wait in the host's memory.
+  [[nodiscard]] double activation_bytes(std::size_t stage, std::int32_t recompute,
+                                        std::int32_t offload) const {
+    return offload == 0 ? activation_bytes(stage, recompute)
+                        : activations_(model_.get(), stage, recompute, offload);
+  }
+  /// Layers on their way, while a pack runs of which so many tokens on each member have offloaded layers.
+  [[nodiscard]] double transit_bytes(std::size_t stage, Tokens tokens) const {
+    return transit_(model_.get(), stage, tokens);
   }
   /// Saved per token by each layer that is recomputed, at least; zero if none may be.
   [[nodiscard]] double least_recompute_saving(std::size_t stage) const { return stages_[stage].least_saving; }
@@ -102,8 +114,21 @@ class Memory {
            exchange_bytes(model, stage, pass, tokens, members);
   }
 
+  template <class M>
+  static double activations_of(const void* memory, std::size_t stage, std::int32_t recompute,
+                               std::int32_t offload) {
+    return slimpack::activation_bytes(*static_cast<const M*>(memory), stage, recompute, offload);
+  }
+
+  template <class M>
+  static double transit_of(const void* memory, std::size_t stage, Tokens tokens) {
+    return slimpack::transit_bytes(*static_cast<const M*>(memory), stage, tokens);
+  }
+
   std::shared_ptr<const void> model_;
   double (*workspace_)(const void*, std::size_t, Pass, Tokens, std::size_t, std::int32_t);
+  double (*activations_)(const void*, std::size_t, std::int32_t, std::int32_t);
+  double (*transit_)(const void*, std::size_t, Tokens);
   double capacity_, reserve_;
   std::vector<Stage> stages_;
 };

@@ -171,6 +171,13 @@ class Prices {
   /// Whether the model prices recomputation.
   [[nodiscard]] bool recomputes() const { return cost_.recomputes(); }
 
+  /// Whether the model prices layers in the host's memory.
+  [[nodiscard]] bool offloads() const { return cost_.offloads(); }
+  /// What one of them adds to a pack of so many tokens. @pre offloads().
+  [[nodiscard]] double offload_seconds(std::size_t stage, Tokens tokens, Pass pass) const {
+    return cost_.offload_seconds(stage, tokens, pass);
+  }
+
   /// Whether `group` pipelines can run a pack together.
   [[nodiscard]] bool merges(std::size_t group) const { return cost_.merges(group); }
 

@@ -40,11 +40,21 @@ inline void append_sharing(const PackSharing& sharing, std::size_t k, bool share
     out.per_document.close();
 }
 
-/// Clears the lists that say nothing of any pack.
-inline void drop_empty_sharing(PassPlan& out) {
+/// Clears the lists that say nothing of any pack, and fills those up that say nothing of the last ones.
+inline void finish_lists(PassPlan& out) {
+  while (!out.offload_layers.empty() && out.offload_layers.size() < out.packs.size())
+    out.offload_layers.close();
   const auto unknown = [](KeyExchange e) { return e == KeyExchange::none; };
   if (std::all_of(out.exchange.begin(), out.exchange.end(), unknown)) out.exchange.clear();
   if (out.per_document.values().empty()) out.per_document.clear();
+}
+
+/// Appends the layers of the last backward pack that wait in the host's memory.
+inline void append_offload(const Recompute& recompute, std::size_t k, PassPlan& out) {
+  if (!recompute.offloads()) return;
+  while (out.offload_layers.size() + 1 < out.recompute_layers.size()) out.offload_layers.close();
+  for (std::size_t s = 0; s < recompute.stages(); ++s) out.offload_layers.add(recompute.offload(k, s));
+  out.offload_layers.close();
 }
 
 /// Appends the packs of one pass of a schedule to the plan's.
@@ -64,7 +74,9 @@ inline void append_pass(const PlacedSchedule& placed, Pass pass, const Strategy&
     out.pipelines.close();
     const bool shared = context_parallel || rows.members[k].size() > 1;
     append_sharing(times.sharing, k, shared, out);
-    if (!forward) out.recompute_layers.repeat_row(1, schedule.recompute.row(k));
+    if (forward) continue;
+    out.recompute_layers.repeat_row(1, schedule.recompute.row(k));
+    append_offload(schedule.recompute, k, out);
   }
 }
 
@@ -149,7 +161,7 @@ inline void reserve_pass(std::span<const PlacedSchedule> schedules, Pass pass, P
     busy += detail::busy_seconds(placed.schedule);
     plan.step.pipeline_seconds = std::max(plan.step.pipeline_seconds, placed.schedule.seconds);
   }
-  for (PassPlan* const pass : {&plan.forward, &plan.backward}) detail::drop_empty_sharing(*pass);
+  for (PassPlan* const pass : {&plan.forward, &plan.backward}) detail::finish_lists(*pass);
   plan.step.sync_seconds = sync_seconds;
   plan.step.seconds = plan.step.pipeline_seconds + sync_seconds;
   const double capacity = plan.step.pipeline_seconds * stages;

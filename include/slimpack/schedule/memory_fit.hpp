@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -18,7 +19,7 @@ namespace slimpack {
 /// stage:
 /// - a forward task brings its tokens' activations, each by the layers that its backward pack recomputes;
 /// - a backward task brings the KV gradients of the samples that it begins; when it ends, all that its tokens held goes;
-/// - workspace, and what members exchange, is there while a task runs;
+/// - workspace, and what members exchange, is there while a task runs, and offloaded layers on their way;
 /// - each of g pipelines that share a pack counts the g-th part of its tokens.
 ///
 /// Keeps its memory between calls.
@@ -223,20 +224,45 @@ class MemoryFit {
   /// What each pipeline's packs bring and take on a stage.
   Activations activations(std::size_t p, std::size_t s, const Recompute& recompute) {
     const Pipeline& own = pipelines_[p];
+    forward_moved_.clear();
+    backward_moved_.clear();
     if (!recompute.per_pack()) {
       return {own.forward.data(), own.backward.data(), memory_.activation_bytes(s, recompute(0, s))};
     }
     forward_bytes_.assign(own.forward.size(), 0.0);
     backward_bytes_.assign(own.backward.size(), 0.0);
     for (const PackOverlap& part : overlaps()[p]) {
-      const double bytes = part.tokens * memory_.activation_bytes(s, recompute(part.backward_pack, s));
+      const double bytes = part.tokens * memory_.activation_bytes(s, recompute(part.backward_pack, s),
+                                                                  recompute.offload(part.backward_pack, s));
       forward_bytes_[part.forward_row + 1] += bytes;
       backward_bytes_[part.backward_row + 1] += bytes;
     }
+    if (recompute.offloads()) find_moved(p, s, recompute);
     for (auto* sums : {&forward_bytes_, &backward_bytes_}) {
       for (std::size_t r = 1; r < sums->size(); ++r) (*sums)[r] += (*sums)[r - 1];
     }
     return {forward_bytes_.data(), backward_bytes_.data(), 1.0};
+  }
+
+  /// Finds how many tokens of each row have offloaded layers.
+  void find_moved(std::size_t p, std::size_t s, const Recompute& recompute) {
+    forward_moved_.assign(pipelines_[p].forward_pack.size(), 0.0);
+    backward_moved_.assign(pipelines_[p].backward_pack.size(), 0.0);
+    for (const PackOverlap& part : overlaps()[p]) {
+      if (recompute.offload(part.backward_pack, s) == 0) continue;
+      forward_moved_[part.forward_row] += part.tokens;
+      backward_moved_[part.backward_row] += part.tokens;
+    }
+  }
+
+  /// Layers on their way while the task of a row runs. @param moved tokens of each row; none if it is empty.
+  [[nodiscard]] double transit(std::size_t s, std::span<const double> moved, std::size_t row) const {
+    return moved.empty() ? 0.0 : memory_.transit_bytes(s, static_cast<Tokens>(std::ceil(moved[row])));
+  }
+  [[nodiscard]] double most_transit(std::size_t s, std::span<const double> moved) const {
+    if (moved.empty()) return 0.0;
+    return transit(s, moved,
+                   static_cast<std::size_t>(std::max_element(moved.begin(), moved.end()) - moved.begin()));
   }
 
   [[nodiscard]] double forward_workspace(std::size_t s, PackId pack) const {
@@ -270,8 +296,9 @@ class MemoryFit {
     const Activations held = activations(p, s, recompute);
     const double gradient = memory_.kv_gradient_bytes(s);
     const std::int32_t recompute_layers = most_recompute(s, recompute);
-    const double most_forward = most_workspace(own, s, Pass::forward, 0),
-                 most_backward = most_workspace(own, s, Pass::backward, recompute_layers);
+    const double most_forward = most_workspace(own, s, Pass::forward, 0) + most_transit(s, forward_moved_),
+                 most_backward = most_workspace(own, s, Pass::backward, recompute_layers) +
+                                 most_transit(s, backward_moved_);
     double peak = 0.0;
     std::size_t done = 0;
     for (std::size_t k = 0; k < own.backward_pack.size(); ++k) {
@@ -281,14 +308,16 @@ class MemoryFit {
         for (std::size_t r = done; r < lead; ++r) {
           const double bytes = held.live(r + 1, k) + begun;
           if (own.forward_pack[r] != no_pack && bytes + most_forward > peak)
-            peak = std::max(peak, bytes + forward_workspace(s, own.forward_pack[r]));
+            peak = std::max(
+                peak, bytes + forward_workspace(s, own.forward_pack[r]) + transit(s, forward_moved_, r));
         }
       }
       done = std::max(done, lead);
       const double bytes = held.live(lead, k) + gradient * (own.started[k + 1] - own.backward[k]);
       if (own.backward_pack[k] != no_pack && bytes + most_backward > peak)
         peak = std::max(
-            peak, bytes + backward_workspace(s, own.backward_pack[k], recompute(own.backward_pack[k], s)));
+            peak, bytes + backward_workspace(s, own.backward_pack[k], recompute(own.backward_pack[k], s)) +
+                      transit(s, backward_moved_, k));
     }
     return peak;
   }
@@ -306,8 +335,9 @@ class MemoryFit {
     const Pipeline& own = pipelines_[p];
     const Activations held = activations(p, s, recompute);
     const double room = memory_.room_bytes(s) -
-                        std::max(most_workspace(own, s, Pass::forward, 0),
-                                 most_workspace(own, s, Pass::backward, most_recompute(s, recompute)));
+                        std::max(most_workspace(own, s, Pass::forward, 0) + most_transit(s, forward_moved_),
+                                 most_workspace(own, s, Pass::backward, most_recompute(s, recompute)) +
+                                     most_transit(s, backward_moved_));
     const auto all = static_cast<std::int32_t>(own.forward_pack.size());
     std::int32_t n = all;
     for (std::size_t k = fitting_.size(); k-- > 0;) {
@@ -326,8 +356,10 @@ class MemoryFit {
   std::vector<Pipeline> pipelines_;
   std::vector<std::vector<PackOverlap>> overlaps_;      // [pipeline]; empty until they are needed
   std::vector<double> forward_bytes_, backward_bytes_;  // of the pipeline and stage looked at, by row
-  std::vector<double> peak_live_, peak_gradients_;      // [pipeline] tokens on the stage looked at last
-  std::vector<std::int32_t> fitting_;                   // [backward row] of the stage that is being limited
+  std::vector<double> forward_moved_,
+      backward_moved_;  // the same: tokens that have offloaded layers; empty if none
+  std::vector<double> peak_live_, peak_gradients_;  // [pipeline] tokens on the stage looked at last
+  std::vector<std::int32_t> fitting_;               // [backward row] of the stage that is being limited
 };
 
 }  // namespace slimpack

@@ -13,6 +13,7 @@
 #include "slimpack/schedule/least_seconds.hpp"
 #include "slimpack/schedule/makespan.hpp"
 #include "slimpack/schedule/memory_fit.hpp"
+#include "slimpack/schedule/offload_seconds.hpp"
 #include "slimpack/schedule/schedule.hpp"
 #include "slimpack/schedule/schedule_options.hpp"
 
@@ -25,6 +26,7 @@ class Scheduler {
   Scheduler(std::span<const Tokens> lengths, GroupPrices& prices, const Memory& memory)
       : lengths_(lengths),
         memory_(memory),
+        prices_(prices),
         pricer_(prices),
         fit_(lengths, memory),
         least_seconds_(memory.stages()) {}
@@ -48,7 +50,7 @@ class Scheduler {
   /// The same for packs that are priced already: `out.forward_times` and `out.backward_times` hold their prices.
   void schedule_priced(Schedule& out, const ScheduleOptions& options = {},
                        double most = std::numeric_limits<double>::infinity()) {
-    base_ = out.backward_times.seconds;
+    begin(out);
     best_of_fits(out, options, most);
   }
 
@@ -63,13 +65,12 @@ class Scheduler {
     pricer_.price_as_shared(out.backward, Pass::backward, out.backward_times);
   }
 
-  /// Orders and times packs with a given recomputation. The seconds are infinite if that does not fit, even with a smaller
-  /// lead.
+  /// Orders and times packs with given recomputed and offloaded layers. The seconds are infinite if that does not fit, even with a smaller
+  /// lead. @throws InvalidInput if layers are offloaded and the cost model does not price that.
   void operator()(Schedule& out, const Recompute& recompute, const ScheduleOptions& options = {}) {
     price(out);
-    base_ = out.backward_times.seconds;
+    begin(out);
     prepare(out, options);
-    recompute_seconds_.clear();
     out.seconds = infinite;
     LeadTable leads = full_;
     const bool full = fits(leads, recompute);
@@ -85,11 +86,11 @@ class Scheduler {
   template <MilpSolver S>
   std::optional<Checkpoints> checkpoint_each_pack(Schedule& out, const ScheduleOptions& options, S&& solve,
                                                   const MilpOptions& solver = {}) {
+    if (out.recompute.offloads()) pricer_.price_as_shared(out.forward, Pass::forward, out.forward_times);
     pricer_.price_as_shared(out.backward, Pass::backward, out.backward_times);
-    base_ = out.backward_times.seconds;
-    recompute_seconds_.clear();
-    add_recompute(out.recompute, out);
+    begin(out);
     prepare(out, options);
+    add_recompute(out.recompute, out);
     if (!memory_.recomputes()) return std::nullopt;
     const LeadTable before = out.fits() ? out.leads : full_;
     std::optional<Checkpoints> chosen = checkpoint(full_, out, solve, solver);
@@ -131,6 +132,13 @@ class Scheduler {
  private:
   static constexpr double infinite = std::numeric_limits<double>::infinity();
 
+  /// Starts with the prices that a schedule has, nothing recomputed nor offloaded.
+  void begin(const Schedule& out) {
+    base_ = out.backward_times.seconds;
+    base_forward_.clear();
+    recompute_seconds_.clear();
+  }
+
   /// Finds the full leads, and loads the packs for questions about memory.
   void prepare(const Schedule& out, const ScheduleOptions& options) {
     required_rows(lengths_, out.forward, out.backward, ended_, required_);
@@ -160,7 +168,6 @@ class Scheduler {
   }
 
   void best_of_fits(Schedule& out, const ScheduleOptions& options, double most) {
-    recompute_seconds_.clear();
     give_up(out);
     if (least_seconds_(out) >= most) return;
     prepare(out, options);
@@ -251,9 +258,14 @@ class Scheduler {
     }
   }
 
-  /// Sets the backward packs' seconds to those with recomputation.
+  /// Sets the packs' seconds to those with recomputation and offloading.
   void add_recompute(const Recompute& recompute, Schedule& out) {
     out.backward_times.seconds = base_;
+    if (!base_forward_.empty()) out.forward_times.seconds = base_forward_;
+    if (recompute.offloads()) {
+      base_forward_ = out.forward_times.seconds;
+      add_offload_seconds(prices_, recompute, fit_.overlaps(), out);
+    }
     if (!recompute.any()) return;
     const std::size_t stages = recompute.stages();
     if (recompute_seconds_.empty())
@@ -266,6 +278,7 @@ class Scheduler {
 
   std::span<const Tokens> lengths_;
   const Memory& memory_;
+  GroupPrices& prices_;
   PackPricer pricer_;
   MemoryFit fit_;
   Makespan makespan_;
@@ -273,6 +286,7 @@ class Scheduler {
   LeadTable full_, trial_;
   std::vector<CheckpointWindows> windows_;
   std::vector<double> base_;               // seconds of the backward packs without recomputation
+  std::vector<double> base_forward_;       // of the forward packs without offloading; empty if none has any
   std::vector<double> recompute_seconds_;  // of recomputing one layer of each stage; empty until it is needed
   LeastSeconds least_seconds_;
 };
