@@ -102,8 +102,11 @@ struct ShortMemoryPlan {
 /// the limits that are tried has one.
 [[nodiscard]] inline std::optional<ShortMemoryPlan> short_memory_plan(const ChunkBatch& batch) {
   const kernels::CpuMemory unlimited = batch.memory(1e15);
+  ChunkPlanOptions chunk_options = infinipipe_options();
+  chunk_options.level = false;  // the paper's algorithm makes chunks of all kinds
+  chunk_options.schedule.orders = {PassOrder::packflow, PassOrder::steady};
   double fixed = 0.0, most = 0.0;
-  for (const auto& stages : batch.plan(1e15, infinipipe_options()).step.peak_bytes) {
+  for (const auto& stages : batch.plan(1e15, chunk_options).step.peak_bytes) {
     for (std::size_t s = 0; s < stages.size(); ++s) {
       fixed = std::max(fixed, unlimited.static_bytes(s));
       most = std::max(most, stages[s]);
@@ -112,7 +115,7 @@ struct ShortMemoryPlan {
   for (const double share : {0.5, 0.6, 0.7, 0.8, 0.4, 0.9}) {
     const double limit = fixed + share * (most - fixed);
     try {
-      ShortMemoryPlan found{batch.plan(limit, infinipipe_options()), limit};
+      ShortMemoryPlan found{batch.plan(limit, chunk_options), limit};
       ChunksSeen seen;
       seen.count(found.plan);
       if (seen.unlike_packs > 0) return found;
