@@ -12,7 +12,7 @@ namespace slimpack::kernels {
 
 /// Activations of a stage, addressed by sample and token, in fragments (see `FragmentTable`): memory is taken when the
 /// forward pack runs and goes when the backward pack has, token by token. Offloaded layers are written to the host's
-/// memory and read from there, layer by layer, so that the task's workspace is all that they need beside it.
+/// memory and read from there, layer by layer, so that the task's workspace is all that they need besides.
 template <class Real>
 class ActivationStore {
  public:

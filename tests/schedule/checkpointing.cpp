@@ -41,6 +41,14 @@ struct CheckpointInstance {
 
   [[nodiscard]] Memory memory() const { return Memory(model, model.layers, true); }
 
+  [[nodiscard]] std::vector<CheckpointWindows> windows(const Memory& memory) const {
+    MemoryFit fit(rows.lengths, memory);
+    fit.load(rows.forward, rows.backward, rows.pipelines);
+    std::vector<CheckpointWindows> all;
+    checkpoint_windows(schedule.leads, memory, fit, all);
+    return all;
+  }
+
   [[nodiscard]] bool fits(const Recompute& recompute) const {
     Schedule own = schedule;
     own.recompute = recompute;
@@ -72,10 +80,7 @@ TEST_CASE("packs that meet all windows of checkpointing fit into memory") {
     std::mt19937 random(seed);
     const CheckpointInstance in(random);
     const Memory memory = in.memory();
-    MemoryFit fit(in.rows.lengths, memory);
-    fit.load(in.rows.forward, in.rows.backward, in.rows.pipelines);
-    std::vector<CheckpointWindows> windows;
-    checkpoint_windows(in.schedule.leads, memory, fit, windows);
+    const std::vector<CheckpointWindows> windows = in.windows(memory);
     std::vector<std::int32_t> of_row(in.rows.backward.rows.size() * in.rows.stages);
     std::vector<std::int32_t> layers(in.rows.backward.packs.size() * in.rows.stages);
     for (std::size_t k = 0; k < in.rows.backward.rows.size(); ++k) {
@@ -143,12 +148,9 @@ TEST_CASE("chosen checkpoints fit, and cost the least that diagonals can") {
     std::mt19937 random(seed);
     const CheckpointInstance in(random, true);
     const Memory memory = in.memory();
-    MemoryFit fit(in.rows.lengths, memory);
-    fit.load(in.rows.forward, in.rows.backward, in.rows.pipelines);
     const CheckpointDiagonals diagonals{in.rows.backward.rows.size(), in.rows.stages};
     if (diagonals.count() > 8) continue;
-    std::vector<CheckpointWindows> windows;
-    checkpoint_windows(in.schedule.leads, memory, fit, windows);
+    const std::vector<CheckpointWindows> windows = in.windows(memory);
     const std::vector<double> cost(diagonals.count(), 1.0);
     const auto best = choose_checkpoints(in.rows.backward, windows, memory, cost, test::solve_exhaustively);
     const auto any = choose_checkpoints(in.rows.backward, windows, memory, cost, solve_at_upper);
@@ -178,10 +180,7 @@ TEST_CASE("stripping leaves nothing that a window does not need") {
     std::mt19937 random(seed);
     const CheckpointInstance in(random);
     const Memory memory = in.memory();
-    MemoryFit fit(in.rows.lengths, memory);
-    fit.load(in.rows.forward, in.rows.backward, in.rows.pipelines);
-    std::vector<CheckpointWindows> windows;
-    checkpoint_windows(in.schedule.leads, memory, fit, windows);
+    const std::vector<CheckpointWindows> windows = in.windows(memory);
     const auto meets = [&](std::size_t s, std::span<const std::int32_t> layers) {
       for (std::size_t i = s; i < windows.size(); i += in.rows.stages) {
         for (std::size_t k = 0; k < windows[i].needed.size(); ++k) {
@@ -216,12 +215,9 @@ TEST_CASE("what is chosen without a solver fits wherever something does, and cos
     std::mt19937 random(seed);
     const CheckpointInstance in(random, true);
     const Memory memory = in.memory();
-    MemoryFit fit(in.rows.lengths, memory);
-    fit.load(in.rows.forward, in.rows.backward, in.rows.pipelines);
     const CheckpointDiagonals diagonals{in.rows.backward.rows.size(), in.rows.stages};
     if (diagonals.count() > 8) continue;
-    std::vector<CheckpointWindows> windows;
-    checkpoint_windows(in.schedule.leads, memory, fit, windows);
+    const std::vector<CheckpointWindows> windows = in.windows(memory);
     const std::vector<double> cost(diagonals.count(), 1.0);
     const auto best = choose_checkpoints(in.rows.backward, windows, memory, cost, test::solve_exhaustively);
     const auto quick = quick_checkpoints(in.rows.backward, windows, memory);

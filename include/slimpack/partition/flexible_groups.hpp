@@ -25,12 +25,7 @@ namespace detail {
 /// ends earliest, then moves and exchanges of samples of the busiest group.
 class SizedGroups {
  public:
-  struct Group {
-    std::size_t place = 0;  ///< of its size
-    double work = 0.0;      ///< of each of its ranks
-    double tokens = 0.0;    ///< that each of its ranks holds
-    std::vector<SampleId> samples = {};
-  };
+  using Group = OpenRow::Group;
 
   /// @param domain has to outlive this. @param limit tokens of each rank.
   SizedGroups(const RankDomain& domain, Tokens limit)

@@ -30,7 +30,6 @@ struct ChunkCandidate {
   ChunkSchedule found;
   Chunks chunks;
   std::size_t slices = 0;  ///< of the longest sample; 0: packs of whole samples
-  std::size_t kept = 0;    ///< as `ChunkScheduleOptions::kept`
   double whole_seconds = std::numeric_limits<double>::infinity();  ///< of the best one that cuts no sample
 
   [[nodiscard]] double seconds() const { return found.schedule.seconds; }
@@ -73,7 +72,8 @@ class ChunkSearch {
     best_ = {};
     tried_.clear();
     search(samples, first, enough);
-    if (options_.schedule.groups && best_.seconds() > enough) group();
+    const bool groups = options_.schedule.groups && options_.schedule.recompute == ChunkRecompute::adaptive;
+    if (groups && best_.seconds() > enough) group();
     return std::move(best_);
   }
 
@@ -170,7 +170,6 @@ class ChunkSearch {
     best_.found = std::move(found);
     best_.chunks = chunks;
     best_.slices = slices;
-    best_.kept = kept;
   }
 
   [[nodiscard]] std::size_t longest_sequence(const Chunks& chunks) const {

@@ -83,10 +83,13 @@ class FlexSpSearch {
     if (options_.limit > 0) return {options_.limit};
     const double share = tokens_ / static_cast<double>(domain_.ranks());
     const auto longest = static_cast<double>(lengths_[longest_first_.front()]);
-    const double least = least_limit(), most = std::max(longest, 2.0 * share);
+    const double most = std::max(longest, 2.0 * share), step = std::sqrt(2.0);
     std::vector<Tokens> limits;
-    for (double limit = least; limit < most * std::sqrt(2.0); limit *= std::sqrt(2.0))
+    double limit = least_limit();
+    while (limit < most * step) {
       limits.push_back(static_cast<Tokens>(std::ceil(limit)));
+      limit *= step;
+    }
     return limits;
   }
 

@@ -23,7 +23,8 @@ struct HeldTokens {
 /// What a stage of a pipeline holds at each of its backward rows (the chunks windows of InfiniPipe, section 3.1.3), and how
 /// many tokens times layers have to be recomputed there so that the rest fits.
 struct CheckpointWindows {
-  Ragged<HeldTokens> held;  ///< [backward row] of rows that have not ended, ascending
+  /// [backward row] Of rows that have not ended, ascending; empty where nothing has to be recomputed.
+  Ragged<HeldTokens> held;
   /// [backward row] sum over `held` of tokens times recomputed layers, at least; infinite where recomputing saves nothing
   std::vector<double> needed;
 };

@@ -81,7 +81,7 @@ inline void strip_recompute(std::span<const CheckpointWindows* const> windows,
       double sum = -windows[i]->needed[k];
       for (const HeldTokens& held : windows[i]->held[k]) {
         sum += held.tokens * layers[held.backward_row];
-        if (windows[i]->needed[k] > 0.0) uses[held.backward_row].push_back({i, k, held.tokens});
+        uses[held.backward_row].push_back({i, k, held.tokens});
       }
       slack.back().push_back(sum);
     }

@@ -21,9 +21,8 @@ namespace slimpack {
 /// How chunks were scheduled.
 struct ChunkSchedule {
   Schedule schedule;
-  std::size_t groups = 1;      ///< pipelines one after another
-  bool per_chunk = false;      ///< chunks of a stage recompute unlike numbers of layers
-  double recompute_gap = 0.0;  ///< of the checkpointing program that was solved last for this schedule
+  std::size_t groups = 1;  ///< pipelines one after another
+  bool per_chunk = false;  ///< chunks of a stage recompute unlike numbers of layers
 };
 
 namespace detail {
@@ -205,9 +204,7 @@ class ChunkScheduler {
     scheduler_(full, uniform(true), options);
     if (full.seconds < trial.schedule.seconds) trial.schedule = std::move(full);
     const double before = trial.schedule.seconds;
-    const auto chosen =
-        scheduler_.checkpoint_each_pack(trial.schedule, options, solver(), options_.solver.solver);
-    if (chosen) trial.recompute_gap = relative_gap(chosen->cost, chosen->bound);
+    (void)scheduler_.checkpoint_each_pack(trial.schedule, options, solver(), options_.solver.solver);
     trial.per_chunk = trial.schedule.seconds < before;
   }
 

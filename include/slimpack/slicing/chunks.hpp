@@ -102,7 +102,7 @@ class ChunkPacker {
     return bucket.tokens + tokens <= tokens_limit_;
   }
 
-  /// Adds as many empty buckets as samples need beside the room that is left in others. Time is then divided equally, so it needs
+  /// Adds as many empty buckets as samples need besides the room that is left in others. Time is then divided equally, so it needs
   /// no limit.
   void add_empty(std::span<const Slice> samples) {
     double seconds = 0.0, tokens = 0.0;
@@ -114,8 +114,9 @@ class ChunkPacker {
       seconds -= std::max(0.0, seconds_limit_ - bucket.seconds);
       tokens -= static_cast<double>(tokens_limit_ - bucket.tokens);
     }
-    const double needed = std::ceil(std::max(seconds / seconds_limit_, tokens / double(tokens_limit_)));
-    for (double n = 0.0; n < needed; ++n) buckets_.emplace_back();
+    const double needed =
+        std::ceil(std::max({0.0, seconds / seconds_limit_, tokens / double(tokens_limit_)}));
+    buckets_.resize(buckets_.size() + static_cast<std::size_t>(needed));
     seconds_limit_ = std::numeric_limits<double>::infinity();
   }
 
