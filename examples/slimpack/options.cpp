@@ -68,7 +68,10 @@ po::options_description job_description(const JobDefaults& defaults) {
       "reserve-bytes", number(),
       concat("of each device, kept free for the runtime, communication buffers and fragmentation; default ",
              MemoryOptions{}.reserve_bytes, " (", MemoryOptions{}.reserve_bytes / 1e9, " GB)")
-          .c_str())("offload", number(), "share of the activations in host memory");
+          .c_str())("offload", number(), "share of the activations in host memory")(
+      "adaptive-offload",
+      "layers may wait in host memory in place of being recomputed, as each pack and stage needs; planners "
+      "slimpack, infinipipe and megatron");
   po::options_description planner("Planner slimpack");
   planner.add_options()("tile", tokens()->default_value(TokenCount{128}),
                         "slice boundaries are multiples of it")(
@@ -253,7 +256,8 @@ void check_profile(const po::variables_map& values, const Job& job) {
                            "zero",
                            "zero-overlap",
                            "reserve-bytes",
-                           "offload"}) {
+                           "offload",
+                           "adaptive-offload"}) {
     require(values.count(name) == 0 || values[name].defaulted(), "--", name,
             " is of devices that are not measured; expected no such option with --profile");
   }
@@ -317,6 +321,10 @@ JobOptions job_options(const po::variables_map& values) {
   o.dynamic_cp.nested = values.count("nested-groups") != 0;
   o.infinipipe = infinipipe_from(values);
   o.slimpack.recompute_each_pack = o.infinipipe.schedule.recompute != ChunkRecompute::per_stage;
+  if (values.count("adaptive-offload") != 0) {
+    require(values.count("offload") == 0, "--offload and --adaptive-offload exclude each other");
+    o.slimpack.offload = o.megatron.offload = o.infinipipe.schedule.offload = true;
+  }
   o.quiet = values.count("quiet") != 0;
   return o;
 }

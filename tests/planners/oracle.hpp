@@ -6,6 +6,7 @@
 #include <random>
 #include <vector>
 
+#include "slimpack/cost/concepts.hpp"
 #include "slimpack/model/parallel.hpp"
 #include "slimpack/plan/plan.hpp"
 
@@ -94,7 +95,8 @@ inline double run(const Plan& plan) {
   return left == 0 ? end : std::numeric_limits<double>::infinity();
 }
 
-/// Peak bytes of a stage by counting single tokens: which hold activations, which KV gradients.
+/// Peak bytes of a stage by counting single tokens: which hold activations, which KV gradients, which have layers on their way
+/// to the host's memory.
 template <class M>
 double peak_bytes(const Plan& plan, PipelineId pipeline, std::size_t s, const M& memory) {
   std::vector<std::vector<PackId>> backward_of(plan.tokens.size());
@@ -112,7 +114,7 @@ double peak_bytes(const Plan& plan, PipelineId pipeline, std::size_t s, const M&
     const PassPlan& pass = plan.of(task.pass);
     const double share = static_cast<double>(pass.pipelines[task.pack].size());
     const bool backward = task.pass == Pass::backward;
-    double freed = 0.0, tokens = 0.0;
+    double freed = 0.0, tokens = 0.0, moving = 0.0;
     for (const Slice& slice : pass.packs[task.pack]) {
       if (backward && !started[slice.sample]) {
         started[slice.sample] = 1;
@@ -120,18 +122,22 @@ double peak_bytes(const Plan& plan, PipelineId pipeline, std::size_t s, const M&
       }
       for (Tokens t = slice.begin; t < slice.end; ++t) {
         const PackId b = backward_of[slice.sample][static_cast<std::size_t>(t)];
-        const double bytes = memory.activation_bytes(s, plan.backward.recompute_layers[b][s]) / share;
+        const int offload = plan.backward.offload_of(b, s);
+        const double bytes =
+            activation_bytes(memory, s, plan.backward.recompute_layers[b][s], offload) / share;
         if (backward) {
           freed += bytes + memory.kv_gradient_bytes(s) / share;
         } else {
           held += bytes;
         }
         tokens += 1.0 / share;
+        if (offload > 0) moving += 1.0 / share;
       }
     }
     const int recompute_layers = backward ? plan.backward.recompute_layers[task.pack][s] : 0;
-    peak = std::max(peak, held + memory.workspace_bytes(s, task.pass, static_cast<Tokens>(tokens + 0.999999),
-                                                        recompute_layers));
+    const auto whole = [](double count) { return static_cast<Tokens>(count + 0.999999); };
+    peak = std::max(peak, held + memory.workspace_bytes(s, task.pass, whole(tokens), recompute_layers) +
+                              transit_bytes(memory, s, whole(moving)));
     held -= freed;
   }
   return peak;

@@ -11,6 +11,7 @@
 #include "slimpack/cost/calibrated.hpp"
 #include "slimpack/cost/memory.hpp"
 #include "slimpack/cost/memory_prices.hpp"
+#include "slimpack/milp/covering.hpp"
 #include "slimpack/plan/assemble.hpp"
 #include "slimpack/plan/json.hpp"
 #include "slimpack/plan/memory.hpp"
@@ -241,5 +242,120 @@ TEST_CASE("a host's link that is fast enough costs nothing") {
     CHECK(seconds(1e6, 0.0, pass) > seconds(2e6, 0.0, pass));
     CHECK(seconds(2e6, 0.0, pass) > seconds(2e6, 0.5, pass));
     CHECK(seconds(1e6, 1.0, pass) == Approx(0.0).margin(1e-12));
+  }
+}
+
+namespace {
+
+/// Rows of a case, not scheduled yet.
+Schedule rows_of(const OffloadCase& c) {
+  Schedule out;
+  out.pipelines = static_cast<std::size_t>(c.job.layout.dp);
+  out.forward = in_rows(c.forward, out.pipelines);
+  out.backward = in_rows(c.backward, out.pipelines);
+  return out;
+}
+
+/// The most bytes that any stage holds if all layers are kept, and if all are recomputed.
+std::pair<double, double> peaks_of(const OffloadCase& c, const MemoryOptions& options) {
+  Parts parts(c.job, options);
+  Scheduler scheduler(c.lengths, parts.prices, parts.memory);
+  const auto most = [&](const Recompute& how) {
+    double bytes = 0.0;
+    for (const auto& stages : scheduler.peak_bytes(c.schedule(scheduler, how)))
+      bytes = std::max(bytes, *std::max_element(stages.begin(), stages.end()));
+    return bytes;
+  };
+  return {most(Recompute(std::vector<std::int32_t>(c.stages(), 0))),
+          most(Recompute(split_layers(c.job.model.layers, c.job.layout.pp)))};
+}
+
+}  // namespace
+
+TEST_CASE("a third choice never makes a schedule longer, and a fast host's link makes it shorter") {
+  const MemoryOptions memory_options{.reserve_bytes = 0.0};
+  int moved = 0, shorter = 0, only = 0;
+  for (unsigned seed = 1; seed <= 60; ++seed) {
+    INFO("seed " << seed);
+    OffloadCase c(seed);
+    c.job.device.host.bandwidth = seed % 3 == 0 ? 1e8 : seed % 3 == 1 ? 1e10 : 1e13;
+    const auto [kept, least] = peaks_of(c, memory_options);
+    c.job.device.memory_bytes = least + 0.1 * static_cast<double>(seed % 10) * (kept - least);
+    Parts parts(c.job, memory_options);
+    Scheduler scheduler(c.lengths, parts.prices, parts.memory);
+    constexpr PassOrder orders[] = {PassOrder::packflow, PassOrder::steady, PassOrder::gpipe};
+    ScheduleOptions options{.order = orders[seed % 3],
+                            .fit = seed % 2 == 0 ? FitPolicy::fastest : FitPolicy::recompute,
+                            .each_pack = seed % 5 < 3};
+    Schedule two = rows_of(c), three = rows_of(c);
+    scheduler(two, options);
+    options.offload = true;
+    scheduler(three, options);
+    const CoveringSolver solver{};
+    if (seed % 4 == 0) {
+      options.offload = false;
+      (void)scheduler.checkpoint_each_pack(two, options, solver);
+      options.offload = true;
+      (void)scheduler.checkpoint_each_pack(three, options, solver);
+    }
+    CHECK(three.seconds <= two.seconds * (1.0 + 1e-12));
+    if (!three.fits()) continue;
+    only += two.fits() ? 0 : 1;
+    moved += three.recompute.offloads() ? 1 : 0;
+    shorter += three.seconds < 0.999 * two.seconds ? 1 : 0;
+    for (const auto& stages : scheduler.peak_bytes(three)) {
+      for (const double bytes : stages) CHECK(bytes <= c.job.device.memory_bytes * (1.0 + 1e-12));
+    }
+    const Plan plan = plan_of(c, scheduler, three);
+    const auto found = violations(plan);
+    INFO((found.empty() ? "" : found.front()));
+    CHECK(found.empty());
+    CHECK(time_plan(plan).seconds == Approx(three.seconds).epsilon(1e-9));
+  }
+  INFO("moved " << moved << " shorter " << shorter << " only " << only);
+  CHECK(moved > 15);
+  CHECK(shorter > 10);
+}
+
+TEST_CASE(
+    "with a host's link that costs nothing, a stage recomputes only where layers on their way do not fit") {
+  for (unsigned seed = 1; seed <= 40; ++seed) {
+    INFO("seed " << seed);
+    std::mt19937 random(seed);
+    OffloadCase c(seed);
+    Parts parts(c.job, {.reserve_bytes = 0.0});
+    const Recompute needed(c.stages(), c.recompute);
+    std::vector<double> recompute_seconds, offload_seconds;
+    for (std::size_t i = 0; i < c.recompute.size(); ++i) {
+      recompute_seconds.push_back(std::uniform_real_distribution(0.0, 1.0)(random));
+      offload_seconds.push_back(std::uniform_real_distribution(0.0, 1.0)(random));
+    }
+    const auto choose = [&](auto&& fits) {
+      return choose_offload(c.backward.size(), parts.memory, needed, recompute_seconds, offload_seconds,
+                            fits);
+    };
+    const Recompute none = choose([](std::size_t, const Recompute&) { return false; });
+    const Recompute free = choose([](std::size_t, const Recompute&) { return true; });
+    CHECK_FALSE(none.offloads());
+    for (std::size_t k = 0; k < c.backward.size(); ++k) {
+      for (std::size_t s = 0; s < c.stages(); ++s) {
+        const std::size_t i = k * c.stages() + s;
+        const std::int32_t offload = free.offload(k, s);
+        CHECK(none(k, s) == needed(k, s));
+        // Either all or none of a pack's recomputed layers are exchanged, for as few as free as much.
+        if (offload == 0) {
+          CHECK(free(k, s) == needed(k, s));
+          const std::int32_t instead = offload_in_place_of(parts.memory, s, needed(k, s));
+          CHECK((needed(k, s) == 0 || needed(k, s) * recompute_seconds[i] <= instead * offload_seconds[i] ||
+                 instead == 0));
+          continue;
+        }
+        CHECK(free(k, s) == 0);
+        const double held = parts.memory.activation_bytes(s, needed(k, s));
+        CHECK(parts.memory.activation_bytes(s, 0, offload) <= held);
+        CHECK(parts.memory.activation_bytes(s, 0, offload - 1) > held);
+        CHECK(offload * offload_seconds[i] < needed(k, s) * recompute_seconds[i]);
+      }
+    }
   }
 }

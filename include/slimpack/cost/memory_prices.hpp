@@ -26,6 +26,7 @@ class Memory {
         workspace_(&workspace_of<M>),
         activations_(&activations_of<M>),
         transit_(&transit_of<M>),
+        offloads_(OffloadingMemoryModel<M>),
         capacity_(static_cast<const M*>(model_.get())->capacity_bytes()),
         reserve_(reserve_bytes(*static_cast<const M*>(model_.get()))) {
     const M& model = *static_cast<const M*>(model_.get());
@@ -70,6 +71,8 @@ class Memory {
     return offload == 0 ? activation_bytes(stage, recompute)
                         : activations_(model_.get(), stage, recompute, offload);
   }
+  /// Whether the model knows of layers in the host's memory; if not, they take as much of the device's as others.
+  [[nodiscard]] bool offloads() const { return offloads_; }
   /// Layers on their way, while a pack runs of which so many tokens on each member have offloaded layers.
   [[nodiscard]] double transit_bytes(std::size_t stage, Tokens tokens) const {
     return transit_(model_.get(), stage, tokens);
@@ -129,6 +132,7 @@ class Memory {
   double (*workspace_)(const void*, std::size_t, Pass, Tokens, std::size_t, std::int32_t);
   double (*activations_)(const void*, std::size_t, std::int32_t, std::int32_t);
   double (*transit_)(const void*, std::size_t, Tokens);
+  bool offloads_;
   double capacity_, reserve_;
   std::vector<Stage> stages_;
 };

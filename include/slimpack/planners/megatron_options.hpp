@@ -10,6 +10,8 @@ struct MegatronOptions {
   Tokens pack_tokens = 0;
   /// Packs may recompute unlike numbers of layers, which Megatron-LM does not offer.
   bool recompute_each_pack = false;
+  /// Layers may wait in the host's memory in place of being recomputed, if that is faster.
+  bool offload = false;
   bool choose_cp =
       true;  ///< if not, context parallelism is the layout's, and takes no ranks from data parallelism
 };

@@ -32,7 +32,8 @@ inline Schedule as_one_pipeline(Schedule schedule) {
                                                    Scheduler& scheduler, const MegatronOptions& options) {
   const std::vector<std::size_t> group_sizes =
       options.choose_cp ? context_parallel_group_sizes(pipelines, prices) : std::vector<std::size_t>{1};
-  const ScheduleOptions fit{.fit = FitPolicy::recompute, .each_pack = options.recompute_each_pack};
+  const ScheduleOptions fit{
+      .fit = FitPolicy::recompute, .each_pack = options.recompute_each_pack, .offload = options.offload};
   const Tokens asked = options.pack_tokens;
   require(asked == 0 || (asked >= longest && asked <= context), "pack_tokens is ", asked,
           "; expected the longest sample's ", longest, " to the context of ", context);

@@ -60,6 +60,8 @@ struct SlimPackOptions {
   /// after a longer warm-up, and what memory lacks is recomputed.
   bool inject = true;
   bool recompute_each_pack = true;  ///< packs may recompute unlike numbers of layers
+  /// Layers may wait in the host's memory in place of being recomputed, if that is faster.
+  bool offload = false;
   bool merge = true;  ///< DP-Merge to save time; without it, only for samples that exceed a pipeline's memory
   GroupSizes group_sizes = GroupSizes::any;
   bool equal_packs = false;  ///< the same number of packs on every pipeline, with empty ones where needed

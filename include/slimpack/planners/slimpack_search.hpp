@@ -32,7 +32,7 @@ namespace slimpack::detail {
   });
   const Tokens longest = *std::max_element(lengths.begin(), lengths.end());
   return best_whole_samples(lengths, std::max(longest, options.context), pipelines, group_sizes, scheduler,
-                            {}, most);
+                            {.each_pack = options.recompute_each_pack, .offload = options.offload}, most);
 }
 
 /// The best nested groups that the options allow. @param most gives up plans that take this long or longer.
@@ -45,11 +45,11 @@ namespace slimpack::detail {
   return DynamicCpSearch(lengths, pipelines, prices, memory, {}).nested(most);
 }
 
-/// The schedules of the shortest step, and the pipelines that run them; empty if nothing fits into memory.
-[[nodiscard]] inline std::vector<PlacedSchedule> best_schedules(std::span<const Tokens> lengths,
-                                                                std::size_t pipelines, GroupPrices& prices,
-                                                                const Memory& memory,
-                                                                const SlimPackOptions& options) {
+/// The schedules of the shortest step that one search finds, and the pipelines that run them; empty if nothing fits into memory.
+[[nodiscard]] inline std::vector<PlacedSchedule> search_schedules(std::span<const Tokens> lengths,
+                                                                  std::size_t pipelines, GroupPrices& prices,
+                                                                  const Memory& memory,
+                                                                  const SlimPackOptions& options) {
   DistributionCandidates planner(lengths, pipelines, prices, memory, options);
   DistributionPlan best = planner();
   std::vector<PlacedSchedule> placed;
@@ -79,6 +79,25 @@ namespace slimpack::detail {
        ++g)
     place(best.groups[g].first, std::move(best.plans[g].schedule));
   return placed;
+}
+
+/// The best schedules that the options allow. A search whose layers may wait in the host's memory cuts other packs than one whose may
+/// not, and can end at a longer step, so both are tried.
+[[nodiscard]] inline std::vector<PlacedSchedule> best_schedules(std::span<const Tokens> lengths,
+                                                                std::size_t pipelines, GroupPrices& prices,
+                                                                const Memory& memory,
+                                                                const SlimPackOptions& options) {
+  std::vector<PlacedSchedule> best = search_schedules(lengths, pipelines, prices, memory, options);
+  if (!options.offload) return best;
+  SlimPackOptions kept = options;
+  kept.offload = false;
+  std::vector<PlacedSchedule> without = search_schedules(lengths, pipelines, prices, memory, kept);
+  const auto seconds = [](const std::vector<PlacedSchedule>& placed) {
+    double slowest = placed.empty() ? std::numeric_limits<double>::infinity() : 0.0;
+    for (const PlacedSchedule& each : placed) slowest = std::max(slowest, each.schedule.seconds);
+    return slowest;
+  };
+  return seconds(without) < seconds(best) ? without : best;
 }
 
 /// Notes why replicas or packs are unequal if they are: step time comes first.

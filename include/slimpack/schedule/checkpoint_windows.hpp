@@ -30,12 +30,12 @@ struct CheckpointWindows {
 };
 
 /// Finds the windows of a stage. Recomputing a layer is taken to save what it saves at least, if layers differ, and a backward
-/// pack to need the workspace of one that recomputes. Thus what meets the windows fits, but what fits may miss them slightly.
+/// pack to need the workspace of one that recomputes or offloads. Thus what meets the windows fits, but what fits may miss them slightly.
 /// @param overlaps of pipeline `p`, as `pack_overlaps` gives them. @param fit has loaded the same packs. @param[out] out the windows.
 /// O(overlaps + rows * longest window).
 inline void checkpoint_windows(std::span<const PackOverlap> overlaps, const LeadTable& leads, std::size_t p,
                                std::size_t s, const Memory& memory, const MemoryFit& fit,
-                               CheckpointWindows& out) {
+                               PackWorkspace workspace, CheckpointWindows& out) {
   constexpr double infinite = std::numeric_limits<double>::infinity();
   const std::size_t rows = leads.backward_rows();
   const double saved = memory.least_recompute_saving(s);
@@ -48,7 +48,7 @@ inline void checkpoint_windows(std::span<const PackOverlap> overlaps, const Lead
       tokens[overlaps[next].backward_row] += overlaps[next].tokens;
       last = std::max(last, static_cast<std::size_t>(overlaps[next].backward_row) + 1);
     }
-    const double excess = fit.excess_bytes(p, s, leads, k);
+    const double excess = fit.excess_bytes(p, s, leads, k, workspace);
     for (std::size_t b = k; excess > 0.0 && b < last; ++b) {
       if (tokens[b] > 0.0) out.held.add({static_cast<std::uint32_t>(b), tokens[b]});
     }
@@ -60,12 +60,13 @@ inline void checkpoint_windows(std::span<const PackOverlap> overlaps, const Lead
 /// The same of all stages of all pipelines. @param[out] out [pipeline * stages + stage], whose memory is used again.
 /// @param fit has loaded the packs. O(pipelines * stages * (overlaps + rows * longest window)).
 inline void checkpoint_windows(const LeadTable& leads, const Memory& memory, MemoryFit& fit,
-                               std::vector<CheckpointWindows>& out) {
+                               std::vector<CheckpointWindows>& out,
+                               PackWorkspace workspace = PackWorkspace::recomputing) {
   const auto& overlaps = fit.overlaps();
   out.resize(overlaps.size() * leads.stages());
   for (std::size_t p = 0; p < overlaps.size(); ++p) {
     for (std::size_t s = 0; s < leads.stages(); ++s)
-      checkpoint_windows(overlaps[p], leads, p, s, memory, fit, out[p * leads.stages() + s]);
+      checkpoint_windows(overlaps[p], leads, p, s, memory, fit, workspace, out[p * leads.stages() + s]);
   }
 }
 

@@ -23,6 +23,9 @@ struct ChunkScheduleOptions {
   /// Of passes, at least one; the fastest is taken. Without cut samples, steady is PackFlow.
   std::vector<PassOrder> orders = {PassOrder::packflow, PassOrder::steady, PassOrder::gpipe};
   ChunkRecompute recompute = ChunkRecompute::adaptive;
+  /// Layers may wait in the host's memory in place of being recomputed, where recomputation is adaptive or per stage, if that is
+  /// faster.
+  bool offload = false;
   /// Whether sequences of unlike lengths may run in pipelines one after another, if that recomputes less.
   bool groups = true;
   std::size_t kept = 1;  ///< chunks of a sequence that are not recomputed, for ChunkRecompute::oldest

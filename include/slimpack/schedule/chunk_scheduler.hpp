@@ -108,7 +108,8 @@ class ChunkScheduler {
       if (falling) std::reverse(order.begin(), order.end());
       const Schedule packs = rows(chunks, order);
       for (const PassOrder each : options_.orders) {
-        if (each != PassOrder::steady || cut) try_schedule(packs, {.order = each}, 1);
+        if (each != PassOrder::steady || cut)
+          try_schedule(packs, {.order = each, .offload = options_.offload}, 1);
       }
     }
   }
@@ -142,7 +143,8 @@ class ChunkScheduler {
     }
     Schedule packs = rows(chunks, order);
     for (const PassOrder each : {PassOrder::steady, PassOrder::packflow})
-      try_schedule(packs, {.order = each, .unit_ends = unit_ends}, groups.ends.size());
+      try_schedule(packs, {.order = each, .offload = options_.offload, .unit_ends = unit_ends},
+                   groups.ends.size());
   }
 
   [[nodiscard]] CoveringSolver solver() const { return {options_.solver}; }

@@ -15,6 +15,12 @@
 
 namespace slimpack {
 
+/// What backward packs are taken to do where their workspace counts.
+enum class PackWorkspace : std::uint8_t {
+  recomputing,  ///< all layers
+  offloading,   ///< the same, and some layers of all packs are on their way from or to the host's memory
+};
+
 /// Knows whether, and how far, schedules of given packs fit into memory (SlimPack, section 4.3.3). Of each pipeline and
 /// stage:
 /// - a forward task brings its tokens' activations, each by the layers that its backward pack recomputes;
@@ -53,10 +59,15 @@ class MemoryFit {
   }
 
   /// Bytes that a stage of a pipeline needs above its room from the end of backward row `k` - 1 to that of row `k`, if all it
-  /// holds then is kept from the beginning, and nothing is recomputed; but the workspace is that of a backward task that recomputes
-  /// all layers. Not positive if that fits. O(forward rows in between).
-  [[nodiscard]] double excess_bytes(std::size_t p, std::size_t s, const LeadTable& leads,
-                                    std::size_t k) const {
+  /// holds then is kept from the beginning, and nothing is recomputed; only the workspace is as `workspace` says. Not positive if
+  /// that fits. O(forward rows in between).
+  [[nodiscard]] double excess_bytes(std::size_t p, std::size_t s, const LeadTable& leads, std::size_t k,
+                                    PackWorkspace workspace) const {
+    const auto moved = [&](const PackRows& rows, PackId pack, Tokens tokens) {
+      if (workspace != PackWorkspace::offloading) return 0.0;
+      const auto members = static_cast<Tokens>(rows.sharers[pack]);
+      return memory_.transit_bytes(s, (tokens + members - 1) / members);
+    };
     const Pipeline& own = pipelines_[p];
     const std::size_t lead = leads(k, s);
     const double live = memory_.activation_bytes(s, 0) * (own.forward[lead] - own.backward[k]);
@@ -64,12 +75,15 @@ class MemoryFit {
     double peak = 0.0;
     for (std::size_t r = k == 0 ? 0 : leads(k - 1, s); r < lead; ++r) {
       if (own.forward_pack[r] != no_pack)
-        peak = std::max(peak, live + gradient * (own.started[k] - own.backward[k]) +
-                                  forward_workspace(s, own.forward_pack[r]));
+        peak =
+            std::max(peak, live + gradient * (own.started[k] - own.backward[k]) +
+                               forward_workspace(s, own.forward_pack[r]) +
+                               moved(*forward_, own.forward_pack[r], forward_tokens_[own.forward_pack[r]]));
     }
     if (const PackId pack = own.backward_pack[k]; pack != no_pack)
       peak = std::max(peak, live + gradient * (own.started[k + 1] - own.backward[k]) +
-                                backward_workspace(s, pack, memory_.recompute_limit(s)));
+                                backward_workspace(s, pack, memory_.recompute_limit(s)) +
+                                moved(*backward_, pack, backward_tokens_[pack]));
     return peak - memory_.room_bytes(s);
   }
 

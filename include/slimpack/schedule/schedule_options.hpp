@@ -23,6 +23,9 @@ struct ScheduleOptions {
   FitPolicy fit = FitPolicy::fastest;
   /// Whether packs may recompute unlike numbers of layers, if that is faster (`quick_checkpoints`).
   bool each_pack = false;
+  /// Whether layers may wait in the host's memory in place of being recomputed, if that is faster (`choose_offload`). The cost model
+  /// has to price that.
+  bool offload = false;
   /// Ends of units that run one after another (`unit_leads`); empty: all rows are one unit.
   std::vector<std::uint32_t> unit_ends = {};
 };

@@ -13,6 +13,7 @@
 #include "slimpack/schedule/least_seconds.hpp"
 #include "slimpack/schedule/makespan.hpp"
 #include "slimpack/schedule/memory_fit.hpp"
+#include "slimpack/schedule/offload_choice.hpp"
 #include "slimpack/schedule/offload_seconds.hpp"
 #include "slimpack/schedule/schedule.hpp"
 #include "slimpack/schedule/schedule_options.hpp"
@@ -90,6 +91,7 @@ class Scheduler {
     pricer_.price_as_shared(out.backward, Pass::backward, out.backward_times);
     begin(out);
     prepare(out, options);
+    if (options.offload && memory_.recomputes()) price_choices(out);
     add_recompute(out.recompute, out);
     if (!memory_.recomputes()) return std::nullopt;
     const LeadTable before = out.fits() ? out.leads : full_;
@@ -106,7 +108,8 @@ class Scheduler {
     price(packs);
     prepare(packs, options);
     recompute_seconds_.clear();
-    return choose(full_, packs, solve, solver);
+    offload_seconds_.clear();
+    return choose(full_, packs, PackWorkspace::recomputing, solve, solver);
   }
 
   /// Peak bytes of packs with full leads and this recomputation, whether that fits or not, [pipeline][stage].
@@ -137,10 +140,12 @@ class Scheduler {
     base_ = out.backward_times.seconds;
     base_forward_.clear();
     recompute_seconds_.clear();
+    offload_seconds_.clear();
   }
 
   /// Finds the full leads, and loads the packs for questions about memory.
   void prepare(const Schedule& out, const ScheduleOptions& options) {
+    if (options.offload) require_host(prices_, memory_);
     required_rows(lengths_, out.forward, out.backward, ended_, required_);
     const auto make_leads = [&](std::span<const std::uint32_t> required, std::size_t forward_rows,
                                 std::size_t stages, LeadTable& leads) {
@@ -182,6 +187,8 @@ class Scheduler {
     if (options.fit == FitPolicy::fastest) try_smaller_leads(needed, out);
     if (options.each_pack && memory_.recomputes() && out.unlimited < std::min(most, out.seconds))
       try_each_pack(out);
+    if (options.offload && memory_.recomputes() && out.unlimited < std::min(most, out.seconds))
+      try_offload(out);
     reject(out, most);
   }
 
@@ -201,14 +208,52 @@ class Scheduler {
     if (recompute && fits(full_, *recompute)) time(full_, *recompute, true, out);
   }
 
-  /// What each pack needs to recompute with these leads.
-  template <MilpSolver S>
-  std::optional<Checkpoints> choose(const LeadTable& leads, const Schedule& out, S&& solve,
-                                    const MilpOptions& solver) {
+  void price_recompute(const Schedule& out) {
     if (recompute_seconds_.empty() && memory_.recomputes())
       pricer_.price_recompute(out.backward, out.backward_times.sharing, recompute_seconds_);
-    checkpoint_windows(leads, memory_, fit_, windows_);
-    const std::vector<double> cost = diagonal_costs(out.backward, memory_.stages(), recompute_seconds_);
+  }
+
+  /// Prices layers that are recomputed, and those that wait in the host's memory.
+  void price_choices(const Schedule& out) {
+    price_recompute(out);
+    price_offload(prices_, out.backward, memory_.stages(), offload_seconds_);
+  }
+
+  /// Lets layers wait in the host's memory in place of recomputing them, if that is faster, or if nothing fits otherwise.
+  void try_offload(Schedule& out) {
+    price_choices(out);
+    checkpoint_windows(full_, memory_, fit_, windows_, PackWorkspace::offloading);
+    if (const auto needed = quick_checkpoints(out.backward, windows_, memory_)) offload(full_, *needed, out);
+    if (out.fits()) return offload(LeadTable{out.leads}, Recompute{out.recompute}, out);
+    const std::size_t stages = memory_.stages(), packs = out.backward.packs.size();
+    std::vector<std::int32_t> all;
+    for (std::size_t i = 0; i < packs * stages; ++i) all.push_back(memory_.recompute_limit(i % stages));
+    for (const Recompute& most :
+         {Recompute(stages, std::vector<std::int32_t>(all.size(), 0), all), Recompute(stages, all, all)}) {
+      trial_ = full_;
+      if (fits(full_, most) || fit_.limit(required_, most, trial_)) time(trial_, most, true, out);
+    }
+  }
+
+  /// Times the packs with these leads and the cheapest choice for each layer that is recomputed.
+  void offload(const LeadTable& leads, const Recompute& recompute, Schedule& out) {
+    const auto fits_stage = [&](std::size_t s, const Recompute& trial) { return fit_.fits(leads, s, trial); };
+    const Recompute chosen = choose_offload(out.backward.packs.size(), memory_, recompute, recompute_seconds_,
+                                            offload_seconds_, fits_stage);
+    if (chosen.offloads() && fits(leads, chosen)) time(leads, chosen, true, out);
+  }
+
+  /// What each pack needs to recompute with these leads. @param workspace that the packs take.
+  template <MilpSolver S>
+  std::optional<Checkpoints> choose(const LeadTable& leads, const Schedule& out, PackWorkspace workspace,
+                                    S&& solve, const MilpOptions& solver) {
+    price_recompute(out);
+    checkpoint_windows(leads, memory_, fit_, windows_, workspace);
+    std::vector<double> seconds = recompute_seconds_;
+    if (workspace == PackWorkspace::offloading) {
+      for (std::size_t i = 0; i < seconds.size(); ++i) seconds[i] = std::min(seconds[i], offload_seconds_[i]);
+    }
+    const std::vector<double> cost = diagonal_costs(out.backward, memory_.stages(), seconds);
     return choose_checkpoints(out.backward, windows_, memory_, cost, solve, solver);
   }
 
@@ -216,8 +261,11 @@ class Scheduler {
   template <MilpSolver S>
   std::optional<Checkpoints> checkpoint(const LeadTable& leads, Schedule& out, S&& solve,
                                         const MilpOptions& solver) {
-    std::optional<Checkpoints> chosen = choose(leads, out, solve, solver);
+    std::optional<Checkpoints> chosen = choose(leads, out, PackWorkspace::recomputing, solve, solver);
     if (chosen && fits(leads, chosen->recompute)) time(leads, chosen->recompute, true, out);
+    if (offload_seconds_.empty()) return chosen;
+    const auto moved = choose(leads, out, PackWorkspace::offloading, solve, solver);
+    if (moved) offload(leads, moved->recompute, out);
     return chosen;
   }
 
@@ -268,8 +316,7 @@ class Scheduler {
     }
     if (!recompute.any()) return;
     const std::size_t stages = recompute.stages();
-    if (recompute_seconds_.empty())
-      pricer_.price_recompute(out.backward, out.backward_times.sharing, recompute_seconds_);
+    price_recompute(out);
     for (std::size_t k = 0; k < out.backward.packs.size(); ++k) {
       for (std::size_t s = 0; s < stages; ++s)
         out.backward_times.seconds[k * stages + s] += recompute(k, s) * recompute_seconds_[k * stages + s];
@@ -288,6 +335,7 @@ class Scheduler {
   std::vector<double> base_;               // seconds of the backward packs without recomputation
   std::vector<double> base_forward_;       // of the forward packs without offloading; empty if none has any
   std::vector<double> recompute_seconds_;  // of recomputing one layer of each stage; empty until it is needed
+  std::vector<double> offload_seconds_;  // the same of one that waits in the host's memory; empty if none may
   LeastSeconds least_seconds_;
 };
 
