@@ -19,19 +19,25 @@ struct PricedModels {
   Memory memory;
 };
 
-/// Checks models of any type against a job's layout, and wraps them. Without an attention model, ranks share attention equally.
-/// @throws InvalidInput as `layout_strategy`, `check_models` or `Memory`.
+/// Wraps models of any type for one kind of pipelines. Without an attention model, ranks share attention equally.
+/// @throws InvalidInput if a model has other stages or layers than the pipelines, or as `Memory`.
+template <CostModel C, MemoryModel M, class A>
+  requires(BoundedAttentionModel<A> || std::same_as<A, NoAttentionModel>)
+[[nodiscard]] PricedModels price_models(const PipelineSpec& spec, const C& cost, const M& memory,
+                                        const A& attention) {
+  check_models(cost, memory, Strategy{{spec}, {0}});
+  const auto make_prices = [&] {
+    if constexpr (BoundedAttentionModel<A>) return Prices(cost, attention, spec.cp);
+    if constexpr (!BoundedAttentionModel<A>) return Prices(cost, spec.cp);
+  };
+  return {GroupPrices(make_prices()), Memory(memory, spec.layers, RecomputingCostModel<C>)};
+}
+
+/// The same for the pipelines of a job's layout. @throws InvalidInput also as `layout_strategy`.
 template <CostModel C, MemoryModel M, class A>
   requires(BoundedAttentionModel<A> || std::same_as<A, NoAttentionModel>)
 [[nodiscard]] PricedModels price_models(const Job& job, const C& cost, const M& memory, const A& attention) {
-  const Strategy strategy = layout_strategy(job);
-  check_models(cost, memory, strategy);
-  const auto make_prices = [&] {
-    if constexpr (BoundedAttentionModel<A>) return Prices(cost, attention, job.layout.cp);
-    if constexpr (!BoundedAttentionModel<A>) return Prices(cost, job.layout.cp);
-  };
-  return {GroupPrices(make_prices()),
-          Memory(memory, strategy.pipelines.front().layers, RecomputingCostModel<C>)};
+  return price_models(layout_strategy(job).pipelines.front(), cost, memory, attention);
 }
 
 }  // namespace slimpack

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <cstddef>
+#include <optional>
+
+#include "slimpack/model/strategy.hpp"
+#include "slimpack/partition/dispatch_search.hpp"
+#include "slimpack/partition/pack_pipeline.hpp"
+#include "slimpack/planners/slimpack_options.hpp"
+
+namespace slimpack {
+
+/// How a batch is assigned to the pipelines of one strategy.
+struct TwoStageOptions {
+  DispatchOptions dispatch = {};
+  PackPipelineOptions packing = {};
+  /// Packs may recompute layers where memory is short. Hydraulis itself does not.
+  bool recompute = true;
+};
+
+struct HydraulisOptions {
+  TwoStageOptions two_stage = {};
+  /// Samples may be cut into slices, as `plan_slimpack` does, inside each kind of pipelines: more than Hydraulis offers.
+  bool slices = false;
+  SlimPackOptions slimpack = {};  ///< with `slices`
+  /// The strategy of the step before; it stays unless another one is faster by more than `hysteresis` of its time.
+  std::optional<Strategy> current = std::nullopt;
+  double hysteresis = 0.0;
+  std::size_t rounds = 4;  ///< with `slices`: in which samples are shared anew among the kinds
+};
+
+}  // namespace slimpack
