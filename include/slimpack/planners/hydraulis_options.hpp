@@ -1,12 +1,15 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 
 #include "slimpack/model/strategy.hpp"
 #include "slimpack/partition/dispatch_search.hpp"
 #include "slimpack/partition/pack_pipeline.hpp"
 #include "slimpack/planners/slimpack_options.hpp"
+#include "slimpack/strategy/proposal.hpp"
+#include "slimpack/strategy/schemes.hpp"
 
 namespace slimpack {
 
@@ -18,8 +21,18 @@ struct TwoStageOptions {
   bool recompute = true;
 };
 
+/// Which strategies are proposed.
+struct StrategySpace {
+  SchemeSpace schemes = {};
+  ProposalOptions proposal = {};
+  Tokens interval = 128;         ///< lengths are looked at in intervals of so many tokens, …
+  std::int64_t intervals = 256;  ///< … or of as many as make so many intervals
+};
+
 struct HydraulisOptions {
   TwoStageOptions two_stage = {};
+  /// Strategies of unequal pipelines that are planned: those first that can be fastest.
+  std::size_t most_unequal = 24;
   /// Samples may be cut into slices, as `plan_slimpack` does, inside each kind of pipelines: more than Hydraulis offers.
   bool slices = false;
   SlimPackOptions slimpack = {};  ///< with `slices`

@@ -37,69 +37,97 @@ class StrategyChoice {
   StrategyChoice(std::span<const Tokens> lengths, const HydraulisOptions& options)
       : lengths_(lengths), options_(options) {}
 
-  /// Looks at a strategy: its models and the least that any plan on it takes. @returns why it can't be used; empty if it can.
+  /// Looks at a strategy: the least that any plan on it takes, with samples divided among kinds where that is cheapest.
   void look(const Strategy& strategy, const MakeKindModels& make) {
-    try {
-      auto models = std::make_unique<StrategyModels>(strategy, make);
-      const double bound = least_seconds(*models) + models->sync_seconds();
-      candidates_.push_back({std::move(models), bound});
-    } catch (const InvalidInput& error) {
-      if (reason_.empty()) reason_ = concat(to_text(strategy), ": ", error.what());
+    std::vector<double> pipelines, seconds;
+    double longest_chain = std::numeric_limits<double>::infinity();
+    for (std::uint32_t k = 0; k < strategy.kinds(); ++k) {
+      const KnownKind& kind = known(strategy, k, make);
+      if (!kind.usable) return;
+      pipelines.push_back(static_cast<double>(std::count(strategy.kind.begin(), strategy.kind.end(), k)));
+      seconds.insert(seconds.end(), kind.seconds.begin(), kind.seconds.end());
+      longest_chain = std::min(longest_chain, kind.longest_chain);
     }
+    KindShares shares(pipelines);
+    const double most = std::numeric_limits<double>::infinity();
+    Candidate own{&strategy, shares.solve(seconds, lengths_.size(), most, 1e-3).bound};
+    if (!options_.slices) own.bound = std::max(own.bound, longest_chain);
+    own.bound += make(strategy, 0).prices.alone().sync_seconds();
+    candidates_.push_back(own);
   }
 
-  /// Plans on the candidates in the order of their bounds, until a bound is no less than the best plan.
-  void choose() {
+  /// Plans on the candidates in the order of their bounds, until a bound is no less than the best plan. Of unequal pipelines only the
+  /// first ones are planned, of equal ones all that can be best: so unequal pipelines never cost time.
+  void choose(const MakeKindModels& make) {
     std::stable_sort(candidates_.begin(), candidates_.end(),
                      [](const Candidate& a, const Candidate& b) { return a.bound < b.bound; });
-    for (std::size_t c = 0; c < candidates_.size(); ++c) {
-      const bool current = options_.current && candidates_[c].models->strategy() == *options_.current;
-      // The strategy of the step before is planned in any case: what replaces it has to be better by some margin.
-      if (candidates_[c].bound >= best_seconds_ && !current) continue;
-      const double sync = candidates_[c].models->sync_seconds();
-      StrategySchedules found =
-          plan(*candidates_[c].models, best_seconds_ * (current ? 1.0 + options_.hysteresis : 1.0) - sync);
+    for (const Candidate& candidate : candidates_) {
+      const bool unequal = candidate.strategy->kinds() > 1;
+      if (unequal && unequal_ >= options_.most_unequal && found()) continue;
+      // What replaces the strategy of the step before has to be better by some margin.
+      const bool current = options_.current && *candidate.strategy == *options_.current;
+      const double margin = current ? 1.0 + options_.hysteresis : 1.0;
+      if (candidate.bound >= best_seconds_ * margin) continue;
+      StrategyModels models(*candidate.strategy, make);
+      const double sync = models.sync_seconds();
+      StrategySchedules found = plan(models, best_seconds_ * margin - sync);
       ++planned_;
-      const double seconds = (found.seconds + sync) / (current ? 1.0 + options_.hysteresis : 1.0);
+      if (unequal) ++unequal_;
+      const double seconds = (found.seconds + sync) / margin;
       if (seconds >= best_seconds_) continue;
       best_seconds_ = seconds;
-      best_ = c;
+      best_.emplace(std::move(models));
       schedules_ = std::move(found);
     }
   }
 
   [[nodiscard]] bool found() const { return best_.has_value(); }
-  [[nodiscard]] StrategyModels& models() { return *candidates_[*best_].models; }
+  [[nodiscard]] StrategyModels& models() { return *best_; }
   [[nodiscard]] StrategySchedules take_schedules() { return std::move(schedules_); }
   [[nodiscard]] std::size_t candidates() const { return candidates_.size(); }
   [[nodiscard]] std::size_t planned() const { return planned_; }
-  /// Why the first strategy that can't be used can't; empty if all can.
+  /// Why the first kind of pipelines that can't be used can't; empty if all can.
   [[nodiscard]] const std::string& reason() const { return reason_; }
 
  private:
   struct Candidate {
-    std::unique_ptr<StrategyModels> models;
-    double bound;
+    const Strategy* strategy;
+    double bound;  // seconds, synchronisation included
   };
 
-  /// Seconds of any plan on these pipelines, without synchronisation: what divisible samples take where each is cheapest.
-  [[nodiscard]] double least_seconds(StrategyModels& models) const {
-    std::vector<PipelineKind> kinds;
-    for (std::size_t k = 0; k < models.kinds(); ++k)
-      kinds.push_back({.max_tokens = longest(), .stages = 1, .pipelines = models.pipelines(k).size()});
-    std::vector<double> seconds = sample_seconds(models, lengths_);
-    // A sample that pipelines share takes its part on each of them.
-    if (options_.slices) {
-      for (std::size_t k = 0; k < kinds.size(); ++k) {
-        for (std::size_t i = 0; i < lengths_.size(); ++i)
-          seconds[k * lengths_.size() + i] /= static_cast<double>(kinds[k].pipelines);
-        kinds[k].pipelines = 1;
-      }
-    }
-    return dispatch_lower_bound({.lengths = lengths_, .kinds = kinds, .seconds = seconds}, 1e-3).seconds;
-  }
+  /// What is known of pipelines of a kind, whatever the strategy.
+  struct KnownKind {
+    PipelineSpec spec;
+    bool usable = true;
+    std::vector<double> seconds;  // [sample] on the busiest stage
+    double longest_chain = 0.0;   // of the longest sample, uncut, one stage after another in both passes
+  };
 
-  [[nodiscard]] Tokens longest() const { return *std::max_element(lengths_.begin(), lengths_.end()); }
+  [[nodiscard]] const KnownKind& known(const Strategy& strategy, std::uint32_t k,
+                                       const MakeKindModels& make) {
+    const PipelineSpec& spec = strategy.spec_of_kind(k);
+    const auto seen = std::find_if(known_.begin(), known_.end(),
+                                   [&](const auto& kind) { return same_kind(kind->spec, spec); });
+    if (seen != known_.end()) return **seen;
+    known_.push_back(std::make_unique<KnownKind>(KnownKind{spec, true, {}}));
+    KnownKind& own = *known_.back();
+    try {
+      PricedModels models = make(strategy, k);
+      const SamplePrices prices(lengths_, {}, models.prices);
+      const Tokens longest = *std::max_element(lengths_.begin(), lengths_.end());
+      if (largest_full_pack(models.memory, std::numeric_limits<std::int32_t>::max()) < longest) {
+        own.longest_chain = std::numeric_limits<double>::infinity();
+      } else {
+        for (const Pass pass : {Pass::forward, Pass::backward})
+          own.longest_chain += models.prices.alone().pipeline_seconds(0, longest, pass);
+      }
+      for (SampleId id = 0; id < lengths_.size(); ++id) own.seconds.push_back(prices.whole(id));
+    } catch (const InvalidInput& error) {
+      own.usable = false;
+      if (reason_.empty()) reason_ = error.what();
+    }
+    return own;
+  }
 
   [[nodiscard]] StrategySchedules plan(StrategyModels& models, double most) const {
     StrategySchedules best = TwoStageAssignment(lengths_, models, options_.two_stage)(most);
@@ -110,11 +138,12 @@ class StrategyChoice {
 
   std::span<const Tokens> lengths_;
   const HydraulisOptions& options_;
+  std::vector<std::unique_ptr<KnownKind>> known_;
   std::vector<Candidate> candidates_;
-  std::optional<std::size_t> best_;
+  std::optional<StrategyModels> best_;
   double best_seconds_ = std::numeric_limits<double>::infinity();
   StrategySchedules schedules_;
-  std::size_t planned_ = 0;
+  std::size_t planned_ = 0, unequal_ = 0;
   std::string reason_;
 };
 
@@ -129,7 +158,7 @@ class StrategyChoice {
   for (const Strategy& strategy : strategies) validate(strategy, model);
   StrategyChoice choice(lengths, options);
   for (const Strategy& strategy : strategies) choice.look(strategy, make);
-  choice.choose();
+  choice.choose(make);
   const Tokens longest = *std::max_element(lengths.begin(), lengths.end());
   require(choice.found(), "a sample of ", longest, " tokens fits none of ", strategies.size(),
           " strategies; expected shorter samples, more devices or more memory",

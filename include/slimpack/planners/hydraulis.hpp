@@ -1,0 +1,64 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "slimpack/cost/attention_tables.hpp"
+#include "slimpack/cost/calibrated.hpp"
+#include "slimpack/cost/memory.hpp"
+#include "slimpack/planners/hydraulis_search.hpp"
+#include "slimpack/planners/strategy_candidates.hpp"
+
+namespace slimpack {
+
+/// Hydraulis: pipelines of unequal kinds, chosen anew for each batch. Long samples run on pipelines that hold them, short ones on
+/// those that are fastest. Of the given strategies, the one with the shortest simulated step wins; a strategy's plan is made by
+/// the two-stage assignment, samples to pipelines and then to packs, or with `HydraulisOptions::slices` as `plan_slimpack` does.
+/// @param strategies at least one, for example `candidate_strategies` of the data set.
+/// @param make prices and memory of a kind of a strategy's pipelines, of any models (`price_models`).
+/// @throws InvalidInput if the batch, a strategy or an option is impossible, or no strategy holds the longest sample.
+/// Source: Hydraulis, sections 4 and 6. O(strategies * samples) for bounds, and a plan for each strategy that can be best.
+[[nodiscard]] inline Plan plan_hydraulis(std::span<const Tokens> lengths, const Transformer& model,
+                                         const Device& device, std::span<const Strategy> strategies,
+                                         const MakeKindModels& make, const HydraulisOptions& options = {}) {
+  return detail::search_hydraulis(lengths, model, device, strategies, make, options);
+}
+
+/// Makes the calibrated cost model, the transformer's memory model and the device's assumed attention table of any strategy's
+/// pipelines. ZeRO shards what it shards over all devices, whatever the strategy.
+[[nodiscard]] inline MakeKindModels calibrated_kinds(const Transformer& model, const Device& device,
+                                                     const CalibratedOptions& cost = {},
+                                                     const MemoryOptions& memory = {}) {
+  return [=](const Strategy& strategy, std::uint32_t kind) {
+    const PipelineSpec& spec = strategy.spec_of_kind(kind);
+    std::int64_t devices = 0;
+    for (const PipelineSpec& p : strategy.pipelines)
+      devices += p.ranks_per_stage() * static_cast<std::int64_t>(p.stages());
+    const std::int64_t own = spec.ranks_per_stage() * static_cast<std::int64_t>(spec.stages());
+    const auto replicas = static_cast<std::int32_t>(std::max<std::int64_t>(1, devices / own));
+    const Job alone{
+        .model = model,
+        .device = device,
+        .layout = {.dp = 1, .tp = spec.tp, .cp = spec.cp, .pp = static_cast<std::int32_t>(spec.stages())}};
+    return price_models(spec, CalibratedCost(model, device, strategy, kind, cost),
+                        TransformerMemory(model, device, spec, replicas, memory), assumed_attention(alone));
+  };
+}
+
+/// The same among the strategies that are proposed for a data set, with models as `calibrated_kinds` makes them.
+/// @param job its layout says how many devices there are, and no more. @param histogram of the data set; the batch's own will do.
+[[nodiscard]] inline Plan plan_hydraulis(std::span<const Tokens> lengths, const Job& job,
+                                         const LengthHistogram& histogram,
+                                         const HydraulisOptions& options = {}, StrategySpace space = {}) {
+  validate(job);
+  space.schemes.devices = std::int64_t{job.layout.dp} * job.layout.tp * job.layout.cp * job.layout.pp;
+  const MakeKindModels make = calibrated_kinds(job.model, job.device);
+  const std::vector<Strategy> strategies =
+      candidate_strategies(histogram, job.model, job.device, make, space, options.two_stage.recompute);
+  return plan_hydraulis(lengths, job.model, job.device, strategies, make, options);
+}
+
+}  // namespace slimpack
