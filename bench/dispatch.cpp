@@ -46,7 +46,8 @@ Iteration iteration(const benchmark::State& state) {
                                 "examples/data/github.train.txt");
   for (const Scheme& scheme : schemes) {
     const double count = std::round(scheme.share * static_cast<double>(state.range(0)));
-    made.kinds.push_back({scheme.max_tokens, scheme.stages, std::max<std::size_t>(1, static_cast<std::size_t>(count))});
+    made.kinds.push_back(
+        {scheme.max_tokens, scheme.stages, std::max<std::size_t>(1, static_cast<std::size_t>(count))});
   }
   made.seconds = dispatch_seconds(made.lengths, made.kinds, [](std::size_t kind, Tokens length) {
     return stage_seconds(schemes[kind], length);

@@ -34,6 +34,7 @@ std::vector<Layout> distinct_layouts(const Planner& planner, std::vector<Layout>
     return planner.takes != nullptr && !planner.takes(layout);
   };
   const Layout first = all.front();
+  if (planner.chooses_pipelines) return {first};
   std::erase_if(all, refused);
   require(!all.empty(), "planner ", planner.name, " plans on none of the layouts, such as ", to_text(first),
           "; expected no other tp and pp than 1");
@@ -52,9 +53,9 @@ double tokens_in(std::span<const Tokens> tokens) {
 }
 
 /// Seconds per trained token that all batches take at least. Documents that may be trained with another batch are bounded
-/// as those of one large batch. 0 where it is not known what is trained, or what prices a planner has of a profile.
+/// as those of one large batch. 0 where it is not known what is trained, what prices a planner has of a profile, or which pipelines.
 double series_bound(const Planner& planner, const JobOptions& given, const Series& series) {
-  if (given.profile || (planner.defers && !given.documents.drain)) return 0.0;
+  if (given.profile || planner.chooses_pipelines || (planner.defers && !given.documents.drain)) return 0.0;
   JobOptions o = on_layout(given, used_layout(planner, given.job.layout));
   if (planner.with_own_models != nullptr) o = planner.with_own_models(o);
   double seconds = 0.0, tokens = 0.0;

@@ -15,6 +15,7 @@
 #include "slimpack/model/parallel.hpp"
 #include "slimpack/planners/chunk_options.hpp"
 #include "slimpack/planners/dynamic_cp_options.hpp"
+#include "slimpack/planners/hydraulis_options.hpp"
 #include "slimpack/planners/layouts.hpp"
 #include "slimpack/planners/megatron_options.hpp"
 #include "slimpack/planners/sequence_parallel_options.hpp"
@@ -41,6 +42,7 @@ struct JobOptions {
   DeepSpeedOptions deepspeed;
   FlexSpOptions flexsp;
   ChunkPlanOptions infinipipe;
+  HydraulisOptions hydraulis;
   DocumentOptions documents;
   bool quiet = false;  ///< no progress on standard error
 };

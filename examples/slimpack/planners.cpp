@@ -10,6 +10,7 @@
 #include "slimpack/planners/deepspeed.hpp"
 #include "slimpack/planners/dynamic_cp.hpp"
 #include "slimpack/planners/flexsp.hpp"
+#include "slimpack/planners/hydraulis.hpp"
 #include "slimpack/planners/megatron.hpp"
 #include "slimpack/planners/slimpack.hpp"
 
@@ -186,7 +187,29 @@ Planner ulysses_planner() {
           .plan_on_cpu = nullptr,
           .plans_on = Domain,
           .takes = &has_sequence_parallelism_alone,
+          .chooses_pipelines = false,
           .with_own_models = &with_ulysses};
+}
+
+/// Unequal pipelines on as many devices as the layout has; strategies are proposed for the batch.
+Plan plan_by_hydraulis(std::span<const Tokens> lengths, const JobOptions& o, bool slices) {
+  require(!o.profile,
+          "profiles measure pipelines of one kind, and planners hydraulis and hydraulis-slices choose among "
+          "many; expected no --profile");
+  HydraulisOptions options = o.hydraulis;
+  options.slices = slices;
+  options.slimpack = o.slimpack;
+  return plan_hydraulis(lengths, o.job, LengthHistogram(lengths), options, {},
+                        calibrated_kinds(o.job.model, o.job.device, o.cost, o.memory));
+}
+
+template <bool slices>
+Planner hydraulis_planner(const char* name) {
+  return {.name = name,
+          .plan = [](std::span<const Tokens> lengths,
+                     const JobOptions& o) { return plan_by_hydraulis(lengths, o, slices); },
+          .plan_on_cpu = nullptr,
+          .chooses_pipelines = true};
 }
 
 /// A recipe with these models, or with those of the CPU back end.
@@ -232,6 +255,8 @@ std::span<const Planner> planners() {
       planner<Chunked<ChunkFlow>>(ChunkFlow::name),
       ulysses_planner<DeepSpeed, &same_layout>(),
       ulysses_planner<FlexSp, &one_domain>(),
+      hydraulis_planner<false>("hydraulis"),
+      hydraulis_planner<true>("hydraulis-slices"),
       Planner{"plain-4d", &plan_plain_4d_batch, &plan_plain_4d_on_cpu, nullptr},
       Planner{"fixed-4d", nullptr, &plan_fixed_4d_on_cpu, &start_fixed_4d, &start_fixed_4d_on_cpu},
       Planner{"wlb", nullptr, nullptr, &start_wlb, &start_wlb_on_cpu, true},

@@ -32,6 +32,8 @@ struct Planner {
   Layout (*plans_on)(const Layout& layout) = nullptr;
   /// Whether it can plan on a layout at all; null: on any.
   bool (*takes)(const Layout& layout) = nullptr;
+  /// It chooses its pipelines itself: the layout says only how many devices there are.
+  bool chooses_pipelines = false;
   /// The options with the models of time and memory that `plan` takes in place of the others'; null: the same.
   JobOptions (*with_own_models)(const JobOptions& options) = nullptr;
 

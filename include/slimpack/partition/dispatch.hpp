@@ -62,9 +62,10 @@ struct Dispatch {
 /// T(l, P) of every kind and sample, as `DispatchProblem::seconds` wants it; 0 where the kind does not hold the
 /// sample. @param price seconds of a kind's number and a length.
 template <class Price>
-  requires std::convertible_to<std::invoke_result_t<Price&, std::size_t, Tokens>, double>
-[[nodiscard]] std::vector<double> dispatch_seconds(std::span<const Tokens> lengths,
-                                                   std::span<const PipelineKind> kinds, Price&& price) {
+  requires std::convertible_to < std::invoke_result_t<Price&, std::size_t, Tokens>,
+double > [[nodiscard]] std::vector<double> dispatch_seconds(std::span<const Tokens> lengths,
+                                                            std::span<const PipelineKind> kinds,
+                                                            Price&& price) {
   std::vector<double> seconds;
   seconds.reserve(kinds.size() * lengths.size());
   for (std::size_t k = 0; k < kinds.size(); ++k) {
@@ -116,10 +117,10 @@ inline void check_lengths(const DispatchProblem& problem) {
   for (std::size_t i = 0; i < problem.lengths.size(); ++i) {
     const Tokens length = problem.lengths[i];
     require(length >= 1, "sample ", i, " has ", length, " tokens; expected at least 1");
-    require(length <= best.max_tokens, "sample ", i, " has ", length, " tokens, and no kind of pipeline holds it: kind ",
-            widest, " (", best.stages, " stages) comes closest with ", best.max_tokens,
-            "; expected a sample shorter by ", length - best.max_tokens,
-            " tokens, or a kind that holds so many more");
+    require(length <= best.max_tokens, "sample ", i, " has ", length,
+            " tokens, and no kind of pipeline holds it: kind ", widest, " (", best.stages,
+            " stages) comes closest with ", best.max_tokens, "; expected a sample shorter by ",
+            length - best.max_tokens, " tokens, or a kind that holds so many more");
   }
 }
 
@@ -132,8 +133,8 @@ inline void check_problem(const DispatchProblem& problem) {
     for (std::size_t i = 0; i < problem.lengths.size(); ++i) {
       if (!problem.holds(k, i)) continue;
       const double s = problem.seconds_on(k, i);
-      require(s >= 0.0 && std::isfinite(s), "seconds of sample ", i, " (", problem.lengths[i], " tokens) on kind ",
-              k, " are ", s, "; expected a finite number, not negative");
+      require(s >= 0.0 && std::isfinite(s), "seconds of sample ", i, " (", problem.lengths[i],
+              " tokens) on kind ", k, " are ", s, "; expected a finite number, not negative");
       sum += s;
     }
     require(std::isfinite(sum * (1.0 + problem.other_stages(k))), "the seconds on kind ", k,

@@ -130,7 +130,8 @@ class DispatchBounds {
 /// for itself on the other stages.
 /// @throws InvalidInput if a sample fits no kind, or a number makes no sense. O(kinds samples) for each of some
 /// hundred steps.
-[[nodiscard]] inline DispatchBound dispatch_lower_bound(const DispatchProblem& problem, double tolerance = 1e-4) {
+[[nodiscard]] inline DispatchBound dispatch_lower_bound(const DispatchProblem& problem,
+                                                        double tolerance = 1e-4) {
   detail::check_problem(problem);
   require(tolerance > 0.0, "tolerance is ", tolerance, "; expected more than 0");
   return detail::DispatchBounds(problem).divisible(tolerance);

@@ -79,9 +79,9 @@ class DispatchTrials {
 
  private:
   const DispatchProblem& problem_;
-  std::vector<std::size_t> first_;  // [kind]
+  std::vector<std::size_t> first_;   // [kind]
   std::vector<OpenPipelines> open_;  // [kind]
-  std::vector<std::size_t> kinds_;  // by falling MaxLen
+  std::vector<std::size_t> kinds_;   // by falling MaxLen
   std::vector<PipelineId> pipeline_;
 };
 

@@ -25,7 +25,11 @@ struct LeavingSamples {
 class DispatchLoads {
  public:
   DispatchLoads(const DispatchProblem& problem, std::span<const PipelineId> pipeline)
-      : problem_(&problem), kind_(kind_of_pipelines(problem)), items_(kind_.size()), load_(kind_.size()), sum_(load_) {
+      : problem_(&problem),
+        kind_(kind_of_pipelines(problem)),
+        items_(kind_.size()),
+        load_(kind_.size()),
+        sum_(load_) {
     for (std::size_t i = 0; i < pipeline.size(); ++i) items_[pipeline[i]].push_back(static_cast<SampleId>(i));
     for (std::size_t p = 0; p < items_.size(); ++p) {
       sort(p);
@@ -79,7 +83,8 @@ class DispatchLoads {
   }
 
   /// What a pipeline takes after samples left it and others came; infinite if it does not hold these.
-  [[nodiscard]] double load_after(std::size_t p, const LeavingSamples& left, const LeavingSamples& come) const {
+  [[nodiscard]] double load_after(std::size_t p, const LeavingSamples& left,
+                                  const LeavingSamples& come) const {
     double sum = sum_[p] - left.seconds, most = left.rest;
     for (const SampleId i : {come.first, come.second}) {
       if (i == LeavingSamples::none) break;

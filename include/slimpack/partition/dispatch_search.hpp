@@ -24,7 +24,7 @@ namespace slimpack {
 
 struct DispatchOptions {
   GreedyDispatchOptions greedy = {};  ///< where the search starts; the answer is never worse
-  double gap = 1e-3;                  ///< the search ends when the makespan is at most 1 + gap times the bound
+  double gap = 1e-3;  ///< the search ends when the makespan is at most 1 + gap times the bound
   /// Exchanges looked at, some nanoseconds each: so many, and so many for every sample.
   std::uint64_t max_steps = 200000;
   std::uint64_t max_steps_per_sample = 1000;
@@ -38,8 +38,9 @@ struct DispatchResult {
   double greedy = 0.0;  ///< makespan of the best greedy trial
   [[nodiscard]] double gap() const {
     const double makespan = dispatch.makespan();
-    return makespan <= bound ? 0.0
-                             : (bound > 0.0 ? makespan / bound - 1.0 : std::numeric_limits<double>::infinity());
+    return makespan <= bound
+               ? 0.0
+               : (bound > 0.0 ? makespan / bound - 1.0 : std::numeric_limits<double>::infinity());
   }
 };
 
@@ -118,12 +119,15 @@ class DispatchSearch {
     offer(loads.pipeline_of_samples());
   }
 
-  [[nodiscard]] std::size_t below(std::size_t n) { return static_cast<std::size_t>(((random_() >> 32) * n) >> 32); }
+  [[nodiscard]] std::size_t below(std::size_t n) {
+    return static_cast<std::size_t>(((random_() >> 32) * n) >> 32);
+  }
 
   /// The slowest pipeline and a few others.
   std::vector<std::size_t> choose(const DispatchLoads& loads) {
     std::size_t slowest = 0;
-    for (std::size_t p = 1; p < loads.pipelines(); ++p) slowest = loads.load(p) > loads.load(slowest) ? p : slowest;
+    for (std::size_t p = 1; p < loads.pipelines(); ++p)
+      slowest = loads.load(p) > loads.load(slowest) ? p : slowest;
     std::vector<std::size_t> chosen{slowest};
     const std::size_t wanted = std::min(loads.pipelines(), 2 + below(most_rebuilt - 1));
     while (chosen.size() < wanted) {

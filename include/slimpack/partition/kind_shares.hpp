@@ -110,7 +110,9 @@ class KindShares {
     theta_place_ = full;
     inverse_.assign(rows * rows, 0.0);
     right_.assign(rows, 0.0);
-    const auto at = [&](std::size_t row, std::size_t column) -> double& { return inverse_[row * rows + column]; };
+    const auto at = [&](std::size_t row, std::size_t column) -> double& {
+      return inverse_[row * rows + column];
+    };
     for (std::size_t k = 0; k < bins_.size(); ++k) {
       const double share = k == full ? 1.0 / bins_[full] : bins_[k] / bins_[full];
       at(k, full) = -share;

@@ -48,17 +48,24 @@ namespace slimpack {
   };
 }
 
-/// The same among the strategies that are proposed for a data set, with models as `calibrated_kinds` makes them.
+/// The same among the strategies that are proposed for a data set.
 /// @param job its layout says how many devices there are, and no more. @param histogram of the data set; the batch's own will do.
 [[nodiscard]] inline Plan plan_hydraulis(std::span<const Tokens> lengths, const Job& job,
-                                         const LengthHistogram& histogram,
-                                         const HydraulisOptions& options = {}, StrategySpace space = {}) {
+                                         const LengthHistogram& histogram, const HydraulisOptions& options,
+                                         StrategySpace space, const MakeKindModels& make) {
   validate(job);
   space.schemes.devices = std::int64_t{job.layout.dp} * job.layout.tp * job.layout.cp * job.layout.pp;
-  const MakeKindModels make = calibrated_kinds(job.model, job.device);
   const std::vector<Strategy> strategies =
       candidate_strategies(histogram, job.model, job.device, make, space, options.two_stage.recompute);
   return plan_hydraulis(lengths, job.model, job.device, strategies, make, options);
+}
+
+/// The same for strategies that are proposed for the batch itself, with models as `calibrated_kinds` makes them.
+[[nodiscard]] inline Plan plan_hydraulis(std::span<const Tokens> lengths, const Job& job,
+                                         const HydraulisOptions& options = {}) {
+  validate_batch(lengths, 1);
+  return plan_hydraulis(lengths, job, LengthHistogram(lengths), options, {},
+                        calibrated_kinds(job.model, job.device));
 }
 
 }  // namespace slimpack

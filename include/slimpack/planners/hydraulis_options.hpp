@@ -25,8 +25,8 @@ struct TwoStageOptions {
 struct StrategySpace {
   SchemeSpace schemes = {};
   ProposalOptions proposal = {};
-  Tokens interval = 128;         ///< lengths are looked at in intervals of so many tokens, …
-  std::int64_t intervals = 256;  ///< … or of as many as make so many intervals
+  Tokens interval = 128;        ///< lengths are looked at in intervals of so many tokens, …
+  std::int64_t intervals = 64;  ///< … or of as many as make so many intervals
 };
 
 struct HydraulisOptions {
