@@ -153,7 +153,7 @@ namespace {
 /// The same samples on pipelines with these layers.
 Plan plan_on(unsigned seed, const std::vector<std::vector<std::int32_t>>& layers) {
   Plan plan = slimpack::testing::sample_plan(
-      {.seed = seed, .samples = 6, .split_weights = seed % 2 == 0, .max_tokens = 20, .layers = layers});
+      {.seed = seed, .samples = 6, .max_tokens = 20, .split_weights = seed % 2 == 0, .layers = layers});
   for (PipelinePlan& pipeline : plan.pipelines) pipeline.tp = 1;
   return plan;
 }
@@ -226,7 +226,7 @@ TEST_CASE("steps under different strategies train the model that one fixed strat
         const std::scoped_lock lock(mutex);
         losses[i] = loss;
       }
-      StageWeights<double>& weights = executor.stage().weights();
+      const StageWeights<double>& weights = executor.stage().weights();
       const std::scoped_lock lock(mutex);
       double worst = 0.0;
       for (const WeightUnit& unit : weights.units()) {
