@@ -60,7 +60,7 @@ TEST_CASE("mutual slices are all numbers, each with the devices that hold it") {
 }
 
 TEST_CASE("slices are cut where the paper's equal slices are") {
-  const Transformer model = small_transformer(4);  // units of 12 x 8 and more numbers
+  const Transformer model = small_transformer(4);
   const std::vector<DeviceId> devices{0, 1, 2, 3};
   const Strategy strategy = strategy_of({{.tp = 2, .cp = 1, .layers = {4}, .devices = {{0, 1}}},
                                          {.tp = 1, .cp = 1, .layers = {3, 1}, .devices = {{2}, {3}}}});
