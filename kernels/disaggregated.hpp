@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
@@ -58,11 +59,11 @@ class DisaggregatedTrainer {
   /// @throws InvalidInput on all ranks if the plan is of another model or other ranks, or differs between ranks; nothing has
   /// moved then. @throws TransportError if another rank has failed.
   double step(const Plan& plan, const Ragged<std::int32_t>& ids) {
-    const ReshardPlan ways = ways_to(plan);
-    Executor executor(transport_, model_, plan, options_);
-    StageWeights<Real>& stage = executor.stage().weights();
+    std::optional<Executor> executor;
+    const ReshardPlan ways = prepare(plan, executor);
+    StageWeights<Real>& stage = executor->stage().weights();
     move(ways, ReshardDirection::pull, parameters_, of_stage(stage, stage.parameters()));
-    const double loss = executor.evaluate(plan, ids).loss;
+    const double loss = executor->evaluate(plan, ids).loss;
     std::vector<std::vector<Real>> gradients = parameters_;
     move(ways, ReshardDirection::push, gradients, of_stage(stage, stage.gradients()));
     ++steps_;
@@ -79,12 +80,14 @@ class DisaggregatedTrainer {
  private:
   using Executor = RankExecutor<CpuStage<Real>, T>;
 
-  [[nodiscard]] ReshardPlan ways_to(const Plan& plan) {
+  /// Makes the stage and the ways to it. A rank that can't says so, and the others don't wait for it.
+  [[nodiscard]] ReshardPlan prepare(const Plan& plan, std::optional<Executor>& executor) {
     std::exception_ptr error;
     try {
-      require(rank_count(plan) == transport_.size(), "there are ", transport_.size(), " ranks; expected the ",
-              rank_count(plan), " that the plan is for");
-      return plan_reshard(shards_, propagation_shards(rank_strategy(plan), model_), device_);
+      const Strategy strategy = rank_strategy(plan);
+      ReshardPlan ways = plan_reshard(shards_, propagation_shards(strategy, model_), device_);
+      executor.emplace(transport_, model_, plan, options_);
+      return ways;
     } catch (const InvalidInput&) {
       error = std::current_exception();
     }

@@ -18,9 +18,9 @@
 
 namespace slimpack {
 
-/// The strategy of a plan on the ranks that run it (`PlanRanks`): a rank is a whole stage.
-/// @throws InvalidInput as `PlanRanks`, or if a pipeline has context parallelism or tensor parallelism that ranks would
-/// have to divide. O(stages).
+/// The strategy of a plan on the ranks that run it (`PlanRanks`): a rank is a whole stage, whatever the tensor parallelism that
+/// the plan was priced with.
+/// @throws InvalidInput as `PlanRanks`, or if a pipeline has context parallelism. O(stages).
 [[nodiscard]] inline Strategy rank_strategy(const Plan& plan) {
   const PlanRanks ranks(plan);
   std::vector<PipelineSpec> pipelines;
