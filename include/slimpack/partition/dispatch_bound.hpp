@@ -117,7 +117,7 @@ class DispatchBounds {
     return low;
   }
 
-  const DispatchProblem& problem_;
+  DispatchProblem problem_;
   KindShares shares_;
   std::vector<double> share_;  // [kind][sample]
   double single_ = 0.0;

@@ -88,7 +88,7 @@ class DispatchFill {
     }
   }
 
-  const DispatchProblem& problem_;
+  DispatchProblem problem_;
   std::vector<std::size_t> first_;   // [kind]
   std::vector<OpenPipelines> open_;  // [kind]
   std::vector<SampleId> order_;

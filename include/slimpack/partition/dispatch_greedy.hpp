@@ -78,7 +78,7 @@ class DispatchTrials {
   [[nodiscard]] const std::vector<PipelineId>& pipeline() const { return pipeline_; }
 
  private:
-  const DispatchProblem& problem_;
+  DispatchProblem problem_;
   std::vector<std::size_t> first_;   // [kind]
   std::vector<OpenPipelines> open_;  // [kind]
   std::vector<std::size_t> kinds_;   // by falling MaxLen

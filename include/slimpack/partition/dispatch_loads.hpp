@@ -25,7 +25,7 @@ struct LeavingSamples {
 class DispatchLoads {
  public:
   DispatchLoads(const DispatchProblem& problem, std::span<const PipelineId> pipeline)
-      : problem_(&problem),
+      : problem_(problem),
         kind_(kind_of_pipelines(problem)),
         items_(kind_.size()),
         load_(kind_.size()),
@@ -44,7 +44,7 @@ class DispatchLoads {
   [[nodiscard]] double makespan() const { return *std::max_element(load_.begin(), load_.end()); }
 
   [[nodiscard]] std::vector<PipelineId> pipeline_of_samples() const {
-    std::vector<PipelineId> pipeline(problem_->lengths.size());
+    std::vector<PipelineId> pipeline(problem_.lengths.size());
     for (std::size_t p = 0; p < items_.size(); ++p) {
       for (const SampleId i : items_[p]) pipeline[i] = static_cast<PipelineId>(p);
     }
@@ -88,12 +88,12 @@ class DispatchLoads {
     double sum = sum_[p] - left.seconds, most = left.rest;
     for (const SampleId i : {come.first, come.second}) {
       if (i == LeavingSamples::none) break;
-      if (!problem_->holds(kind_[p], i)) return std::numeric_limits<double>::infinity();
+      if (!problem_.holds(kind_[p], i)) return std::numeric_limits<double>::infinity();
       const double s = on(p, i);
       sum += s;
       most = std::max(most, s);
     }
-    return sum + most * problem_->other_stages(kind_[p]);
+    return sum + most * problem_.other_stages(kind_[p]);
   }
 
   void exchange(std::size_t p, const LeavingSamples& given, std::size_t q, const LeavingSamples& back) {
@@ -109,7 +109,7 @@ class DispatchLoads {
     return kind;
   }
 
-  [[nodiscard]] double on(std::size_t p, SampleId i) const { return problem_->seconds_on(kind_[p], i); }
+  [[nodiscard]] double on(std::size_t p, SampleId i) const { return problem_.seconds_on(kind_[p], i); }
 
   [[nodiscard]] bool before(std::size_t p, SampleId a, SampleId b) const {
     return on(p, a) < on(p, b) || (on(p, a) == on(p, b) && a < b);
@@ -123,7 +123,7 @@ class DispatchLoads {
   void measure(std::size_t p) {
     sum_[p] = 0.0;
     for (const SampleId i : items_[p]) sum_[p] += on(p, i);
-    load_[p] = items_[p].empty() ? 0.0 : sum_[p] + on(p, items_[p].back()) * problem_->other_stages(kind_[p]);
+    load_[p] = items_[p].empty() ? 0.0 : sum_[p] + on(p, items_[p].back()) * problem_.other_stages(kind_[p]);
   }
 
   void replace(std::size_t p, const LeavingSamples& left, const LeavingSamples& come) {
@@ -137,7 +137,7 @@ class DispatchLoads {
     measure(p);
   }
 
-  const DispatchProblem* problem_;
+  DispatchProblem problem_;
   std::vector<std::uint32_t> kind_;           // [pipeline]
   std::vector<std::vector<SampleId>> items_;  // [pipeline]
   std::vector<double> load_, sum_;            // [pipeline] Eq. 2, and its first term

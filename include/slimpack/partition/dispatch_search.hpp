@@ -171,7 +171,7 @@ class DispatchSearch {
     for (std::size_t n = 0; n < chosen.size(); ++n) loads.set(chosen[n], std::move(dealt[n]));
   }
 
-  const DispatchProblem& problem_;
+  DispatchProblem problem_;
   const DispatchOptions& options_;
   std::uint64_t most_steps_;
   std::mt19937_64 random_;

@@ -1,0 +1,160 @@
+#include "slimpack/planners/hydraulis.hpp"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <random>
+#include <vector>
+
+#include "oracle.hpp"
+#include "rules.hpp"
+#include "slimpack/model/presets.hpp"
+#include "slimpack/plan/json.hpp"
+#include "slimpack/plan/validate.hpp"
+#include "slimpack/planners/slimpack.hpp"
+#include "tests/sanitized.hpp"
+
+using namespace slimpack;
+
+namespace {
+
+/// Kinds of pipelines of a small model on up to 24 devices, and samples with a heavy tail.
+struct HydraulisCase {
+  Job job;
+  std::vector<Tokens> lengths;
+  std::vector<Strategy> strategies;
+};
+
+HydraulisCase hydraulis_case(unsigned seed) {
+  std::mt19937 random(seed);
+  const auto pick = [&](int lo, int hi) { return std::uniform_int_distribution<int>(lo, hi)(random); };
+  HydraulisCase c;
+  c.job.model = transformer_preset("llama-7b");
+  c.job.device = device_preset("a800");
+  const int devices = 8 * pick(2, 3);
+  c.job.layout = {.dp = devices, .tp = 1, .cp = 1, .pp = 1};
+  c.lengths = oracle::random_lengths(random, static_cast<std::size_t>(pick(1, 60)), pick(0, 3), 20000);
+  const auto place = [&](std::vector<SchemeCount> counts) {
+    c.strategies.push_back(place_pipelines(c.job.model, c.job.device, devices, std::move(counts)));
+  };
+  place({{{8, 1, 1}, devices / 8}});
+  place({{{4, 1, 2}, devices / 8}});
+  place({{{8, 1, 1}, 1}, {{2, 1, 2}, (devices - 8) / 4}});
+  place({{{4, 1, 2}, 1}, {{4, 1, 1}, 1}, {{2, 1, 1}, (devices - 12) / 2}});
+  return c;
+}
+
+Plan plan_case(const HydraulisCase& c, std::span<const Strategy> strategies, bool slices) {
+  return plan_hydraulis(c.lengths, c.job.model, c.job.device, strategies,
+                        calibrated_kinds(c.job.model, c.job.device), {.slices = slices});
+}
+
+}  // namespace
+
+TEST_CASE("plans on unequal pipelines keep all rules, and take the time that they state") {
+  int unequal = 0, idle = 0;
+  for (unsigned seed = 1; seed <= slimpack::testing::seeds(40, 6); ++seed) {
+    const HydraulisCase c = hydraulis_case(seed);
+    for (const Strategy& strategy : c.strategies) {
+      for (const bool slices : {false, true}) {
+        INFO("seed " << seed << ", slices " << slices << ", " << detail::to_text(strategy));
+        const Plan plan = plan_case(c, {&strategy, 1}, slices);
+        CHECK(violations(plan).empty());
+        CHECK(oracle::broken_rule(plan).empty());
+        CHECK(oracle::run(plan) == Approx(plan.step.pipeline_seconds).epsilon(1e-9));
+        CHECK(plan.step.lower_bound_seconds <= plan.step.seconds);
+        CHECK(plan.pipelines.size() == strategy.pipelines.size());
+        for (std::size_t p = 0; p < plan.pipelines.size(); ++p) {
+          CHECK(plan.pipelines[p].devices == strategy.pipelines[p].devices);
+          idle += plan.pipelines[p].order[0].empty() ? 1 : 0;
+        }
+        CHECK(to_json(plan) == to_json(plan_case(c, {&strategy, 1}, slices)));
+        unequal += strategy.kinds() > 1 ? 1 : 0;
+      }
+    }
+  }
+  CHECK(unequal > 20);
+  CHECK(idle > 20);
+}
+
+TEST_CASE("more strategies, and slices, never make a step longer") {
+  int sliced_faster = 0;
+  for (unsigned seed = 1; seed <= slimpack::testing::seeds(40, 4); ++seed) {
+    INFO("seed " << seed);
+    const HydraulisCase c = hydraulis_case(seed);
+    const double whole = plan_case(c, c.strategies, false).step.seconds,
+                 sliced = plan_case(c, c.strategies, true).step.seconds;
+    for (const Strategy& strategy : c.strategies) {
+      CHECK(whole <= plan_case(c, {&strategy, 1}, false).step.seconds * (1.0 + 1e-9));
+      CHECK(sliced <= plan_case(c, {&strategy, 1}, true).step.seconds * (1.0 + 1e-9));
+    }
+    CHECK(sliced <= whole * (1.0 + 1e-9));
+    sliced_faster += sliced < 0.99 * whole ? 1 : 0;
+  }
+  if (!slimpack::testing::sanitized) CHECK(sliced_faster > 5);
+}
+
+TEST_CASE("with slices, equal pipelines take no longer than with plan_slimpack") {
+  for (unsigned seed = 1; seed <= slimpack::testing::seeds(20, 3); ++seed) {
+    INFO("seed " << seed);
+    HydraulisCase c = hydraulis_case(seed);
+    c.job.layout = {.dp = c.job.layout.dp / 8, .tp = 8, .cp = 1, .pp = 1};
+    if (c.lengths.size() < static_cast<std::size_t>(c.job.layout.dp)) continue;
+    const Plan slimpack = plan_slimpack(c.lengths, c.job);
+    CHECK(plan_case(c, {&c.strategies[0], 1}, true).step.pipeline_seconds <=
+          slimpack.step.pipeline_seconds * (1.0 + 1e-9));
+  }
+}
+
+TEST_CASE("the strategy of the step before stays unless another one is faster by more than a margin") {
+  const HydraulisCase c = hydraulis_case(3);
+  const MakeKindModels make = calibrated_kinds(c.job.model, c.job.device);
+  const auto chosen = [&](double hysteresis, const Strategy& current) {
+    HydraulisOptions options{.current = current};
+    options.hysteresis = hysteresis;
+    const Plan plan = plan_hydraulis(c.lengths, c.job.model, c.job.device, c.strategies, make, options);
+    return plan.step.seconds;
+  };
+  for (const Strategy& current : c.strategies) {
+    const double alone = plan_case(c, {&current, 1}, false).step.seconds;
+    CHECK(chosen(1000.0, current) == Approx(alone));
+    CHECK(chosen(0.0, current) <= alone * (1.0 + 1e-9));
+  }
+}
+
+TEST_CASE(
+    "proposals contain equal pipelines, use no more devices than there are, and hold the longest sample") {
+  for (unsigned seed = 1; seed <= slimpack::testing::seeds(6, 2); ++seed) {
+    INFO("seed " << seed);
+    const HydraulisCase c = hydraulis_case(seed);
+    StrategySpace space;
+    space.schemes.devices = c.job.layout.dp;
+    const MakeKindModels make = calibrated_kinds(c.job.model, c.job.device);
+    const auto strategies =
+        candidate_strategies(LengthHistogram(c.lengths), c.job.model, c.job.device, make, space, true);
+    CHECK(std::find(strategies.begin(), strategies.end(), c.strategies[0]) != strategies.end());
+    for (const Strategy& strategy : strategies) CHECK_NOTHROW(validate(strategy, c.job.model));
+    const Plan plan = plan_hydraulis(c.lengths, c.job);
+    CHECK(violations(plan).empty());
+    CHECK(plan.step.seconds <= plan_case(c, {c.strategies.data(), 2}, false).step.seconds * (1.0 + 1e-9));
+  }
+}
+
+TEST_CASE("hydraulis refuses what no strategy holds, with the scheme that comes closest") {
+  const Job job{.model = transformer_preset("llama-7b"),
+                .device = device_preset("a800"),
+                .layout = {.dp = 8, .tp = 1, .cp = 1, .pp = 1}};
+  CHECK_THROWS_WITH(plan_hydraulis(std::vector<Tokens>{100, 100000000}, job),
+                    Catch::Contains("a sample of 100000000 tokens fits no scheme of 8 devices") &&
+                        Catch::Contains("comes closest with"));
+  CHECK_THROWS_WITH(plan_hydraulis(std::vector<Tokens>{}, job), Catch::Contains("no samples"));
+  CHECK_THROWS_WITH(plan_hydraulis(std::vector<Tokens>{5}, job.model, job.device, {}, {}, {}),
+                    Catch::Contains("there are no strategies"));
+  const HydraulisCase c = hydraulis_case(1);
+  HydraulisOptions options;
+  options.hysteresis = -1.0;
+  CHECK_THROWS_WITH(plan_hydraulis(c.lengths, c.job.model, c.job.device, c.strategies,
+                                   calibrated_kinds(c.job.model, c.job.device), options),
+                    Catch::Contains("hysteresis is -1"));
+}
