@@ -64,6 +64,7 @@ TEST_CASE("plans on unequal pipelines keep all rules, and take the time that the
         CHECK(oracle::broken_rule(plan).empty());
         CHECK(oracle::run(plan) == Approx(plan.step.pipeline_seconds).epsilon(1e-9));
         CHECK(plan.step.lower_bound_seconds <= plan.step.seconds);
+        CHECK(plan.step.lower_bound_seconds > plan.step.sync_seconds);
         CHECK(plan.pipelines.size() == strategy.pipelines.size());
         for (std::size_t p = 0; p < plan.pipelines.size(); ++p) {
           CHECK(plan.pipelines[p].devices == strategy.pipelines[p].devices);

@@ -50,7 +50,8 @@ class StrategyChoice {
     }
     KindShares shares(pipelines);
     const double most = std::numeric_limits<double>::infinity();
-    Candidate own{&strategy, shares.solve(seconds, lengths_.size(), most, 1e-3).bound};
+    const double least = shares.solve(seconds, lengths_.size(), most, 1e-3).bound;
+    Candidate own{&strategy, least, least};
     if (!options_.slices) own.bound = std::max(own.bound, longest_chain);
     own.bound += make(strategy, 0).prices.alone().sync_seconds();
     candidates_.push_back(own);
@@ -76,6 +77,7 @@ class StrategyChoice {
       const double seconds = (found.seconds + sync) / margin;
       if (seconds >= best_seconds_) continue;
       best_seconds_ = seconds;
+      best_least_ = candidate.least;
       best_.emplace(std::move(models));
       schedules_ = std::move(found);
     }
@@ -83,6 +85,8 @@ class StrategyChoice {
 
   [[nodiscard]] bool found() const { return best_.has_value(); }
   [[nodiscard]] StrategyModels& models() { return *best_; }
+  /// What samples take at least on the best strategy's pipelines, if parts of a sample cost no less than the whole.
+  [[nodiscard]] double least_seconds() const { return best_least_; }
   [[nodiscard]] StrategySchedules take_schedules() { return std::move(schedules_); }
   [[nodiscard]] std::size_t candidates() const { return candidates_.size(); }
   [[nodiscard]] std::size_t planned() const { return planned_; }
@@ -92,7 +96,8 @@ class StrategyChoice {
  private:
   struct Candidate {
     const Strategy* strategy;
-    double bound;  // seconds, synchronisation included
+    double least;  // seconds of samples that are divided among kinds where that is cheapest
+    double bound;  // seconds of plans as options allow, synchronisation included
   };
 
   /// What is known of pipelines of a kind, whatever the strategy.
@@ -142,10 +147,19 @@ class StrategyChoice {
   std::vector<Candidate> candidates_;
   std::optional<StrategyModels> best_;
   double best_seconds_ = std::numeric_limits<double>::infinity();
+  double best_least_ = 0.0;
   StrategySchedules schedules_;
   std::size_t planned_ = 0, unequal_ = 0;
   std::string reason_;
 };
+
+/// Whether the prices of all kinds give a lower bound (`step_lower_bound`).
+[[nodiscard]] inline bool parts_cost_no_less(std::span<const Tokens> lengths, StrategyModels& models) {
+  for (std::size_t k = 0; k < models.kinds(); ++k) {
+    if (!step_lower_bound(lengths, models.pipelines(k).size(), models.prices(k)).exists) return false;
+  }
+  return true;
+}
 
 /// `plan_hydraulis` among given strategies.
 [[nodiscard]] inline Plan search_hydraulis(std::span<const Tokens> lengths, const Transformer& model,
@@ -167,6 +181,8 @@ class StrategyChoice {
   StrategySchedules schedules = choice.take_schedules();
   Plan plan = assemble_plan(options.slices ? "hydraulis-slices" : "hydraulis", lengths, model, device,
                             models.strategy(), std::move(schedules.placed), models.sync_seconds());
+  const bool additive = parts_cost_no_less(lengths, models);
+  state_lower_bound(additive ? choice.least_seconds() : 0.0, additive, plan);
   plan.notes.push_back(concat("strategy: ", to_text(models.strategy()), ", the best of ", choice.candidates(),
                               ", of which ", choice.planned(), " were planned"));
   return plan;
