@@ -101,6 +101,19 @@ TEST_CASE("pipelines that fit into a node lie in one where all sizes are powers 
   }
 }
 
+TEST_CASE("equal pipelines placed by stage have the devices of the layout") {
+  const Transformer model = transformer_preset("llama-7b");
+  const Device device = device_preset("a800");
+  for (const Layout& layout : {Layout{.dp = 2, .tp = 4, .cp = 1, .pp = 2},
+                               {.dp = 4, .tp = 2, .cp = 2, .pp = 4},
+                               {.dp = 1, .tp = 8, .cp = 2, .pp = 2}}) {
+    const Job job{.model = model, .device = device, .layout = layout};
+    const Scheme scheme{layout.tp, layout.cp, layout.pp};
+    CHECK(place_pipelines(model, device, scheme.ranks() * layout.dp, {{scheme, layout.dp}},
+                          Placement::by_stage) == layout_strategy(job));
+  }
+}
+
 TEST_CASE("impossible numbers of pipelines are refused") {
   const Transformer model = transformer_preset("llama-7b");
   const Device device = device_preset("a800");

@@ -148,7 +148,10 @@ struct UsableScheme {
   for (const std::vector<std::int64_t>& pipelines : found) {
     std::vector<SchemeCount> counts;
     for (std::size_t k = 0; k < pipelines.size(); ++k) counts.push_back({usable[k].scheme, pipelines[k]});
-    strategies.push_back(place_pipelines(model, device, space.schemes.devices, std::move(counts)));
+    strategies.push_back(place_pipelines(model, device, space.schemes.devices, counts));
+    Strategy other =
+        place_pipelines(model, device, space.schemes.devices, std::move(counts), Placement::by_stage);
+    if (other != strategies.back()) strategies.push_back(std::move(other));
   }
   return strategies;
 }

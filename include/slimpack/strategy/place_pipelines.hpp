@@ -103,12 +103,19 @@ struct SchemeCount {
   return sum;
 }
 
-/// The strategy of so many pipelines of each scheme: each stage in one node where possible, stages of a pipeline in one node, or in
-/// as few as possible. Widest stages choose first.
+/// Which stages choose their devices one after another.
+enum class Placement : std::uint8_t {
+  by_pipeline,  ///< all of a pipeline, so that what it hands from stage to stage stays in a node
+  by_stage,     ///< the first of all pipelines, then the second: so that gradients are synchronised in a node
+};
+
+/// The strategy of so many pipelines of each scheme: each stage in one node where possible, and its neighbours, as `placement` says, in
+/// the same one. Widest stages choose first.
 /// @throws InvalidInput if there are no pipelines, or fewer devices than they take.
 /// Source: Hydraulis, section 5.1. O(stages * nodes).
 [[nodiscard]] inline Strategy place_pipelines(const Transformer& model, const Device& device,
-                                              std::int64_t devices, std::vector<SchemeCount> counts) {
+                                              std::int64_t devices, std::vector<SchemeCount> counts,
+                                              Placement placement = Placement::by_pipeline) {
   std::erase_if(counts, [](const SchemeCount& each) { return each.pipelines == 0; });
   require(!counts.empty(), "the strategy has no pipelines; expected at least one");
   for (const SchemeCount& each : counts)
@@ -120,17 +127,28 @@ struct SchemeCount {
     return std::pair(a.scheme.tp * a.scheme.cp, a.scheme.ranks()) >
            std::pair(b.scheme.tp * b.scheme.cp, b.scheme.ranks());
   });
-  detail::FreeDevices free(devices, device.devices_per_node);
   Strategy strategy;
+  std::size_t deepest = 0;
   for (std::size_t kind = 0; kind < counts.size(); ++kind) {
-    const auto& [scheme, pipelines] = counts[kind];
-    for (std::int64_t p = 0; p < pipelines; ++p) {
-      PipelineSpec spec = scheme_pipeline(model, scheme);
-      free.begin_pipeline(scheme.ranks());
-      for (std::int32_t s = 0; s < scheme.pp; ++s)
-        spec.devices.push_back(free.take_stage(scheme.tp, scheme.cp));
-      strategy.pipelines.push_back(std::move(spec));
-      strategy.kind.push_back(static_cast<std::uint32_t>(kind));
+    const PipelineSpec spec = scheme_pipeline(model, counts[kind].scheme);
+    deepest = std::max(deepest, spec.stages());
+    strategy.pipelines.insert(strategy.pipelines.end(), static_cast<std::size_t>(counts[kind].pipelines),
+                              spec);
+    strategy.kind.insert(strategy.kind.end(), static_cast<std::size_t>(counts[kind].pipelines),
+                         static_cast<std::uint32_t>(kind));
+  }
+  detail::FreeDevices free(devices, device.devices_per_node);
+  const auto take = [&](PipelineSpec& spec) { spec.devices.push_back(free.take_stage(spec.tp, spec.cp)); };
+  if (placement == Placement::by_pipeline) {
+    for (PipelineSpec& spec : strategy.pipelines) {
+      free.begin_pipeline(spec.ranks_per_stage() * static_cast<std::int64_t>(spec.stages()));
+      for (std::size_t s = 0; s < spec.stages(); ++s) take(spec);
+    }
+  } else {
+    for (std::size_t s = 0; s < deepest; ++s) {
+      for (PipelineSpec& spec : strategy.pipelines) {
+        if (s < spec.stages()) take(spec);
+      }
     }
   }
   return strategy;
