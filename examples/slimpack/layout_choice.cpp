@@ -111,12 +111,18 @@ Chosen plan_on_best_layout(const Planner& planner, const JobOptions& o, const Se
   return chosen;
 }
 
-/// Of all planners, the best one.
+/// Whether the number of devices is all that is given of the layout.
+bool any_layout(const JobOptions& o) {
+  const auto given = [&](std::int32_t Layout::*size) { return o.space->given.*size != 0; };
+  return o.space && !given(&Layout::dp) && !given(&Layout::tp) && !given(&Layout::cp) && !given(&Layout::pp);
+}
+
+/// Of all planners, the best one. Those that choose their pipelines themselves keep no given layout.
 Chosen plan_with_all(const JobOptions& o, const Series& series, Comparison comparison) {
   std::vector<const Planner*> all;
   std::vector<std::string> names;
   for (const Planner& planner : planners()) {
-    if (planner.is_best_of_all()) continue;
+    if (planner.is_best_of_all() || (planner.chooses_pipelines && !any_layout(o))) continue;
     all.push_back(&planner);
     names.push_back(planner.name);
   }
