@@ -84,7 +84,7 @@ TEST_CASE("a trial does what Algorithm 1 says, sample by sample") {
       check_dispatch(in, made);
       CHECK(made.makespan() == literal);
       CHECK(trials.run(order, std::nextafter(literal, 1e300)) == literal);
-      if (!in.lengths.empty()) CHECK(trials.run(order, literal) == std::numeric_limits<double>::infinity());
+      CHECK(trials.run(order, literal) == std::numeric_limits<double>::infinity());
     }
   }
 }
@@ -148,7 +148,7 @@ TEST_CASE("more trials with a seed are never worse, other seeds differ, and the 
   CHECK(differ > 20);
 }
 
-TEST_CASE("large cases: dispatches are valid, not slower than greedy, and close to the bound") {
+TEST_CASE("large cases: dispatches are valid, not slower than greedy, and the bound is below") {
   for (unsigned seed = 1; seed < 12; ++seed) {
     const auto in = test::random_dispatch(seed, 600, 40, 5);
     INFO("seed " << seed << ": " << test::print(in));
@@ -158,4 +158,46 @@ TEST_CASE("large cases: dispatches are valid, not slower than greedy, and close 
     CHECK(search.dispatch.makespan() <= search.greedy);
     CHECK(search.bound <= search.dispatch.makespan());
   }
+}
+
+TEST_CASE("no sample, one sample, equal samples, and more pipelines than samples") {
+  for (const std::size_t samples : {0U, 1U, 3U, 12U}) {
+    const test::DispatchInstance in{.lengths = std::vector<Tokens>(samples, 10),
+                                    .kinds = {{10, 3, 4}, {9, 1, 2}, {20, 2, 0}},
+                                    .seconds = std::vector<double>(3 * samples, 1.0)};
+    INFO(test::print(in));
+    const DispatchResult search = search_dispatch(in.problem());
+    check_dispatch(in, search.dispatch);
+    check_dispatch(in, greedy_dispatch(in.problem()));
+    // Of three stages: the samples of the fullest pipeline, and two more.
+    const double least = samples == 0 ? 0.0 : std::ceil(static_cast<double>(samples) / 4.0) + 2.0;
+    CHECK(search.dispatch.makespan() == least);
+    CHECK(search.bound <= least);
+  }
+}
+
+TEST_CASE("what makes no sense is refused, by name") {
+  using Catch::Matchers::Contains;
+  const std::vector<Tokens> lengths{100, 5000};
+  const std::vector<PipelineKind> kinds{{1000, 1, 2}, {4096, 2, 1}, {9000, 4, 0}};
+  const std::vector<double> seconds(6, 1.0);
+  // The closest kind with a pipeline, and by how much it falls short.
+  CHECK_THROWS_WITH(search_dispatch({lengths, kinds, seconds}), Contains("sample 1 has 5000 tokens") &&
+                                                                    Contains("kind 1") && Contains("4096") &&
+                                                                    Contains("904"));
+  CHECK_THROWS_AS(greedy_dispatch({lengths, kinds, seconds}), InvalidInput);
+  CHECK_THROWS_AS(dispatch_lower_bound({lengths, kinds, seconds}), InvalidInput);
+  const std::vector<Tokens> fit{100, 200}, empty_sample{100, 0};
+  CHECK_THROWS_WITH(search_dispatch({empty_sample, kinds, seconds}), Contains("sample 1 has 0 tokens"));
+  CHECK_THROWS_WITH(search_dispatch({fit, kinds, std::vector<double>(5, 1.0)}), Contains("5 seconds"));
+  CHECK_THROWS_WITH(search_dispatch({fit, {}, {}}), Contains("0 pipelines"));
+  const std::vector<PipelineKind> no_stage{{1000, 0, 1}};
+  CHECK_THROWS_WITH(search_dispatch({fit, no_stage, std::vector<double>(2, 1.0)}), Contains("0 stages"));
+  for (const double wrong : {-1.0, std::nan(""), std::numeric_limits<double>::infinity()}) {
+    std::vector<double> bad(6, 1.0);
+    bad[3] = wrong;
+    CHECK_THROWS_WITH(search_dispatch({fit, kinds, bad}), Contains("sample 1") && Contains("kind 1"));
+  }
+  CHECK_THROWS_WITH(greedy_dispatch({fit, kinds, seconds}, {.trials = 0}), Contains("0 trials"));
+  CHECK_THROWS_WITH(search_dispatch({fit, kinds, seconds}, {.gap = -1.0}), Contains("gap"));
 }

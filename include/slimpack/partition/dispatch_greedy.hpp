@@ -71,7 +71,7 @@ class DispatchTrials {
       open_[kind].put(best.pipeline, problem_.seconds_on(kind, sample));
       pipeline_[sample] = static_cast<PipelineId>(first_[kind] + best.pipeline);
     }
-    return makespan;
+    return makespan < allowed ? makespan : std::numeric_limits<double>::infinity();
   }
 
   /// [sample] of the last run.
