@@ -108,6 +108,7 @@ class DispatchSearch {
       const double before = loads.load(chosen.front());
       if (before <= enough_) break;
       std::vector<std::vector<SampleId>> kept;
+      kept.reserve(chosen.size());
       for (const std::size_t p : chosen) kept.push_back(loads.items(p));
       deal(loads, chosen);
       exchange.improve(chosen, enough_, true, most_steps_);

@@ -127,6 +127,7 @@ struct UsableScheme {
     }
     const std::vector<std::size_t> kept = detail::efficient_schemes(schemes);
     std::vector<ProposalScheme> efficient;
+    efficient.reserve(kept.size());
     for (const std::size_t k : kept) efficient.push_back(schemes[k]);
     if (efficient.empty()) continue;
     const auto proposed = propose_strategies(efficient, ends, space.schemes.devices, space.proposal);

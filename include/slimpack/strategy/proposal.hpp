@@ -115,7 +115,8 @@ class ProposalProgram {
   [[nodiscard]] bool replaces(std::size_t j, std::size_t k) const {
     const ProposalScheme &own = schemes_[j], &other = schemes_[k];
     if (other.ranks % own.ranks != 0 || own.max_tokens < other.max_tokens) return false;
-    const auto times = static_cast<double>(other.ranks / own.ranks);
+    const std::int64_t pipelines = other.ranks / own.ranks;
+    const auto times = static_cast<double>(pipelines);
     bool same = times == 1.0 && own.max_tokens == other.max_tokens;
     for (std::size_t l = 0; l < ends_.size(); ++l) {
       const double mine = own.seconds[l], theirs = times * other.seconds[l];
