@@ -57,17 +57,20 @@ inline void checkpoint_windows(std::span<const PackOverlap> overlaps, const Lead
   }
 }
 
-/// The same of all stages of all pipelines. @param[out] out [pipeline * stages + stage], whose memory is used again.
-/// @param fit has loaded the packs. O(pipelines * stages * (overlaps + rows * longest window)).
-inline void checkpoint_windows(const LeadTable& leads, const Memory& memory, MemoryFit& fit,
-                               std::vector<CheckpointWindows>& out,
-                               PackWorkspace workspace = PackWorkspace::recomputing) {
+/// The same of all stages of all pipelines, [pipeline * stages + stage].
+/// @param[out] out holds them, and keeps its memory between calls. @param fit has loaded the packs.
+/// O(pipelines * stages * (overlaps + rows * longest window)).
+inline std::span<const CheckpointWindows> checkpoint_windows(
+    const LeadTable& leads, const Memory& memory, MemoryFit& fit, std::vector<CheckpointWindows>& out,
+    PackWorkspace workspace = PackWorkspace::recomputing) {
   const auto& overlaps = fit.overlaps();
-  out.resize(overlaps.size() * leads.stages());
+  const std::size_t count = overlaps.size() * leads.stages();
+  out.resize(std::max(out.size(), count));
   for (std::size_t p = 0; p < overlaps.size(); ++p) {
     for (std::size_t s = 0; s < leads.stages(); ++s)
       checkpoint_windows(overlaps[p], leads, p, s, memory, fit, workspace, out[p * leads.stages() + s]);
   }
+  return std::span(out).first(count);
 }
 
 }  // namespace slimpack

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <numeric>
 #include <optional>
 #include <span>
 #include <utility>
@@ -70,30 +71,40 @@ struct CheckpointDiagonals {
 inline void strip_recompute(std::span<const CheckpointWindows* const> windows,
                             std::span<std::int32_t> layers) {
   struct Use {
-    std::size_t window, row;
+    std::size_t window;
     double tokens;
   };
-  std::vector<std::vector<double>> slack;
-  std::vector<std::vector<Use>> uses(layers.size());
-  for (std::size_t i = 0; i < windows.size(); ++i) {
-    slack.emplace_back();
-    for (std::size_t k = 0; k < windows[i]->needed.size(); ++k) {
-      double sum = -windows[i]->needed[k];
-      for (const HeldTokens& held : windows[i]->held[k]) {
-        sum += held.tokens * layers[held.backward_row];
-        uses[held.backward_row].push_back({i, k, held.tokens});
-      }
-      slack.back().push_back(sum);
+  const auto for_each_window = [&](const auto& call) {
+    for (const CheckpointWindows* of_pipeline : windows) {
+      for (std::size_t k = 0; k < of_pipeline->needed.size(); ++k)
+        if (!of_pipeline->held[k].empty()) call(of_pipeline->needed[k], of_pipeline->held[k]);
     }
-  }
+  };
+  std::vector<std::size_t> ends(layers.size() + 1, 0);  // of each row's uses, which lie row by row
+  for_each_window([&](double, std::span<const HeldTokens> held) {
+    for (const HeldTokens& own : held) ends[own.backward_row + 1] += layers[own.backward_row] > 0 ? 1 : 0;
+  });
+  std::partial_sum(ends.begin(), ends.end(), ends.begin());
+  std::vector<Use> uses(ends.back());
+  std::vector<std::size_t> next(ends.begin(), ends.end() - 1);
+  std::vector<double> slack;  // [window]
+  for_each_window([&](double needed, std::span<const HeldTokens> held) {
+    double sum = -needed;
+    for (const HeldTokens& own : held) {
+      if (layers[own.backward_row] == 0) continue;
+      sum += own.tokens * layers[own.backward_row];
+      uses[next[own.backward_row]++] = {slack.size(), own.tokens};
+    }
+    slack.push_back(sum);
+  });
   for (std::size_t b = layers.size(); b-- > 0;) {
+    const auto own = std::span(uses).subspan(ends[b], ends[b + 1] - ends[b]);
     auto spare = static_cast<double>(layers[b]);
-    for (const Use& use : uses[b])
-      spare = std::min(spare, std::max(0.0, slack[use.window][use.row]) / use.tokens);
+    for (const Use& use : own) spare = std::min(spare, std::max(0.0, slack[use.window]) / use.tokens);
     const auto taken = static_cast<std::int32_t>(std::floor(spare));
     if (taken == 0) continue;
     layers[b] -= taken;
-    for (const Use& use : uses[b]) slack[use.window][use.row] -= use.tokens * taken;
+    for (const Use& use : own) slack[use.window] -= use.tokens * taken;
   }
 }
 

@@ -203,8 +203,8 @@ class Scheduler {
 
   /// Lets each pack recompute what it needs, with full leads.
   void try_each_pack(Schedule& out) {
-    checkpoint_windows(full_, memory_, fit_, windows_);
-    const std::optional<Recompute> recompute = quick_checkpoints(out.backward, windows_, memory_);
+    const auto windows = checkpoint_windows(full_, memory_, fit_, windows_);
+    const std::optional<Recompute> recompute = quick_checkpoints(out.backward, windows, memory_);
     if (recompute && fits(full_, *recompute)) time(full_, *recompute, true, out);
   }
 
@@ -222,8 +222,8 @@ class Scheduler {
   /// Lets layers wait in the host's memory in place of recomputing them, if that is faster, or if nothing fits otherwise.
   void try_offload(Schedule& out) {
     price_choices(out);
-    checkpoint_windows(full_, memory_, fit_, windows_, PackWorkspace::offloading);
-    if (const auto needed = quick_checkpoints(out.backward, windows_, memory_)) offload(full_, *needed, out);
+    const auto windows = checkpoint_windows(full_, memory_, fit_, windows_, PackWorkspace::offloading);
+    if (const auto needed = quick_checkpoints(out.backward, windows, memory_)) offload(full_, *needed, out);
     if (out.fits()) return offload(LeadTable{out.leads}, Recompute{out.recompute}, out);
     const std::size_t stages = memory_.stages(), packs = out.backward.packs.size();
     std::vector<std::int32_t> all;
@@ -248,13 +248,13 @@ class Scheduler {
   std::optional<Checkpoints> choose(const LeadTable& leads, const Schedule& out, PackWorkspace workspace,
                                     S&& solve, const MilpOptions& solver) {
     price_recompute(out);
-    checkpoint_windows(leads, memory_, fit_, windows_, workspace);
+    const auto windows = checkpoint_windows(leads, memory_, fit_, windows_, workspace);
     std::vector<double> seconds = recompute_seconds_;
     if (workspace == PackWorkspace::offloading) {
       for (std::size_t i = 0; i < seconds.size(); ++i) seconds[i] = std::min(seconds[i], offload_seconds_[i]);
     }
     const std::vector<double> cost = diagonal_costs(out.backward, memory_.stages(), seconds);
-    return choose_checkpoints(out.backward, windows_, memory_, cost, solve, solver);
+    return choose_checkpoints(out.backward, windows, memory_, cost, solve, solver);
   }
 
   /// Times the packs with these leads and what each pack needs to recompute.
@@ -331,9 +331,9 @@ class Scheduler {
   Makespan makespan_;
   std::vector<std::uint32_t> ended_, required_;
   LeadTable full_, trial_;
-  std::vector<CheckpointWindows> windows_;
-  std::vector<double> base_;               // seconds of the backward packs without recomputation
-  std::vector<double> base_forward_;       // of the forward packs without offloading; empty if none has any
+  std::vector<CheckpointWindows> windows_;  // memory of `checkpoint_windows`
+  std::vector<double> base_;                // seconds of the backward packs without recomputation
+  std::vector<double> base_forward_;        // of the forward packs without offloading; empty if none has any
   std::vector<double> recompute_seconds_;  // of recomputing one layer of each stage; empty until it is needed
   std::vector<double> offload_seconds_;  // the same of one that waits in the host's memory; empty if none may
   LeastSeconds least_seconds_;
