@@ -157,7 +157,7 @@ class ReshardOverlap {
 
 }  // namespace detail
 
-/// Times a step in which each device has one stream for communication beside that for its tasks (Hydraulis, section 5.3,
+/// Times a step in which each device has one stream for communication and one for its tasks (Hydraulis, section 5.3,
 /// Figure 8). It pulls units in the order of the model and then pushes them in reverse. The first task of a stage reaches a
 /// layer when that has been pulled; a layer is pushed once the stage's last task is through with it, on its holders and
 /// on those that their gradients pass. A device updates its shard when all of its gradients have come. Within a task, all
