@@ -9,7 +9,9 @@
 #include <random>
 #include <vector>
 
+#include "slimpack/partition/flexible_groups_milp.hpp"
 #include "slimpack/partition/similar_lengths.hpp"
+#include "tests/milp/solvers.hpp"
 
 using namespace slimpack;
 
@@ -146,6 +148,94 @@ TEST_CASE("on small micro-batches, the slowest group is nearly as fast as can be
   CHECK(solved > 80);
   CHECK(exact > 0.9 * solved);
 }
+
+TEST_CASE("no groups have less work than the least") {
+  int tight = 0;
+  for (unsigned seed = 1; seed <= 150; ++seed) {
+    INFO("seed " << seed);
+    const Setting s(seed, 7);
+    const RankDomain domain = s.domain();
+    const double bound = least_group_work(domain, s.limit, all_longest_first(domain));
+    const double least = exact_work(domain, s.limit);
+    CHECK(bound <= least * (1 + 1e-12));
+    tight += bound >= 0.9 * least && least < infinite ? 1 : 0;
+  }
+  CHECK(tight > 40);
+}
+
+TEST_CASE("buckets of lengths add as few tokens as any do") {
+  for (unsigned seed = 1; seed <= 60; ++seed) {
+    INFO("seed " << seed);
+    const Setting s(seed, 9);
+    const RankDomain domain = s.domain();
+    const auto samples = all_longest_first(domain);
+    const std::size_t n = samples.size(), count = 1 + seed % 4;
+    const auto added = [&](const std::vector<std::size_t>& ends) {
+      Tokens sum = 0;
+      for (std::size_t q = 0, i = 0; q < ends.size(); ++q) {
+        const Tokens longest = s.lengths[samples[i]];
+        for (; i < ends[q]; ++i) sum += longest - s.lengths[samples[i]];
+      }
+      return sum;
+    };
+    const auto ends = length_buckets(domain, samples, count);
+    REQUIRE(ends.size() == std::min(n, count));
+    REQUIRE(ends.back() == n);
+    Tokens least = std::numeric_limits<Tokens>::max();
+    for (unsigned cuts = 0; cuts < 1U << (n - 1); ++cuts) {
+      if (static_cast<std::size_t>(std::popcount(cuts)) + 1 != ends.size()) continue;
+      std::vector<std::size_t> other;
+      for (std::size_t i = 1; i <= n; ++i) {
+        if (i == n || ((cuts >> (i - 1)) & 1U) != 0) other.push_back(i);
+      }
+      least = std::min(least, added(other));
+    }
+    CHECK(added(ends) == least);
+  }
+}
+
+#ifdef SLIMPACK_TEST_GLPK
+TEST_CASE("with a bucket for each sample, FlexSP's program has the least work of all groups") {
+  int solved = 0;
+  for (unsigned seed = 1; seed <= 40; ++seed) {
+    INFO("seed " << seed);
+    const Setting s(seed, 5);
+    if (s.ranks == 8) continue;
+    const RankDomain domain = s.domain();
+    const FlexibleGroupsModel program(domain, s.limit, all_longest_first(domain), s.lengths.size());
+    const MilpResult result = test::Glpk::solve(program.model());
+    const double least = exact_work(domain, s.limit);
+    REQUIRE(result.has_solution() == (least < infinite));
+    if (!result.has_solution()) continue;
+    ++solved;
+    const FlexibleRow row = program.decode(result.values);
+    CHECK(row.work == Approx(least));
+    CHECK(program.scale() * result.objective == Approx(least));
+  }
+  CHECK(solved > 20);
+}
+
+TEST_CASE("no row of FlexSP's own program is faster") {
+  int solved = 0, faster = 0;
+  for (unsigned seed = 1; seed <= 60; ++seed) {
+    INFO("seed " << seed);
+    const Setting s(seed, 50);
+    if (s.lengths.size() < 12) continue;
+    const RankDomain domain = s.domain();
+    const auto samples = all_longest_first(domain);
+    const FlexibleRow own = flexible_groups(domain, s.limit, samples);
+    const FlexibleGroupsModel program(domain, s.limit, samples, 8);
+    const MilpResult result = test::Glpk::solve(program.model(), {.time_limit_seconds = 0.1});
+    if (!result.has_solution()) continue;
+    ++solved;
+    const FlexibleRow theirs = program.decode(result.values);
+    CHECK(own.work <= theirs.work * (1 + 1e-9));
+    faster += own.work < 0.99 * theirs.work ? 1 : 0;
+  }
+  CHECK(solved > 20);
+  CHECK(faster > 10);
+}
+#endif
 
 TEST_CASE("parts of a sorted row are as light as can be") {
   for (unsigned seed = 1; seed <= 100; ++seed) {

@@ -34,21 +34,9 @@ class SizedGroups {
   /// Distributes samples. @param counts groups of each size. @param samples longest first.
   /// @returns the work of the busiest group; infinite if samples don't fit so.
   double operator()(std::span<const std::uint32_t> counts, std::span<const SampleId> samples) {
-    groups_.clear();
-    for (std::size_t place = counts.size(); place-- > 0;)
-      groups_.insert(groups_.end(), counts[place], Group{.place = place});
+    open(counts);
     for (const SampleId id : samples) {
-      Group* best = nullptr;
-      double least = infinite;
-      for (Group& group : groups_) {
-        const double work = group.work + domain_->work(id, group.place);
-        if (work < least && fits(group, id)) {
-          best = &group;
-          least = work;
-        }
-      }
-      if (best == nullptr) return infinite;
-      add(*best, id);
+      if (!add_where_it_ends_first(id)) return infinite;
     }
     for (std::size_t round = 0; round < 2 * groups_.size() + 8 && improve(); ++round) continue;
     return busiest().work;
@@ -78,10 +66,52 @@ class SizedGroups {
     double worse = infinite;   ///< work of the busier of both afterwards
   };
 
-  [[nodiscard]] Group& busiest() {
-    return *std::max_element(groups_.begin(), groups_.end(),
-                             [](const Group& a, const Group& b) { return a.work < b.work; });
+  void open(std::span<const std::uint32_t> counts) {
+    std::size_t count = 0;
+    for (const std::uint32_t each : counts) count += each;
+    groups_.resize(count);
+    by_work_.resize(count);
+    class_begins_.clear();
+    std::size_t g = 0;
+    for (std::size_t place = counts.size(); place-- > 0;) {
+      if (counts[place] > 0) class_begins_.push_back(g);
+      for (std::uint32_t i = 0; i < counts[place]; ++i, ++g) {
+        groups_[g].place = place;
+        groups_[g].work = groups_[g].tokens = 0.0;
+        groups_[g].samples.clear();
+        by_work_[g] = static_cast<std::uint32_t>(g);
+      }
+    }
+    class_begins_.push_back(count);
   }
+
+  /// Groups of one size are kept by rising work, so that mostly one of each size is looked at.
+  bool add_where_it_ends_first(SampleId id) {
+    std::size_t at = none, end = none;
+    double least = infinite;
+    for (std::size_t c = 0; c + 1 < class_begins_.size(); ++c) {
+      const std::size_t place = groups_[class_begins_[c]].place;
+      const double own = domain_->work(id, place);
+      for (std::size_t i = class_begins_[c]; i < class_begins_[c + 1]; ++i) {
+        const Group& group = groups_[by_work_[i]];
+        if (group.work + own >= least) break;
+        if (!fits(group, id)) continue;
+        least = group.work + own;
+        at = i;
+        end = class_begins_[c + 1];
+        break;
+      }
+    }
+    if (at == none) return false;
+    const std::uint32_t g = by_work_[at];
+    add(groups_[g], id);
+    for (; at + 1 < end && groups_[by_work_[at + 1]].work < least; ++at) by_work_[at] = by_work_[at + 1];
+    by_work_[at] = g;
+    return true;
+  }
+
+  static bool less_work(const Group& a, const Group& b) { return a.work < b.work; }
+  [[nodiscard]] Group& busiest() { return *std::max_element(groups_.begin(), groups_.end(), less_work); }
   [[nodiscard]] double tokens(const Group& group, SampleId id) const {
     return domain_->tokens_per_rank(id, group.place);
   }
@@ -93,7 +123,9 @@ class SizedGroups {
   void add(Group& group, SampleId id) {
     group.work += work(group, id);
     group.tokens += tokens(group, id);
-    group.samples.push_back(id);
+    const auto shorter = [&](Tokens length, SampleId other) { return domain_->length(other) < length; };
+    group.samples.insert(
+        std::upper_bound(group.samples.begin(), group.samples.end(), domain_->length(id), shorter), id);
   }
   void remove(Group& group, std::size_t i) {
     group.work -= work(group, group.samples[i]);
@@ -106,8 +138,9 @@ class SizedGroups {
     Group& from = busiest();
     Exchange best{.worse = from.work * (1.0 - 1e-9)};
     for (Group& to : groups_) {
-      if (&to == &from) continue;
-      for (std::size_t i = 0; i < from.samples.size(); ++i) look_for_exchange(from, to, i, best);
+      // Between groups of one size, an exchange changes only who has how much.
+      const bool hopeless = to.place == from.place && 0.5 * (from.work + to.work) >= best.worse;
+      if (&to != &from && !hopeless) look_for_exchange(from, to, best);
     }
     if (best.other == nullptr) return false;
     const SampleId given = from.samples[best.given];
@@ -121,25 +154,55 @@ class SizedGroups {
     return true;
   }
 
-  void look_for_exchange(const Group& from, Group& to, std::size_t i, Exchange& best) const {
-    const SampleId given = from.samples[i];
-    const double left = from.work - work(from, given), filled = to.work + work(to, given);
-    if (left >= best.worse) return;
-    if (filled < best.worse && fits(to, given)) best = {&to, i, none, std::max(left, filled)};
-    for (std::size_t j = 0; j < to.samples.size(); ++j) {
-      const SampleId taken = to.samples[j];
-      const double worse = std::max(left + work(from, taken), filled - work(to, taken));
-      if (worse < best.worse && fits(to, given, tokens(to, taken)) && fits(from, taken, tokens(from, given)))
-        best = {&to, i, j, worse};
+  /// Both groups have their samples longest first. What is given by falling length meets its best counterpart by falling length as
+  /// well, so that one walk through both finds the best exchange. O(samples of both) unless the limit of tokens is in the way.
+  void look_for_exchange(const Group& from, Group& to, Exchange& best) const {
+    std::size_t even = 0;  // before it, what is taken leaves more work with `from` than with `to`
+    for (std::size_t i = 0; i < from.samples.size(); ++i) {
+      const SampleId given = from.samples[i];
+      const double left = from.work - work(from, given), filled = to.work + work(to, given);
+      if (left >= best.worse) return;
+      if (filled < best.worse && fits(to, given)) best = {&to, i, none, std::max(left, filled)};
+      const auto from_work = [&](std::size_t j) { return left + work(from, to.samples[j]); };
+      const auto to_work = [&](std::size_t j) { return filled - work(to, to.samples[j]); };
+      const auto take = [&](std::size_t j) {
+        const SampleId taken = to.samples[j];
+        if (!fits(to, given, tokens(to, taken)) || !fits(from, taken, tokens(from, given))) return false;
+        const double worse = std::max(from_work(j), to_work(j));
+        if (worse < best.worse) best = {&to, i, j, worse};
+        return true;
+      };
+      while (even < to.samples.size() && from_work(even) > to_work(even)) ++even;
+      for (std::size_t j = even; j < to.samples.size() && to_work(j) < best.worse && !take(j);) ++j;
+      for (std::size_t j = even; j-- > 0 && from_work(j) < best.worse && !take(j);) continue;
     }
   }
 
   const RankDomain* domain_;
   double limit_;
   std::vector<Group> groups_;
+  std::vector<std::uint32_t> by_work_;     // places of groups: those of each size by rising work
+  std::vector<std::size_t> class_begins_;  // of the sizes among the groups, and the end
 };
 
 }  // namespace detail
+
+/// No groups of the ranks, with at most `limit` tokens of each, run these samples with less work of the busiest rank: they don't where
+/// each sample is shared by as few ranks as can hold it, or by those that have least of it. O(samples * sizes).
+[[nodiscard]] inline double least_group_work(const RankDomain& domain, Tokens limit,
+                                             std::span<const SampleId> samples) {
+  double all = 0.0, most = 0.0;
+  for (const SampleId id : samples) {
+    double ranks = std::numeric_limits<double>::infinity(), each = ranks;
+    for (std::size_t place = domain.least_place(id, limit); place < domain.sizes(); ++place) {
+      each = std::min(each, domain.work(id, place));
+      ranks = std::min(ranks, domain.work(id, place) * static_cast<double>(domain.size(place)));
+    }
+    all += ranks;
+    most = std::max(most, each);
+  }
+  return std::max(most, all / static_cast<double>(domain.ranks()));
+}
 
 /// One micro-batch of FlexSP (Wang et al., ASPLOS 2025): all ranks are split into groups of different sizes, each of which runs
 /// some of the samples as one pack, such that the slowest group is as fast as can be and no rank holds more than `limit`
@@ -159,12 +222,13 @@ class SizedGroups {
       return work != other.work ? work < other.work : counts < other.counts;
     }
   };
+  const double enough = least_group_work(domain, limit, samples) * (1.0 + 1e-9);
   detail::SizedGroups groups(domain, limit);
   std::set<Trial> open;
   std::set<Counts> known;
   FlexibleRow best;
   const auto try_counts = [&](Counts counts) {
-    if (known.size() >= trials || !known.insert(counts).second) return;
+    if (best.work <= enough || known.size() >= trials || !known.insert(counts).second) return;
     const double work = groups(counts, samples);
     if (work < best.work) best = {groups.row(), work};
     open.insert({work, std::move(counts)});
@@ -178,7 +242,7 @@ class SizedGroups {
     }
     try_counts(std::move(counts));
   }
-  while (!open.empty() && known.size() < trials) {
+  while (!open.empty() && best.work > enough && known.size() < trials) {
     const Counts counts = std::move(open.extract(open.begin()).value().counts);
     for (std::size_t p = 0; p + 1 < domain.sizes(); ++p) {
       if (domain.size(p + 1) != 2 * domain.size(p)) continue;

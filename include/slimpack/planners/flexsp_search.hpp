@@ -4,7 +4,9 @@
 #include <cmath>
 #include <cstddef>
 #include <limits>
+#include <map>
 #include <numeric>
+#include <set>
 #include <span>
 #include <utility>
 #include <vector>
@@ -51,6 +53,7 @@ class FlexSpSearch {
         try_limit(static_cast<Tokens>(middle * std::exp2(direction * step)));
     }
     splits_ = options_.final_split_trials;
+    rows_.clear();
     if (made_.limit > 0) try_micro_batches(made_);
     return std::move(best_);
   }
@@ -67,6 +70,14 @@ class FlexSpSearch {
     bool by_work = false;  ///< whether their work is as equal as can be, or their tokens
   };
 
+  /// Groups of a micro-batch that were found before.
+  struct KnownRow {
+    Tokens limit = -1;    ///< with which they were found
+    double tokens = 0.0;  ///< that a rank has at most
+    std::size_t id = 0;   ///< equal ones are the same groups
+    FlexibleRow groups = {};
+  };
+
   /// What one size of all groups would give: DeepSpeed with each degree, and the same micro-batches on groups of any sizes.
   void try_groups_of_one_size() {
     const Tokens context = pack_context(lengths_, options_.context);
@@ -77,8 +88,8 @@ class FlexSpSearch {
     }
   }
 
-  /// Limits to try, a factor of the square root of two apart: from the least with which the largest group holds the longest
-  /// sample to that with which one micro-batch may hold all samples, however they are distributed.
+  /// Limits to try, a factor of the square root of two apart: from that with which one micro-batch may hold all samples, however
+  /// they are distributed, to the least with which the largest group holds the longest sample.
   [[nodiscard]] std::vector<Tokens> limits() const {
     if (options_.limit > 0) return {options_.limit};
     const double share = tokens_ / static_cast<double>(domain_.ranks());
@@ -90,6 +101,7 @@ class FlexSpSearch {
       limits.push_back(static_cast<Tokens>(std::ceil(limit)));
       limit *= step;
     }
+    std::reverse(limits.begin(), limits.end());
     return limits;
   }
 
@@ -116,23 +128,52 @@ class FlexSpSearch {
 
   /// @returns whether groups hold all samples so.
   bool try_micro_batches(const MicroBatches& made) {
+    const std::vector<std::size_t> ends = ends_of(made);
+    std::vector<double> least{0.0};  // work of micro-batches from the last on
+    for (std::size_t k = ends.size(); k-- > 0;)
+      least.push_back(least.back() + constants_ + least_group_work(domain_, made.limit, part(ends, k)));
+    std::vector<RankRow> rows;
+    std::vector<std::size_t> ids;
+    double work = 0.0;
+    for (std::size_t k = 0; k < ends.size(); ++k) {
+      if (work + least[ends.size() - k] >= best_.seconds) return true;
+      const KnownRow& known = groups_of(part(ends, k), made.limit);
+      if (known.groups.row.empty()) return false;
+      work += known.groups.work + constants_;
+      rows.push_back(known.groups.row);
+      ids.push_back(known.id);
+    }
+    if (ids == best_ids_) made_ = made;  // limits fall
+    if (work < best_.seconds && scheduled_.insert(ids).second &&
+        keep(schedule_with_barriers(lengths_, rows, domain_.ranks(), scheduler_, best_.seconds), made))
+      best_ids_ = std::move(ids);
+    return true;
+  }
+
+  /// The groups of a micro-batch. Those found with a larger limit serve if they keep this one.
+  [[nodiscard]] const KnownRow& groups_of(std::span<const SampleId> samples, Tokens limit) {
+    KnownRow& known = rows_[{samples.data(), samples.size()}];
+    if (limit <= known.limit && known.tokens <= static_cast<double>(limit)) return known;
+    known = {limit, 0.0, ++row_ids_, flexible_groups(domain_, limit, samples, trials(samples.size()))};
+    for (const RankGroup& group : known.groups.row) {
+      double tokens = 0.0;
+      for (const SampleId id : group.samples) tokens += static_cast<double>(lengths_[id]);
+      known.tokens = std::max(known.tokens, tokens / static_cast<double>(group.size));
+    }
+    return known;
+  }
+
+  /// Where each micro-batch ends among the samples.
+  [[nodiscard]] std::vector<std::size_t> ends_of(const MicroBatches& made) const {
     std::vector<double> weights;
+    weights.reserve(longest_first_.size());
     for (const SampleId id : longest_first_)
       weights.push_back(made.by_work ? rank_work(id, made.limit) : static_cast<double>(lengths_[id]));
-    std::vector<RankRow> rows;
-    double work = 0.0;
-    std::size_t begin = 0;
-    for (const std::size_t end : lightest_parts(weights, made.count)) {
-      const auto own = std::span(longest_first_).subspan(begin, end - begin);
-      FlexibleRow groups = flexible_groups(domain_, made.limit, own, trials(own.size()));
-      work += groups.work + constants_;
-      if (groups.row.empty()) return false;
-      if (work >= best_.seconds) return true;
-      rows.push_back(std::move(groups.row));
-      begin = end;
-    }
-    keep(schedule_with_barriers(lengths_, rows, domain_.ranks(), scheduler_, best_.seconds), made);
-    return true;
+    return lightest_parts(weights, made.count);
+  }
+  [[nodiscard]] std::span<const SampleId> part(std::span<const std::size_t> ends, std::size_t k) const {
+    const std::size_t begin = k == 0 ? 0 : ends[k - 1];
+    return std::span(longest_first_).subspan(begin, ends[k] - begin);
   }
 
   /// Work of all ranks of the smallest group that holds a sample.
@@ -148,10 +189,11 @@ class FlexSpSearch {
     return std::min(splits_, std::max(fewest, affordable));
   }
 
-  void keep(RowPlan plan, const MicroBatches& made) {
-    if (plan.seconds >= best_.seconds) return;
+  bool keep(RowPlan plan, const MicroBatches& made) {
+    if (plan.seconds >= best_.seconds) return false;
     best_ = std::move(plan);
     made_ = made;
+    return true;
   }
 
   std::span<const Tokens> lengths_;
@@ -164,6 +206,10 @@ class FlexSpSearch {
   Scheduler scheduler_;
   RowPlan best_;
   MicroBatches made_;  // of the best; a limit of 0: its groups have one size
+  std::map<std::pair<const SampleId*, std::size_t>, KnownRow> rows_;  // by the micro-batch's samples
+  std::set<std::vector<std::size_t>> scheduled_;                      // ids of the rows that were
+  std::vector<std::size_t> best_ids_;                                 // of the best
+  std::size_t row_ids_ = 0;
 };
 
 /// `plan_flexsp` with prices and memory of any models.

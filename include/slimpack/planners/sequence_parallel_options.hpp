@@ -20,7 +20,7 @@ struct FlexSpOptions {
   /// Numbers of micro-batches that are tried in a row without a shorter step, for each limit, from the fewest that hold the samples.
   std::size_t micro_batch_trials = 4;
   /// Splits of the ranks that are tried for each micro-batch (`flexible_groups`) while limits and numbers are searched …
-  std::size_t split_trials = 12;
+  std::size_t split_trials = 8;
   std::size_t final_split_trials = 96;  ///< … and for those of the best
 };
 

@@ -1,0 +1,157 @@
+// FlexSP on 32 A800s, 512 samples, with the library's search and with its authors' program. Lengths:
+// examples/data/github.train.txt, or the file that SLIMPACK_LENGTHS names; cut to the context.
+//
+// plan_flexsp: a whole call on one core. Arguments: tokens of context; 7 or 13, the size of the model.
+// flexsp_program: micro-batches of equal tokens, from the fewest that hold all samples to four more; for each, the authors' program over 16
+// buckets by a solver, which has a second (SLIMPACK_MILP_SECONDS); the row with least work, as solved, is taken. Arguments: tokens of
+// context, and of a rank at most. Counters: seconds of a step of both, with the same prices, recomputation and limit.
+
+#include "slimpack/planners/flexsp.hpp"
+
+#include <benchmark/benchmark.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "bench/lengths.hpp"
+#include "slimpack/model/presets.hpp"
+#include "slimpack/partition/flexible_groups_milp.hpp"
+#include "slimpack/planners/flexsp_search.hpp"
+
+#ifdef SLIMPACK_BENCH_GLPK
+#include "slimpack/milp/glpk.hpp"
+#endif
+#ifdef SLIMPACK_BENCH_CBC
+#include "slimpack/milp/cbc.hpp"
+#endif
+
+#ifndef SLIMPACK_SOURCE_DIR
+#define SLIMPACK_SOURCE_DIR "."  // run from the repository's root, then
+#endif
+
+namespace {
+
+using namespace slimpack;
+
+constexpr std::size_t ranks = 32;
+
+std::vector<Tokens> batch(Tokens context) {
+  return bench::lengths(512, context, "SLIMPACK_LENGTHS",
+                        SLIMPACK_SOURCE_DIR "/examples/data/github.train.txt");
+}
+
+Job job_of(bool large) {
+  Job job{.model = transformer_preset(large ? "llama-13b" : "llama-7b"),
+          .device = device_preset("a800"),
+          .layout = {.dp = ranks, .tp = 1, .cp = 1, .pp = 1}};
+  if (large) {  // heads that 16 and 32 ranks can divide
+    job.model.heads = job.model.kv_heads = 32;
+    job.model.head_dim = 160;
+  }
+  job.device.inter_node.bandwidth = 5.625e9;
+  return job;
+}
+
+void plan_batch(benchmark::State& state) {
+  const std::vector<Tokens> lengths = batch(state.range(0));
+  const Job job = job_of(state.range(1) == 13);
+  Plan plan;
+  for (auto _ : state) benchmark::DoNotOptimize(plan = plan_flexsp(lengths, job));
+  state.counters["step_s"] = plan.step.seconds;
+}
+BENCHMARK(plan_batch)
+    ->Name("plan_flexsp")
+    ->ArgsProduct({{49152, 98304, 196608}, {7, 13}})
+    ->Unit(benchmark::kMillisecond);
+
+/// Rows of the authors' program; none if it does not hold the samples.
+template <class Solve>
+std::vector<RankRow> program_rows(const RankDomain& domain, Tokens limit, double constant,
+                                  const Solve& solve) {
+  const std::vector<SampleId> samples = detail::longest_first(domain);
+  std::vector<double> weights;
+  double tokens = 0.0;
+  for (const SampleId id : samples) {
+    weights.push_back(static_cast<double>(domain.length(id)));
+    tokens += weights.back();
+  }
+  const auto fewest =
+      static_cast<std::size_t>(std::ceil(tokens / static_cast<double>(limit) / double(ranks)));
+  std::vector<RankRow> best;
+  double least = std::numeric_limits<double>::infinity();
+  for (std::size_t count = fewest; count <= fewest + 4; ++count) {
+    std::vector<RankRow> rows;
+    double work = 0.0;
+    std::size_t begin = 0;
+    for (const std::size_t end : lightest_parts(weights, count)) {
+      const FlexibleGroupsModel program(domain, limit, std::span(samples).subspan(begin, end - begin), 16);
+      const MilpResult result = solve(program.model());
+      work += constant + (result.has_solution() ? program.decode(result.values).work
+                                                : std::numeric_limits<double>::infinity());
+      if (!result.has_solution()) break;
+      rows.push_back(program.decode(result.values).row);
+      begin = end;
+    }
+    if (work >= least) continue;
+    least = work;
+    best = std::move(rows);
+  }
+  return best;
+}
+
+template <class Solve>
+void program(benchmark::State& state, const Solve& solve) {
+  const std::vector<Tokens> lengths = batch(state.range(0));
+  const Job job = job_of(false);
+  const UlyssesOptions own = ulysses_options();
+  const auto planner = [&](GroupPrices& prices, const Memory& memory) {
+    const RankDomain domain(
+        lengths, ranks, rank_group_sizes(ranks, [&](std::size_t size) { return prices.allows(size); }),
+        [&](Tokens length, std::size_t size) { return document_seconds(prices.shared_by(size), length); });
+    const double constant =
+        prices.alone().pack_seconds(0, Pass::forward) + prices.alone().pack_seconds(0, Pass::backward);
+    const auto rows = program_rows(domain, state.range(1), constant, solve);
+    Scheduler scheduler(lengths, prices, memory);
+    detail::RowPlan plan = detail::schedule_with_barriers(lengths, rows, ranks, scheduler,
+                                                          std::numeric_limits<double>::infinity());
+    require(!rows.empty() && plan.schedule.fits(), "no rows of the program fit");
+    return detail::assemble_rows("flexsp", lengths, job, std::move(plan), prices, scheduler);
+  };
+  Plan theirs;
+  for (auto _ : state)
+    theirs = detail::plan_with_models(lengths, job, CalibratedCost(job, own.cost),
+                                      TransformerMemory(job, own.memory), assumed_attention(job), planner);
+  state.counters["program_step_s"] = theirs.step.seconds;
+  state.counters["step_s"] = plan_flexsp(lengths, job, {.limit = state.range(1)}).step.seconds;
+}
+
+[[maybe_unused]] MilpOptions solver_options() {
+  const char* seconds = std::getenv("SLIMPACK_MILP_SECONDS");
+  return {.time_limit_seconds = seconds == nullptr ? 1.0 : std::strtod(seconds, nullptr)};
+}
+
+void settings(benchmark::internal::Benchmark* b) {
+  b->Args({49152, 12288})
+      ->Args({98304, 16384})
+      ->Args({196608, 32768})
+      ->Iterations(1)
+      ->Unit(benchmark::kMillisecond);
+}
+
+#ifdef SLIMPACK_BENCH_GLPK
+void program_glpk(benchmark::State& state) {
+  program(state, [](const MilpModel& model) { return solve_glpk(model, solver_options()); });
+}
+BENCHMARK(program_glpk)->Name("flexsp_program_glpk")->Apply(settings);
+#endif
+#ifdef SLIMPACK_BENCH_CBC
+void program_cbc(benchmark::State& state) {
+  program(state, [](const MilpModel& model) { return solve_cbc(model, solver_options()); });
+}
+BENCHMARK(program_cbc)->Name("flexsp_program_cbc")->Apply(settings);
+#endif
+
+}  // namespace
