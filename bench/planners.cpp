@@ -23,7 +23,9 @@
 
 #include "slimpack/model/presets.hpp"
 #include "slimpack/plan/metrics.hpp"
+#include "slimpack/planners/bytescale.hpp"
 #include "slimpack/planners/dynamic_cp.hpp"
+#include "slimpack/planners/dynapipe.hpp"
 #include "slimpack/planners/megatron.hpp"
 #include "slimpack/planners/slimpack.hpp"
 #include "slimpack/planners/wlb.hpp"
@@ -101,6 +103,16 @@ void plan_dynamic_cp(benchmark::State& state) {
        [](const auto& lengths, const auto& job, Tokens) { return slimpack::plan_dynamic_cp(lengths, job); });
 }
 
+void plan_bytescale(benchmark::State& state) {
+  plan(state,
+       [](const auto& lengths, const auto& job, Tokens) { return slimpack::plan_bytescale(lengths, job); });
+}
+
+void plan_dynapipe(benchmark::State& state) {
+  plan(state,
+       [](const auto& lengths, const auto& job, Tokens) { return slimpack::plan_dynapipe(lengths, job); });
+}
+
 void usual_batches(benchmark::internal::Benchmark* b) {
   b->ArgNames({"samples", "dp", "pp", "context"})->Unit(benchmark::kMillisecond);
   for (const std::int64_t samples : {512, 2048}) {
@@ -117,6 +129,8 @@ void batches(benchmark::internal::Benchmark* b) {
 BENCHMARK(plan_slimpack)->Apply(batches);
 BENCHMARK(plan_megatron)->Apply(batches);
 BENCHMARK(plan_dynamic_cp)->Apply(usual_batches);  // 65536 take a minute
+BENCHMARK(plan_bytescale)->Apply(usual_batches);
+BENCHMARK(plan_dynapipe)->Apply(usual_batches);
 
 void plan_wlb(benchmark::State& state) {
   const auto dp = static_cast<std::int32_t>(state.range(0));

@@ -71,7 +71,7 @@ po::options_description job_description(const JobDefaults& defaults) {
           .c_str())("offload", number(), "share of the activations in host memory")(
       "adaptive-offload",
       "layers may wait in host memory in place of being recomputed, as each pack and stage needs; planners "
-      "slimpack, infinipipe and megatron");
+      "slimpack, infinipipe, megatron and bytescale");
   po::options_description planner("Planner slimpack");
   planner.add_options()("tile", tokens()->default_value(TokenCount{128}),
                         "slice boundaries are multiples of it")(
@@ -83,9 +83,9 @@ po::options_description job_description(const JobDefaults& defaults) {
       "no-injection", "forward and backward packs alternate after a longer warm-up");
   po::options_description megatron("Planners megatron and deepspeed");
   megatron.add_options()("pack-tokens", tokens(), "up to which packs are filled; default: the best of many")(
-      "given-cp", "megatron keeps the layout's cp and dp, instead of choosing cp")(
+      "given-cp", "megatron and dynapipe keep the layout's cp and dp, instead of choosing cp")(
       "adaptive-recompute", "megatron's packs recompute what each needs, which Megatron-LM does not offer");
-  po::options_description dynamic_cp("Planners dynamic-cp and flexsp");
+  po::options_description dynamic_cp("Planners dynamic-cp, bytescale and flexsp");
   dynamic_cp.add_options()("rank-tokens", tokens(),
                            "most of a micro-batch on each rank; default: the best of many")(
       "nested-groups", "dynamic-cp: also slimpack's own groups, which are no part of the baseline");
@@ -313,17 +313,19 @@ JobOptions job_options(const po::variables_map& values) {
   o.megatron.context = o.context;
   if (values.count("pack-tokens") != 0) o.megatron.pack_tokens = tokens_of(values, "pack-tokens");
   o.megatron.choose_cp = values.count("given-cp") == 0;
+  o.dynapipe.choose_cp = o.megatron.choose_cp;
   if (values.count("rank-tokens") != 0) o.dynamic_cp.limit = tokens_of(values, "rank-tokens");
   o.megatron.recompute_each_pack = values.count("adaptive-recompute") != 0;
   o.deepspeed = {.context = o.context, .pack_tokens = o.megatron.pack_tokens};
   o.flexsp.context = o.context;
-  o.flexsp.limit = o.dynamic_cp.limit;
+  o.flexsp.limit = o.bytescale.limit = o.dynamic_cp.limit;
+  o.bytescale.context = o.context;
   o.dynamic_cp.nested = values.count("nested-groups") != 0;
   o.infinipipe = infinipipe_from(values);
   o.slimpack.recompute_each_pack = o.infinipipe.schedule.recompute != ChunkRecompute::per_stage;
   if (values.count("adaptive-offload") != 0) {
     require(values.count("offload") == 0, "--offload and --adaptive-offload exclude each other");
-    o.slimpack.offload = o.megatron.offload = o.infinipipe.schedule.offload = true;
+    o.slimpack.offload = o.megatron.offload = o.bytescale.offload = o.infinipipe.schedule.offload = true;
   }
   o.quiet = values.count("quiet") != 0;
   return o;

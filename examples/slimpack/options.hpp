@@ -13,8 +13,10 @@
 #include "slimpack/cost/pack_attention.hpp"
 #include "slimpack/cost/profile.hpp"
 #include "slimpack/model/parallel.hpp"
+#include "slimpack/planners/bytescale_options.hpp"
 #include "slimpack/planners/chunk_options.hpp"
 #include "slimpack/planners/dynamic_cp_options.hpp"
+#include "slimpack/planners/dynapipe_options.hpp"
 #include "slimpack/planners/hydraulis_options.hpp"
 #include "slimpack/planners/layouts.hpp"
 #include "slimpack/planners/megatron_options.hpp"
@@ -39,6 +41,8 @@ struct JobOptions {
   SlimPackOptions slimpack;
   MegatronOptions megatron;
   DynamicCpOptions dynamic_cp;
+  DynaPipeOptions dynapipe;
+  ByteScaleOptions bytescale;
   DeepSpeedOptions deepspeed;
   FlexSpOptions flexsp;
   ChunkPlanOptions infinipipe;

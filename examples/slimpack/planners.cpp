@@ -6,9 +6,11 @@
 #include "document_models.hpp"
 #include "slimpack/model/presets.hpp"
 #include "slimpack/planners/auto.hpp"
+#include "slimpack/planners/bytescale.hpp"
 #include "slimpack/planners/chunk_pipelines.hpp"
 #include "slimpack/planners/deepspeed.hpp"
 #include "slimpack/planners/dynamic_cp.hpp"
+#include "slimpack/planners/dynapipe.hpp"
 #include "slimpack/planners/flexsp.hpp"
 #include "slimpack/planners/hydraulis.hpp"
 #include "slimpack/planners/megatron.hpp"
@@ -47,6 +49,30 @@ struct DynamicCp {
   static Plan plan(std::span<const Tokens> lengths, const JobOptions& o, const C& cost, const M& memory,
                    const A& attention = {}) {
     return plan_dynamic_cp(lengths, o.job, cost, memory, attention, o.dynamic_cp);
+  }
+  static Plan plan_on_cpu(std::span<const Tokens> lengths, const JobOptions& o, const RankCost& cost,
+                          const RankMemory& memory) {
+    return plan(lengths, o, cost, memory);
+  }
+};
+
+struct DynaPipe {
+  template <CostModel C, MemoryModel M, class A = NoAttentionModel>
+  static Plan plan(std::span<const Tokens> lengths, const JobOptions& o, const C& cost, const M& memory,
+                   const A& attention = {}) {
+    return plan_dynapipe(lengths, o.job, cost, memory, attention, o.dynapipe);
+  }
+  static Plan plan_on_cpu(std::span<const Tokens> lengths, const JobOptions& o, const RankCost& cost,
+                          const RankMemory& memory) {
+    return plan(lengths, o, cost.unmerged(), memory);
+  }
+};
+
+struct ByteScale {
+  template <CostModel C, MemoryModel M, class A = NoAttentionModel>
+  static Plan plan(std::span<const Tokens> lengths, const JobOptions& o, const C& cost, const M& memory,
+                   const A& attention = {}) {
+    return plan_bytescale(lengths, o.job, cost, memory, attention, o.bytescale);
   }
   static Plan plan_on_cpu(std::span<const Tokens> lengths, const JobOptions& o, const RankCost& cost,
                           const RankMemory& memory) {
@@ -146,10 +172,11 @@ Layout one_domain(const Layout& layout) {
   return domain;
 }
 
-Plan plan_by_dynamic_cp(std::span<const Tokens> lengths, const JobOptions& o) {
+template <class Recipe>
+Plan plan_in_domain(std::span<const Tokens> lengths, const JobOptions& o) {
   JobOptions own = o;
   own.job.layout = one_domain(o.job.layout);
-  return plan_by<DynamicCp>(lengths, own);
+  return plan_by<Recipe>(lengths, own);
 }
 
 /// All ranks are for samples: no tensor parallelism, one stage.
@@ -218,6 +245,15 @@ Planner planner(const char* name) {
   return {name, &plan_by<Recipe>, &Recipe::plan_on_cpu, nullptr};
 }
 
+/// The same for one that makes groups of all context-parallel ranks.
+template <class Recipe>
+Planner domain_planner(const char* name) {
+  return {.name = name,
+          .plan = &plan_in_domain<Recipe>,
+          .plan_on_cpu = &Recipe::plan_on_cpu,
+          .plans_on = &one_domain};
+}
+
 /// The best plan of all planners that know ranks of a back end.
 Plan plan_auto_on_cpu(std::span<const Tokens> lengths, const JobOptions& o, const RankCost& cost,
                       const RankMemory& memory) {
@@ -247,8 +283,9 @@ std::span<const Planner> planners() {
   static const std::array all{
       planner<Megatron>("megatron"),
       planner<SlimPack>("slimpack"),
-      Planner{"dynamic-cp", &plan_by_dynamic_cp, &DynamicCp::plan_on_cpu, nullptr, nullptr, false,
-              &one_domain},
+      domain_planner<DynamicCp>("dynamic-cp"),
+      domain_planner<ByteScale>("bytescale"),
+      planner<DynaPipe>("dynapipe"),
       planner<Chunked<InfiniPipe>>(InfiniPipe::name),
       planner<Chunked<Seq1F1B>>(Seq1F1B::name),
       planner<Chunked<TeraPipe>>(TeraPipe::name),

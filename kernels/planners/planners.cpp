@@ -1,10 +1,14 @@
 // slimpack::planners: what the planners' headers only declare where SLIMPACK_COMPILED_PLANNERS is defined.
+#include "slimpack/planners/bytescale.hpp"
+#include "slimpack/planners/bytescale_search.hpp"
 #include "slimpack/planners/chunk_pipelines.hpp"
 #include "slimpack/planners/chunk_search.hpp"
 #include "slimpack/planners/deepspeed.hpp"
 #include "slimpack/planners/deepspeed_search.hpp"
 #include "slimpack/planners/dynamic_cp.hpp"
 #include "slimpack/planners/dynamic_cp_search.hpp"
+#include "slimpack/planners/dynapipe.hpp"
+#include "slimpack/planners/dynapipe_search.hpp"
 #include "slimpack/planners/flexsp.hpp"
 #include "slimpack/planners/flexsp_search.hpp"
 #include "slimpack/planners/megatron.hpp"
@@ -24,6 +28,26 @@ Plan plan_megatron(std::span<const Tokens> lengths, const Job& job, GroupPrices&
 Plan plan_megatron(std::span<const Tokens> lengths, const Job& job, const MegatronOptions& options) {
   return plan_megatron(lengths, job, CalibratedCost(job), TransformerMemory(job), assumed_attention(job),
                        options);
+}
+
+Plan plan_dynapipe(std::span<const Tokens> lengths, const Job& job, GroupPrices& prices, const Memory& memory,
+                   const DynaPipeOptions& options) {
+  return detail::search_dynapipe(lengths, job, prices, memory, options);
+}
+
+Plan plan_dynapipe(std::span<const Tokens> lengths, const Job& job, const DynaPipeOptions& options) {
+  return plan_dynapipe(lengths, job, CalibratedCost(job), TransformerMemory(job), assumed_attention(job),
+                       options);
+}
+
+Plan plan_bytescale(std::span<const Tokens> lengths, const Job& job, GroupPrices& prices,
+                    const Memory& memory, const ByteScaleOptions& options) {
+  return detail::search_bytescale(lengths, job, prices, memory, options);
+}
+
+Plan plan_bytescale(std::span<const Tokens> lengths, const Job& job, const ByteScaleOptions& options) {
+  return plan_bytescale(lengths, job, CalibratedCost(job), TransformerMemory(job), assumed_attention(job),
+                        options);
 }
 
 Plan plan_dynamic_cp(std::span<const Tokens> lengths, const Job& job, GroupPrices& prices,

@@ -45,6 +45,8 @@ losses >"$folder/1e-10"
 same_losses 1e-10 --real double --dp 2 --pp 2
 same_losses 1e-10 --real double --dp 3 --pp 1 --planner megatron
 same_losses 1e-10 --real double --dp 4 --pp 1 --planner dynamic-cp
+same_losses 1e-10 --real double --dp 2 --pp 2 --planner dynapipe
+same_losses 1e-10 --real double --dp 3 --pp 2 --planner bytescale
 same_losses 1e-10 --real double --pp 4 --packs 5 --symmetric
 same_losses 1e-5 --dp 2 --pp 3 --packs 7
 cp "$folder/losses" "$folder/six.losses"

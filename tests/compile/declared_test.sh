@@ -4,9 +4,11 @@
 set -euo pipefail
 
 compiler=$1 root=$2
-source='#include "slimpack/planners/chunk_pipelines.hpp"
+source='#include "slimpack/planners/bytescale.hpp"
+#include "slimpack/planners/chunk_pipelines.hpp"
 #include "slimpack/planners/deepspeed.hpp"
 #include "slimpack/planners/dynamic_cp.hpp"
+#include "slimpack/planners/dynapipe.hpp"
 #include "slimpack/planners/flexsp.hpp"
 #include "slimpack/planners/megatron.hpp"
 #include "slimpack/planners/slimpack.hpp"'

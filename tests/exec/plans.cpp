@@ -12,7 +12,9 @@
 #include "slimpack/cost/calibrated.hpp"
 #include "slimpack/cost/memory.hpp"
 #include "slimpack/plan/timeline.hpp"
+#include "slimpack/planners/bytescale.hpp"
 #include "slimpack/planners/dynamic_cp.hpp"
+#include "slimpack/planners/dynapipe.hpp"
 #include "slimpack/planners/megatron.hpp"
 #include "slimpack/planners/slimpack.hpp"
 #include "tests/plan/event_loop.hpp"
@@ -45,6 +47,8 @@ std::optional<Plan> planned(PlanKind kind, unsigned seed) {
   try {
     if (kind == PlanKind::megatron) return plan_megatron(lengths, job, CalibratedCost(job), memory);
     if (kind == PlanKind::dynamic_cp) return plan_dynamic_cp(lengths, job, CalibratedCost(job), memory);
+    if (kind == PlanKind::bytescale) return plan_bytescale(lengths, job, CalibratedCost(job), memory);
+    if (kind == PlanKind::dynapipe) return plan_dynapipe(lengths, job, CalibratedCost(job), memory);
     const SlimPackOptions chosen{.tile = pick(0, 1) == 0 ? 1 : 16,
                                  .asymmetric = pick(0, 3) != 0,
                                  .fill = pick(0, 3) != 0,

@@ -18,6 +18,8 @@ enum class PlanKind {
   dp_merge,
   megatron,
   dynamic_cp,
+  dynapipe,
+  bytescale,
   by_hand,
   unequal,
   overlapping,
@@ -26,17 +28,19 @@ enum class PlanKind {
 };
 
 /// Plans of equal pipelines.
-inline constexpr PlanKind plan_kinds[] = {PlanKind::slimpack, PlanKind::equal_packs, PlanKind::dp_merge,
-                                          PlanKind::megatron, PlanKind::dynamic_cp,  PlanKind::by_hand};
+inline constexpr PlanKind plan_kinds[] = {PlanKind::slimpack,  PlanKind::equal_packs, PlanKind::dp_merge,
+                                          PlanKind::megatron,  PlanKind::dynamic_cp,  PlanKind::dynapipe,
+                                          PlanKind::bytescale, PlanKind::by_hand};
 /// Plans of any pipelines.
-inline constexpr PlanKind all_plan_kinds[] = {PlanKind::slimpack, PlanKind::equal_packs, PlanKind::dp_merge,
-                                              PlanKind::megatron, PlanKind::dynamic_cp,  PlanKind::by_hand,
-                                              PlanKind::unequal,  PlanKind::overlapping, PlanKind::chunks,
-                                              PlanKind::elastic};
+inline constexpr PlanKind all_plan_kinds[] = {
+    PlanKind::slimpack,   PlanKind::equal_packs, PlanKind::dp_merge,  PlanKind::megatron,
+    PlanKind::dynamic_cp, PlanKind::dynapipe,    PlanKind::bytescale, PlanKind::by_hand,
+    PlanKind::unequal,    PlanKind::overlapping, PlanKind::chunks,    PlanKind::elastic};
 
 [[nodiscard]] inline const char* name(PlanKind kind) {
-  constexpr const char* names[] = {"slimpack", "equal packs", "DP-Merge",    "megatron", "dynamic-cp",
-                                   "by hand",  "unequal",     "overlapping", "chunks",   "elastic"};
+  constexpr const char* names[] = {"slimpack",   "equal packs", "DP-Merge",  "megatron",
+                                   "dynamic-cp", "dynapipe",    "bytescale", "by hand",
+                                   "unequal",    "overlapping", "chunks",    "elastic"};
   return names[static_cast<std::size_t>(kind)];
 }
 

@@ -8,8 +8,10 @@
 #include "slimpack/model/presets.hpp"
 #include "slimpack/plan/shards.hpp"
 #include "slimpack/plan/validate.hpp"
+#include "slimpack/planners/bytescale.hpp"
 #include "slimpack/planners/deepspeed.hpp"
 #include "slimpack/planners/dynamic_cp.hpp"
+#include "slimpack/planners/dynapipe.hpp"
 #include "slimpack/planners/fixed_4d.hpp"
 #include "slimpack/planners/flexsp.hpp"
 #include "slimpack/planners/megatron.hpp"
@@ -96,6 +98,11 @@ TEST_CASE("plans of all planners take what their packs take as they are run") {
     const std::int32_t share = megatron.pipelines.front().cp / job.layout.cp;  // taken from data parallelism
     check_prices(megatron, cost.with_context_parallel(share), kernel);
     check_prices(plan_dynamic_cp(lengths, job, cost, memory, kernel), cost, kernel);
+    const Plan bytescale = plan_bytescale(lengths, job, cost, memory, kernel);
+    check_prices(bytescale, cost.with_context_parallel(bytescale.pipelines.front().cp / job.layout.cp),
+                 kernel);
+    const Plan dynapipe = plan_dynapipe(lengths, job, cost, memory, kernel);
+    check_prices(dynapipe, cost.with_context_parallel(dynapipe.pipelines.front().cp / job.layout.cp), kernel);
     check_prices(plan_plain_4d(lengths, job, cost, memory, kernel), cost, kernel);
     const std::vector<std::size_t> batches{0, lengths.size()};
     check_prices(plan_fixed_4d(lengths, batches, job, cost, memory, kernel).plans.front(), cost, kernel);
@@ -131,6 +138,8 @@ TEST_CASE("a planner that is given a job plans by the same attention table as al
         plan_megatron(lengths, job, cost, TransformerMemory(job), kernel).step.seconds);
   CHECK(plan_dynamic_cp(lengths, job).step.seconds ==
         plan_dynamic_cp(lengths, job, cost, TransformerMemory(job), kernel).step.seconds);
+  CHECK(plan_dynapipe(lengths, job).step.seconds ==
+        plan_dynapipe(lengths, job, cost, TransformerMemory(job), kernel).step.seconds);
   CHECK(plan_slimpack(lengths, job).step.seconds >
         plan_slimpack(lengths, job, cost, TransformerMemory(job)).step.seconds);
 }

@@ -150,10 +150,12 @@ TEST_CASE("PackFlow's leads suffice for each backward row and never fall, and st
     for (auto& r : required) r = static_cast<std::uint32_t>(pick(0, rows));
     std::sort(required.begin(), required.end());
     required.back() = static_cast<std::uint32_t>(rows);
-    LeadTable injected, steady;
+    LeadTable injected, steady, eager;
     packflow_leads(required, static_cast<std::size_t>(rows), stages, injected);
+    packflow_leads(required, static_cast<std::size_t>(rows), stages, eager, 0, 2);
     steady_leads(required, static_cast<std::size_t>(rows), stages, steady);
-    for (const LeadTable* leads : {&injected, &steady}) {
+    for (const LeadTable* leads : {&injected, &steady, &eager}) {
+      const std::size_t step = leads == &eager ? 2 : 1;
       REQUIRE(leads->backward_rows() == required.size());
       for (std::size_t s = 0; s < stages; ++s) {
         for (std::size_t k = 0; k < required.size(); ++k) {
@@ -161,7 +163,8 @@ TEST_CASE("PackFlow's leads suffice for each backward row and never fall, and st
           CHECK((*leads)(k, s) <= required.back());
           CHECK((k == 0 || (*leads)(k, s) >= (*leads)(k - 1, s)));
           CHECK((s == 0 || (*leads)(k, s) <= (*leads)(k, s - 1)));
-          CHECK((k == 0 || s == 0 || (*leads)(k, s) == (*leads)(k - 1, s - 1)));
+          CHECK((k < step || s == 0 || (*leads)(k, s) == (*leads)(k - step, s - 1)));
+          CHECK(eager(k, s) >= injected(k, s));
           CHECK(steady(k, s) >= injected(k, s));
         }
       }
@@ -179,6 +182,26 @@ TEST_CASE("PackFlow's full lead takes no longer than any order") {
     const Pipeline p = small_pipeline(random);
     CHECK(p.seconds(p.full()) == Approx(p.best_seconds(p.in.back())));
   }
+}
+
+TEST_CASE("stages that are twice as far ahead wait less for unequal packs") {
+  std::lognormal_distribution<double> draw(0.0, 0.8);
+  double plain = 0.0, eager = 0.0;
+  for (unsigned seed = 1; seed <= 50; ++seed) {
+    std::mt19937 random(seed);
+    Pipeline p(8, std::vector(32, std::pair{1, 1}));
+    for (std::size_t k = 0; k < 32; ++k) {
+      const double seconds = draw(random);
+      std::fill_n(p.forward_times.seconds.begin() + static_cast<std::ptrdiff_t>(8 * k), 8, seconds);
+      std::fill_n(p.backward_times.seconds.begin() + static_cast<std::ptrdiff_t>(8 * k), 8, 2.0 * seconds);
+    }
+    LeadTable leads;
+    packflow_leads(p.required, p.rows(), 8, leads, 0, 2);
+    plain += p.seconds(p.full());
+    eager += p.seconds(leads);
+  }
+  INFO("1F1B takes " << plain << " s, the eager order " << eager << " s");
+  CHECK(eager < 0.9 * plain);
 }
 
 TEST_CASE("samples with more forward than backward packs, or fewer, cost no bubble each") {

@@ -110,7 +110,7 @@ TEST_CASE(
     const std::vector<std::int32_t> layers(rows.stages, 2);
     const Memory memory(oracle::UnevenMemory{.layers = layers}, layers, true);
     Scheduler scheduler(rows.lengths, prices, memory);
-    for (const PassOrder order : {PassOrder::packflow, PassOrder::gpipe}) {
+    for (const PassOrder order : {PassOrder::packflow, PassOrder::eager, PassOrder::gpipe}) {
       INFO((order == PassOrder::gpipe ? "GPipe" : "PackFlow"));
       Schedule schedule = rows.schedule();
       scheduler(schedule, {.order = order});

@@ -13,14 +13,6 @@
 
 namespace slimpack::detail {
 
-/// The context that a planner packs up to. @throws InvalidInput if a sample is longer.
-[[nodiscard]] inline Tokens pack_context(std::span<const Tokens> lengths, Tokens given) {
-  const auto longest = std::max_element(lengths.begin(), lengths.end());
-  require(given == 0 || *longest <= given, "sample ", longest - lengths.begin(), " has ", *longest,
-          " tokens; expected at most the context of ", given);
-  return given > 0 ? given : *longest;
-}
-
 /// `plan_deepspeed` with prices and memory of any models.
 [[nodiscard]] inline Plan search_deepspeed(std::span<const Tokens> lengths, const Job& job,
                                            GroupPrices& prices, const Memory& memory,

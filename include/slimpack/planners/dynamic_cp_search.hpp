@@ -119,20 +119,9 @@ class DynamicCpSearch {
     return (longest_ + largest - 1) / largest;
   }
 
-  /// Limits to try, a factor of the square root of two apart: from the least, through the longest sample, with which none has to be
-  /// shared, to twice an equal share of all tokens, with which a row may hold the whole batch.
   [[nodiscard]] std::vector<Tokens> limits() const {
     if (options_.limit > 0) return {options_.limit};
-    const double share = std::accumulate(lengths_.begin(), lengths_.end(), 0.0) / static_cast<double>(ranks_);
-    const double most = std::max(static_cast<double>(longest_), 2.0 * share);
-    std::vector<Tokens> limits{longest_};
-    const auto least = static_cast<double>(least_limit());
-    const int steps = static_cast<int>(2.0 * std::log2(most / least));
-    for (int i = 0; i <= steps; ++i)
-      limits.push_back(static_cast<Tokens>(std::ceil(least * std::exp2(0.5 * i))));
-    std::sort(limits.begin(), limits.end());
-    limits.erase(std::unique(limits.begin(), limits.end()), limits.end());
-    return limits;
+    return limits_of_tokens(domains_.front(), least_limit());
   }
 
   /// Leaves out groups of the `least` smallest sizes from now on.

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -8,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "slimpack/partition/rank_domain.hpp"
 #include "slimpack/partition/rank_rows.hpp"
 #include "slimpack/plan/assemble.hpp"
 #include "slimpack/schedule/lower_bound.hpp"
@@ -16,6 +19,24 @@
 #include "slimpack/slicing/rank_packs.hpp"
 
 namespace slimpack::detail {
+
+/// Limits of tokens per rank to try, a factor of the square root of two apart: from the least, through the longest sample, with which
+/// none has to be shared, to twice an equal share of all tokens, with which a row may hold the whole batch. Ascending.
+[[nodiscard]] inline std::vector<Tokens> limits_of_tokens(const RankDomain& domain, Tokens least_limit) {
+  const std::span<const Tokens> lengths = domain.lengths();
+  const Tokens longest = *std::max_element(lengths.begin(), lengths.end());
+  const double share =
+      std::accumulate(lengths.begin(), lengths.end(), 0.0) / static_cast<double>(domain.ranks());
+  const double most = std::max(static_cast<double>(longest), 2.0 * share);
+  std::vector<Tokens> limits{longest};
+  const auto least = static_cast<double>(least_limit);
+  const int steps = static_cast<int>(2.0 * std::log2(most / least));
+  for (int i = 0; i <= steps; ++i)
+    limits.push_back(static_cast<Tokens>(std::ceil(least * std::exp2(0.5 * i))));
+  std::sort(limits.begin(), limits.end());
+  limits.erase(std::unique(limits.begin(), limits.end()), limits.end());
+  return limits;
+}
 
 /// A schedule of rows of groups, and what all its pipelines wait for each other besides.
 struct RowPlan {

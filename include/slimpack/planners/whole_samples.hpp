@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "slimpack/core/error.hpp"
 #include "slimpack/partition/packing.hpp"
 #include "slimpack/schedule/scheduler.hpp"
 
@@ -30,6 +31,14 @@ struct WholeSamplePlan {
     if (pipelines % size == 0 && prices.allows(size)) group_sizes.push_back(size);
   }
   return group_sizes;
+}
+
+/// The context that a planner packs up to. @throws InvalidInput if a sample is longer.
+[[nodiscard]] inline Tokens pack_context(std::span<const Tokens> lengths, Tokens given) {
+  const auto longest = std::max_element(lengths.begin(), lengths.end());
+  require(given == 0 || *longest <= given, "sample ", longest - lengths.begin(), " has ", *longest,
+          " tokens; expected at most the context of ", given);
+  return given > 0 ? given : *longest;
 }
 
 /// Lengths of packs that a careful user tries: the longest sample, the context, and between them steps of a fourth root of two.

@@ -92,19 +92,23 @@ inline void gpipe_leads(std::size_t forward_rows, std::size_t backward_rows, std
 /// before the last runs ahead as in 1F1B, by as many backward rows as there are stages after it: `leads(k, s) =
 /// leads(k + 1, s + 1)`. Plain 1F1B is the case `required[k] = k + 1`. O(backward rows * stages).
 /// @param ahead forward rows that the last stage runs at least before the first backward row.
+/// @param step backward rows by which a stage runs ahead of the next one. With 2, each stage has a row in stock while it waits for
+/// the next one's, so that unequal rows hold up less, for twice the memory: the order of DynaPipe's cyclic schedule (Jiang et al.,
+/// EuroSys 2024, section 5), in which each stage runs one backward and one forward row in each cycle.
 inline void packflow_leads(std::span<const std::uint32_t> required, std::size_t forward_rows,
-                           std::size_t stages, LeadTable& leads, std::uint32_t ahead = 0) {
-  leads.reset(stages, required.size());
+                           std::size_t stages, LeadTable& leads, std::uint32_t ahead = 0,
+                           std::size_t step = 1) {
   const auto limit = static_cast<std::uint32_t>(forward_rows);
+  leads.reset(stages, required.size());
   for (std::size_t k = 0; k < required.size(); ++k) {
     const auto own = static_cast<std::uint32_t>(k);
     ahead = std::max(ahead, wait_of(required, k));
-    for (std::size_t before = 0; before <= std::min(k, stages - 1); ++before)
-      leads(k - before, stages - 1 - before) = std::min(limit, own + ahead);
+    for (std::size_t before = 0; before < stages && step * before <= k; ++before)
+      leads(k - step * before, stages - 1 - before) = std::min(limit, own + ahead);
   }
-  for (std::size_t k = required.size() < stages ? 0 : required.size() + 1 - stages; k < required.size();
-       ++k) {
-    for (std::size_t s = 0; s + required.size() < stages + k; ++s) leads(k, s) = limit;
+  for (std::size_t before = 0; before < stages; ++before) {
+    const std::size_t left = required.size() - std::min(required.size(), step * before);
+    for (std::size_t k = left; k < required.size(); ++k) leads(k, stages - 1 - before) = limit;
   }
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <numeric>
 #include <span>
 #include <utility>
@@ -12,13 +13,19 @@
 
 namespace slimpack {
 
-/// Orders of packs that may shorten a pipeline's schedule, for light packs fill and drain it sooner: by falling duration, and
-/// the same with the lightest or the second lightest pack first. O(n log n).
-[[nodiscard]] inline std::vector<std::vector<std::uint32_t>> pack_orders(std::span<const double> durations) {
+/// Packs by falling duration, equal ones in their order. O(n log n).
+[[nodiscard]] inline std::vector<std::uint32_t> falling_packs(std::span<const double> durations) {
   std::vector<std::uint32_t> falling(durations.size());
   std::iota(falling.begin(), falling.end(), std::uint32_t{0});
   std::stable_sort(falling.begin(), falling.end(),
                    [&](auto a, auto b) { return durations[a] > durations[b]; });
+  return falling;
+}
+
+/// Orders of packs that may shorten a pipeline's schedule, for light packs fill and drain it sooner: by falling duration, and
+/// the same with the lightest or the second lightest pack first. O(n log n).
+[[nodiscard]] inline std::vector<std::vector<std::uint32_t>> pack_orders(std::span<const double> durations) {
+  const std::vector<std::uint32_t> falling = falling_packs(durations);
   std::vector<std::vector<std::uint32_t>> orders{falling};
   for (std::size_t back = 1; back <= 2 && back < falling.size(); ++back) {
     orders.push_back(falling);
@@ -28,8 +35,68 @@ namespace slimpack {
   return orders;
 }
 
-/// The packs of one pipeline in another order, each shared by ranks as in the given one; not priced yet.
-/// @pre both passes have the same packs. O(slices).
+/// Packs in clusters of similar durations.
+struct PackClusters {
+  std::vector<std::uint32_t> falling;  ///< packs by falling duration
+  std::vector<std::size_t> ends;       ///< where each cluster ends among them
+};
+
+/// At most `clusters` clusters of packs such that durations have the least squared distances from their cluster's mean.
+/// O(clusters * n^2).
+[[nodiscard]] inline PackClusters cluster_packs(std::span<const double> durations, std::size_t clusters) {
+  PackClusters out{falling_packs(durations), {}};
+  const std::size_t n = durations.size();
+  std::vector<double> sum(n + 1, 0.0), squares(n + 1, 0.0);
+  for (std::size_t i = 0; i < n; ++i) {
+    const double own = durations[out.falling[i]];
+    sum[i + 1] = sum[i] + own;
+    squares[i + 1] = squares[i] + own * own;
+  }
+  const auto spread = [&](std::size_t begin, std::size_t end) {
+    const double total = sum[end] - sum[begin];
+    return squares[end] - squares[begin] - total * total / static_cast<double>(end - begin);
+  };
+  clusters = std::min(clusters, n);
+  std::vector<double> least(n + 1, std::numeric_limits<double>::infinity());
+  least[0] = 0.0;
+  std::vector<std::vector<std::size_t>> begin(clusters, std::vector<std::size_t>(n + 1, 0));
+  for (std::size_t c = 0; c < clusters; ++c) {
+    for (std::size_t end = n; end > c; --end) {
+      least[end] = std::numeric_limits<double>::infinity();
+      for (std::size_t from = c; from < end; ++from) {
+        const double own = least[from] + spread(from, end);
+        if (own >= least[end]) continue;
+        least[end] = own;
+        begin[c][end] = from;
+      }
+    }
+    least[c] = std::numeric_limits<double>::infinity();
+  }
+  for (std::size_t c = clusters, end = n; c-- > 0; end = begin[c][end]) out.ends.push_back(end);
+  std::reverse(out.ends.begin(), out.ends.end());
+  return out;
+}
+
+/// All orders of clusters of packs of similar durations, in each of which packs stand by falling duration (DynaPipe's permutations;
+/// Jiang et al., EuroSys 2024, section 5). O(clusters * n^2 + clusters! * n).
+[[nodiscard]] inline std::vector<std::vector<std::uint32_t>> cluster_orders(std::span<const double> durations,
+                                                                            std::size_t clusters) {
+  const PackClusters all = cluster_packs(durations, clusters);
+  std::vector<std::size_t> turn(all.ends.size());
+  std::iota(turn.begin(), turn.end(), std::size_t{0});
+  std::vector<std::vector<std::uint32_t>> orders;
+  do {
+    std::vector<std::uint32_t>& order = orders.emplace_back();
+    for (const std::size_t c : turn)
+      order.insert(order.end(),
+                   all.falling.begin() + static_cast<std::ptrdiff_t>(c == 0 ? 0 : all.ends[c - 1]),
+                   all.falling.begin() + static_cast<std::ptrdiff_t>(all.ends[c]));
+  } while (std::next_permutation(turn.begin(), turn.end()));
+  return orders;
+}
+
+/// The packs of a schedule in another order, each shared by ranks as in the given one; not priced yet.
+/// @pre both passes have the same packs, all pipelines run all of them. O(slices).
 [[nodiscard]] inline Schedule reordered(const Schedule& given, std::span<const std::uint32_t> order) {
   const PackSharing& sharing = given.forward_times.sharing;
   Packs packs;
@@ -43,29 +110,43 @@ namespace slimpack {
     other.per_document.repeat_row(1, sharing.per_document[k]);
   }
   Schedule out;
-  out.pipelines = 1;
-  out.forward = out.backward = in_rows(std::move(packs));
+  out.pipelines = given.pipelines;
+  out.forward = out.backward = in_rows(std::move(packs), given.pipelines);
   out.forward_times.sharing = out.backward_times.sharing = std::move(other);
   return out;
 }
 
-/// Replaces the schedule of one pipeline by the fastest of those with its packs in one of `pack_orders`, if one is faster.
-/// @pre both passes have the same packs. O(packs * stages) and scheduling, for each order.
-inline void shorten_by_order(Schedule& best, const ScheduleOptions& options, Scheduler& scheduler) {
-  const Schedule given = best;
-  const std::size_t stages = given.stages();
-  std::vector<double> durations(given.forward.packs.size(), 0.0);
+/// Seconds of each pack on all stages, in both passes. O(packs * stages).
+[[nodiscard]] inline std::vector<double> pack_durations(const Schedule& schedule) {
+  const std::size_t stages = schedule.stages();
+  std::vector<double> durations(schedule.forward.packs.size(), 0.0);
   for (std::size_t k = 0; k < durations.size(); ++k) {
     for (std::size_t s = 0; s < stages; ++s)
       durations[k] +=
-          given.forward_times.seconds[k * stages + s] + given.backward_times.seconds[k * stages + s];
+          schedule.forward_times.seconds[k * stages + s] + schedule.backward_times.seconds[k * stages + s];
   }
-  for (const std::vector<std::uint32_t>& order : pack_orders(durations)) {
-    Schedule candidate = reordered(given, order);
-    scheduler.price_as_shared(candidate);
-    scheduler.schedule_priced(candidate, options);
-    if (candidate.seconds < best.seconds) best = std::move(candidate);
+  return durations;
+}
+
+/// Replaces a schedule by the fastest of those with its packs in one of some orders, if one is faster.
+/// @pre both passes have the same packs, all pipelines run all of them. O(packs * stages) and scheduling, for each order.
+inline void shorten_by_orders(Schedule& best, std::span<const std::vector<std::uint32_t>> orders,
+                              std::span<const ScheduleOptions> options, Scheduler& scheduler) {
+  const Schedule given = best;
+  for (const std::vector<std::uint32_t>& order : orders) {
+    Schedule priced = reordered(given, order);
+    scheduler.price_as_shared(priced);
+    for (const ScheduleOptions& each : options) {
+      Schedule candidate = priced;
+      scheduler.schedule_priced(candidate, each, best.seconds);
+      if (candidate.seconds < best.seconds) best = std::move(candidate);
+    }
   }
+}
+
+/// The same for `pack_orders`.
+inline void shorten_by_order(Schedule& best, const ScheduleOptions& options, Scheduler& scheduler) {
+  shorten_by_orders(best, pack_orders(pack_durations(best)), {&options, 1}, scheduler);
 }
 
 }  // namespace slimpack

@@ -8,6 +8,7 @@ namespace slimpack {
 /// In which order stages run forward and backward packs.
 enum class PassOrder : std::uint8_t {
   packflow,  ///< 1F1B of any forward and backward packs; plain 1F1B where both passes have the same packs
+  eager,     ///< the same with stages twice as far ahead of each other: unequal packs then hold up less
   steady,    ///< PackFlow without injected forward packs: a longer warm-up in their place
   gpipe,     ///< all forward packs first
 };

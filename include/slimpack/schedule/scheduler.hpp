@@ -154,7 +154,7 @@ class Scheduler {
       } else if (options.order == PassOrder::steady) {
         steady_leads(required, forward_rows, stages, leads);
       } else {
-        packflow_leads(required, forward_rows, stages, leads);
+        packflow_leads(required, forward_rows, stages, leads, 0, options.order == PassOrder::eager ? 2 : 1);
       }
     };
     if (options.unit_ends.empty()) {

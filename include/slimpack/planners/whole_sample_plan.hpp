@@ -1,0 +1,47 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "slimpack/plan/assemble.hpp"
+#include "slimpack/planners/whole_samples.hpp"
+#include "slimpack/schedule/lower_bound.hpp"
+
+namespace slimpack::detail {
+
+/// Turns a schedule whose pipelines run all packs together into that of one pipeline with all their context-parallel ranks.
+inline Schedule as_one_pipeline(Schedule schedule) {
+  schedule.pipelines = 1;
+  for (PackRows* const rows : {&schedule.forward, &schedule.backward})
+    *rows = in_rows(std::move(rows->packs));
+  return schedule;
+}
+
+/// The plan of packs of whole samples, with its lower bound; pipelines that run each pack together are one, with more context
+/// parallelism. @pre something fits.
+[[nodiscard]] inline Plan assemble_whole_samples(std::string_view planner, std::span<const Tokens> lengths,
+                                                 const Job& job, WholeSamplePlan best, GroupPrices& prices,
+                                                 Scheduler& scheduler) {
+  Job used = job;
+  used.layout.dp /= static_cast<std::int32_t>(best.pipelines_per_pack);
+  used.layout.cp *= static_cast<std::int32_t>(best.pipelines_per_pack);
+  std::vector<PlacedSchedule> placed;
+  for (Schedule& schedule : best.schedules) {
+    auto peaks = scheduler.peak_bytes(schedule);
+    peaks.resize(1);
+    placed.push_back({.pipelines = {static_cast<PipelineId>(placed.size())},
+                      .schedule = as_one_pipeline(std::move(schedule)),
+                      .peak_bytes = std::move(peaks)});
+  }
+  Plan plan = assemble_plan(planner, lengths, job.model, job.device, layout_strategy(used), std::move(placed),
+                            prices.alone().sync_seconds());
+  GroupPrices own(prices.shared_by(best.pipelines_per_pack));
+  const StepLowerBound bound = step_lower_bound(lengths, static_cast<std::size_t>(used.layout.dp), own);
+  state_lower_bound(bound.seconds(), bound.exists, plan);
+  return plan;
+}
+
+}  // namespace slimpack::detail
