@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/gpu/attention_by.hpp"
 #include "bench/gpu/figures.hpp"
 #include "kernels/cuda/ceilings.hpp"
 
@@ -35,12 +36,13 @@ class Checks {
 
 /// Each against the CPU's in double, of fresh random inputs.
 void check_operators(Checks& checks, unsigned seed);
-/// Our attention, on packs of some hundred tokens.
-void check_attention(Checks& checks, unsigned seed);
-/// The same of cuDNN's, where it was built. @throws std::runtime_error with its words, where it refuses.
-void check_library_attention(Checks& checks, unsigned seed);
-/// Our attention at the shapes that are timed: sampled rows of the output and of gradients.
-void check_timed_attention(Checks& checks, unsigned seed);
+/// Attention on packs of some hundred tokens, amid rows of no slice that are no numbers.
+/// @throws std::runtime_error with a library's words, where it refuses.
+void check_attention(Checks& checks, unsigned seed, AttentionBy by);
+/// Attention at the shapes that are timed: sampled rows of the output and of gradients.
+void check_timed_attention(Checks& checks, unsigned seed, AttentionBy by);
+/// What this GPU and this build have, the fastest of ours before libraries'.
+std::vector<AttentionBy> attention_ways();
 /// Whole steps, of 1 to 3 stages and 1 and 2 pipelines on the one GPU.
 void check_stage(Checks& checks, unsigned seed);
 
@@ -48,13 +50,14 @@ void check_stage(Checks& checks, unsigned seed);
 /// matrices, and a copy within the GPU's memory.
 kernels::cuda::Ceilings print_ceilings(const FigureFile& figures);
 
-/// Prints seconds and rates of attention in all ways that the build has, and the ceiling. A way that refuses
-/// a shape gets a line that says so. Keeps "attention/SHAPE/PASS/BY".
-void time_attention(const kernels::cuda::Ceilings& ceilings, const FigureFile& figures, unsigned seed);
+/// Prints seconds and rates of attention in one way, and the ceiling. A shape that is refused gets a line that says
+/// so. Keeps "attention/SHAPE/PASS/BY".
+void time_attention(const kernels::cuda::Ceilings& ceilings, const FigureFile& figures, unsigned seed,
+                    AttentionBy by);
 
-/// Prints and keeps what it costs to cut a sample of 256K tokens into 32 slices, by the fastest of our
-/// kernels.
-void time_slicing(const kernels::cuda::Ceilings& ceilings, const FigureFile& figures, unsigned seed);
+/// Prints and keeps what it costs to cut a sample of 256K tokens into 32 slices.
+void time_slicing(const kernels::cuda::Ceilings& ceilings, const FigureFile& figures, unsigned seed,
+                  AttentionBy by);
 
 /// Prints rates of memory-bound operators, and of the copy.
 void time_memory_bound(const kernels::cuda::Ceilings& ceilings, unsigned seed);

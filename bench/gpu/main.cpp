@@ -2,23 +2,30 @@
 // stage: a part of it at each call, so that none takes others with it. See the usage below, and gpu.sh. Exit
 // codes: 0, 1 if a result is wrong or a figure misses its bar, 2 if there is no GPU or the arguments are
 // wrong.
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <cstdio>
 #include <exception>
 #include <fstream>
 #include <functional>
+#include <initializer_list>
 #include <iostream>
+#include <optional>
 #include <random>
+#include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
+#include "bench/gpu/attention_by.hpp"
 #include "bench/gpu/attention_shapes.hpp"
 #include "bench/gpu/gpu.hpp"
 #include "bench/gpu/stage_plans.hpp"
 #include "bench/gpu/verdict.hpp"
 #include "bench/gpu/violins.hpp"
+#include "kernels/cuda/attention.hpp"
 #include "kernels/cuda/device.hpp"
 #include "slimpack/core/error.hpp"
 #include "slimpack/model/presets.hpp"
@@ -59,16 +66,22 @@ namespace {
 
 constexpr const char* usage = R"(usage: bench_gpu PART [OPTION...]
 parts that need a GPU:
-  check          operators, attention and whole steps against the CPU's in double
-  check-kernels  operators and attention of ours alone, small: for compute-sanitizer
-  attention      times of ours and of cuDNN's, slices compared with one piece, checks of sampled rows
-  stage          a profile, then a stage of llama-13b
+  ways            ways to attention that this GPU and this build have, a line each: mma_sync, wgmma, cudnn,
+                  cudnn_fixed, cudnn_fast
+  check WHAT      against the CPU's in double: operators, attention (packs of some hundred tokens), timed (sampled
+                  rows of the timed attention), or steps (whole ones)
+  attention       times of attention
+  slicing         times of slices compared with one piece
+  memory-bound    times of memory-bound operators
+  stage           a profile, then a stage of llama-13b
 parts that need none:
-  shapes         the packs that attention is timed with, a line each
-  plans [GPU]    the plans that the stage would run on a GPU, default: h200
-  verdict FILE   figures and their bars
-  draw FILE OUT  a page of the distributions of task times
+  shapes          the packs that attention is timed with, a line each
+  plans [GPU]     the plans that the stage would run on a GPU, default: h200
+  verdict FILE... figures and their bars
+  draw FILE OUT   a page of the distributions of task times
 options:
+  --by WAY         one of the ways; default: the fastest of ours
+  --rows 64        whole steps and stages take the kernels by mma.sync, also where there are those by wgmma
   --figures FILE   appends figures to it   --seed N          default: random
   --tasks FILE     every task's time       --profile FILE    the profile, as JSON
   --seconds N      that `stage` may measure for, default: 120
@@ -78,6 +91,8 @@ struct Arguments {
   std::vector<std::string> words;
   std::string figures;
   StageTimes stage;
+  std::optional<AttentionBy> by;
+  bool mma_sync_alone = false;
   unsigned seed = std::random_device{}();
 };
 
@@ -106,6 +121,12 @@ Arguments read(int argc, char** argv) {
       out.stage.tasks_file = value;
     } else if (word == "--profile") {
       out.stage.profile_file = value;
+    } else if (word == "--by") {
+      out.by = attention_by_word(value);
+      require(out.by.has_value(), "--by is '", value, "'; expected one of the ways of the usage\n", usage);
+    } else if (word == "--rows") {
+      require(value == "64", "--rows is '", value, "'; expected 64");
+      out.mma_sync_alone = true;
     } else if (word == "--seconds") {
       out.stage.seconds = number_of<double>(word, value);
     } else if (word == "--seed") {
@@ -128,38 +149,15 @@ bool attempt(const FigureFile& figures, const std::string& name, const std::func
   }
 }
 
-using Check = void (*)(Checks&, unsigned);
-
-bool check_all(const std::vector<std::pair<const char*, Check>>& checks, const FigureFile& figures,
-               unsigned seed) {
-  bool good = true;
-  for (const auto& [name, check] : checks) {
-    const auto one = [&, run = check, what = name] {
-      Checks results;
-      run(results, seed);
-      if (std::isnan(results.worst())) return true;
-      std::printf("\n");
-      figures.add(what, results.worst());
-      return results.report();
-    };
-    good = attempt(figures, name, one) && good;
-  }
-  return good;
-}
-
-bool time_all_attention(const FigureFile& figures, unsigned seed) {
-  const kernels::cuda::Ceilings ceilings = print_ceilings(figures);
-  const auto times = [&](auto&& run) {
-    return [&, run] {
-      run();
-      return true;
-    };
-  };
-  bool good = attempt(figures, "attention", times([&] { time_attention(ceilings, figures, seed); }));
-  good = attempt(figures, "slicing/all", times([&] { time_slicing(ceilings, figures, seed); })) && good;
-  good = check_all({{"check/timed attention", check_timed_attention}}, figures, seed) && good;
-  return attempt(figures, "memory-bound operators", times([&] { time_memory_bound(ceilings, seed); })) &&
-         good;
+/// Runs checks, and keeps the worst error as a figure.
+bool run_checks(const FigureFile& figures, const std::string& name, const std::function<void(Checks&)>& run) {
+  return attempt(figures, name, [&] {
+    Checks results;
+    run(results);
+    std::printf("\n");
+    figures.add(name, results.worst());
+    return results.report();
+  });
 }
 
 void begin_on_gpu(unsigned seed) {
@@ -170,29 +168,66 @@ void begin_on_gpu(unsigned seed) {
               seed);
 }
 
-bool run_on_gpu(const std::string& part, const Arguments& arguments) {
+/// The way that is asked for, or the fastest of ours. @throws InvalidInput if this GPU or this build has not got it.
+AttentionBy way_of(const Arguments& arguments) {
+  const std::vector<AttentionBy> ways = attention_ways();
+  if (!arguments.by) {
+    return *std::find_if(ways.rbegin(), ways.rend(), is_ours);
+  }
+  require(std::find(ways.begin(), ways.end(), *arguments.by) != ways.end(), "--by is ",
+          word_of(*arguments.by),
+          ", which this GPU or this build has not got; expected one of what `bench_gpu ways` lists");
+  return *arguments.by;
+}
+
+bool check_on_gpu(const std::string& what, const Arguments& arguments, const FigureFile& figures) {
+  const unsigned seed = arguments.seed;
+  if (what == "operators")
+    return run_checks(figures, "check/operators", [&](Checks& checks) { check_operators(checks, seed); });
+  if (what == "steps")
+    return run_checks(figures, "check/steps", [&](Checks& checks) { check_stage(checks, seed); });
+  const AttentionBy by = way_of(arguments);
+  const std::string name =
+      std::string(what == "timed" ? "check/timed attention/" : "check/attention/") + name_of(by);
+  return run_checks(figures, name, [&](Checks& checks) {
+    what == "timed" ? check_timed_attention(checks, seed, by) : check_attention(checks, seed, by);
+  });
+}
+
+bool run_on_gpu(const std::vector<std::string>& words, const Arguments& arguments) {
+  const std::string& part = words[0];
   const FigureFile figures(arguments.figures);
+  if (part == "ways") {
+    static_cast<void>(kernels::cuda::use_device({}));
+    for (const AttentionBy by : attention_ways()) std::printf("%s\n", std::string(word_of(by)).c_str());
+    return true;
+  }
   begin_on_gpu(arguments.seed);
-  if (part == "check") {
-    return check_all({{"check/operators", check_operators},
-                      {"check/attention", check_attention},
-                      {"check/steps", check_stage},
-                      {"check/cuDNN", check_library_attention}},
-                     figures, arguments.seed);
+  if (arguments.mma_sync_alone) kernels::cuda::use_mma_sync_alone();
+  if (part == "check") return check_on_gpu(words[1], arguments, figures);
+  const auto by = part == "attention" || part == "slicing" ? way_of(arguments) : AttentionBy::mma_sync;
+  const kernels::cuda::Ceilings ceilings = print_ceilings(figures);
+  if (part == "attention") time_attention(ceilings, figures, arguments.seed, by);
+  if (part == "slicing") {
+    return attempt(figures, "slicing/all", [&] {
+      time_slicing(ceilings, figures, arguments.seed, by);
+      return true;
+    });
   }
-  if (part == "check-kernels") {
-    return check_all({{"check/operators", check_operators}, {"check/attention", check_attention}}, figures,
-                     arguments.seed);
-  }
-  if (part == "attention") return time_all_attention(figures, arguments.seed);
-  time_stage(print_ceilings(figures), figures, arguments.stage);
+  if (part == "memory-bound") time_memory_bound(ceilings, arguments.seed);
+  if (part == "stage") time_stage(ceilings, figures, arguments.stage);
   return true;
 }
 
-bool verdict(const std::string& file) {
+/// @param files those that are there count
+bool verdict(std::span<const std::string> files) {
   std::vector<std::string> shapes;
   for (const AttentionShape& shape : attention_shapes()) shapes.push_back(shape.name);
-  return print_verdicts(read_figures(file), shapes, std::cout).missed == 0;
+  std::vector<Figure> figures;
+  for (const std::string& file : files) {
+    for (Figure& figure : read_figures(file)) figures.push_back(std::move(figure));
+  }
+  return print_verdicts(figures, shapes, std::cout).missed == 0;
 }
 
 void draw(const std::string& from, const std::string& to) {
@@ -217,14 +252,20 @@ int run(int argc, char** argv) {
     print_plans(plan_long_tail(device_preset(words.size() > 1 ? words[1] : "h200")));
     return 0;
   }
-  if (part == "verdict" && words.size() == 2) return verdict(words[1]) ? 0 : 1;
+  if (part == "verdict" && words.size() >= 2) return verdict(std::span(words).subspan(1)) ? 0 : 1;
   if (part == "draw" && words.size() == 3) {
     draw(words[1], words[2]);
     return 0;
   }
-  const bool known = part == "check" || part == "check-kernels" || part == "attention" || part == "stage";
-  require(known && words.size() == 1, "the part is '", part, "'; expected one of the usage\n", usage);
-  return run_on_gpu(part, arguments) ? 0 : 1;
+  const auto is_one_of = [](const std::string& word, std::initializer_list<std::string_view> known) {
+    return std::find(known.begin(), known.end(), word) != known.end();
+  };
+  const bool alone = is_one_of(part, {"ways", "attention", "slicing", "memory-bound", "stage"});
+  const bool known =
+      (alone && words.size() == 1) || (part == "check" && words.size() == 2 &&
+                                       is_one_of(words[1], {"operators", "attention", "timed", "steps"}));
+  require(known, "the part is '", part, "'; expected one of the usage\n", usage);
+  return run_on_gpu(words, arguments) ? 0 : 1;
 }
 
 }  // namespace

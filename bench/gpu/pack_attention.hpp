@@ -4,6 +4,7 @@
 #include <memory>
 #include <vector>
 
+#include "bench/gpu/attention_by.hpp"
 #include "bench/gpu/buffers.hpp"
 #include "kernels/cuda/attention.hpp"
 #include "kernels/cuda/runtime.hpp"
@@ -12,24 +13,6 @@
 #endif
 
 namespace slimpack::bench {
-
-/// Who computes attention: our kernels for every GPU or for Hopper; or cuDNN, with the meaning of ours, or as
-/// fast as it can: gradients in any order, those of keys as bf16 and set instead of added.
-enum class AttentionBy { mma_sync, wgmma, cudnn, cudnn_fast };
-
-[[nodiscard]] inline const char* name_of(AttentionBy by) {
-  switch (by) {
-    case AttentionBy::mma_sync:
-      return "ours, mma.sync";
-    case AttentionBy::wgmma:
-      return "ours, wgmma";
-    case AttentionBy::cudnn:
-      return "cuDNN, same bits each time, added";
-    case AttentionBy::cudnn_fast:
-      return "cuDNN";
-  }
-  return "";
-}
 
 /// Our kernels that this GPU and this build have, the fastest last.
 [[nodiscard]] inline std::vector<AttentionBy> our_attention() {
@@ -41,7 +24,7 @@ enum class AttentionBy { mma_sync, wgmma, cudnn, cudnn_fast };
 /// What a library has in this build.
 [[nodiscard]] inline std::vector<AttentionBy> library_attention() {
 #ifdef SLIMPACK_BENCH_CUDNN
-  return {AttentionBy::cudnn, AttentionBy::cudnn_fast};
+  return {AttentionBy::cudnn, AttentionBy::cudnn_fixed, AttentionBy::cudnn_fast};
 #else
   return {};
 #endif
@@ -61,18 +44,23 @@ class PackAttention {
         queries_(work_.queries),
         keys_(work_.keys) {
 #ifdef SLIMPACK_BENCH_CUDNN
-    if (by != AttentionBy::cudnn && by != AttentionBy::cudnn_fast) return;
-    const bool adds = by == AttentionBy::cudnn;
-    library_ = std::make_unique<cuda::CudnnAttention>(shape, slices, in, true,
-                                                      cuda::CudnnOptions{.deterministic = adds});
+    if (is_ours(by)) return;
+    const bool fast = by == AttentionBy::cudnn_fast;
+    library_ = std::make_unique<cuda::CudnnAttention>(
+        shape, slices, in, true,
+        cuda::CudnnOptions{.order = fast                             ? cuda::CudnnOrder::any
+                                    : by == AttentionBy::cudnn_fixed ? cuda::CudnnOrder::fixed
+                                                                     : cuda::CudnnOrder::automatic,
+                           .rounded = by == AttentionBy::cudnn,
+                           .own_statistics = fast});
     workspace_ = cuda::DeviceMemory(library_->workspace_bytes());
-    if (!adds) set_ = std::make_unique<KeyGradients>(in.k.rows, shape.kv_width());
+    if (fast) set_ = std::make_unique<KeyGradients>(in.k.rows, shape.kv_width());
 #endif
   }
 
   void forward(const Rows<cuda::Bf16>& out, const Rows<float>& lse, cuda::Stream stream) {
 #ifdef SLIMPACK_BENCH_CUDNN
-    if (library_) return library_->forward(in_, out.view(), lse.view(), workspace_.bytes(), stream);
+    if (library_) return library_->forward(in_, out.view(), statistics(lse), workspace_.bytes(), stream);
 #endif
     cuda::attention(shape_, in_, items(), out.view(), lse.view(), stream);
   }
@@ -90,8 +78,8 @@ class PackAttention {
   void backward(const Gradients& g, cuda::Stream stream) {
 #ifdef SLIMPACK_BENCH_CUDNN
     if (library_ && set_) {
-      return library_->backward_set(in_, g.out.in(), g.lse.in(), g.dout.in(), g.dq.view(), set_->dk.view(),
-                                    set_->dv.view(), workspace_.bytes(), stream);
+      return library_->backward_set(in_, g.out.in(), statistics(g.lse), g.dout.in(), g.dq.view(),
+                                    set_->dk.view(), set_->dv.view(), workspace_.bytes(), stream);
     }
     if (library_) {
       return library_->backward(in_, g.out.in(), g.lse.in(), g.dout.in(), g.dq.view(), g.dk.view(),
@@ -118,6 +106,12 @@ class PackAttention {
     KeyGradients(std::size_t rows, std::size_t cols) : dk(rows, cols), dv(rows, cols) {}
     Rows<cuda::Bf16> dk, dv;
   };
+
+  /// Log-sum-exps as the library has them.
+  [[nodiscard]] kernels::MatrixView<float> statistics(const Rows<float>& lse) const {
+    const kernels::MatrixView<float> ours = lse.view();
+    return set_ ? kernels::MatrixView<float>(ours.data, ours.cols, ours.rows) : ours;
+  }
 
   std::unique_ptr<cuda::CudnnAttention> library_;
   std::unique_ptr<KeyGradients> set_;

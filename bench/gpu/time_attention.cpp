@@ -90,46 +90,46 @@ void print_line(const std::string& what, const char* by, double pairs, const Att
 }
 
 void time_shape(const AttentionShape& shape, const cuda::OwnedStream& stream, std::mt19937& random,
-                double peak, const FigureFile& figures) {
+                double peak, const FigureFile& figures, AttentionBy by) {
   constexpr int repeats = 10;
   Cache cache(random, timed_heads, static_cast<std::size_t>(shape.keys));
   PackRows rows(random, timed_heads, static_cast<std::size_t>(shape.tokens()));
-  std::vector<AttentionBy> ways = our_attention();
-  for (const AttentionBy by : library_attention()) ways.push_back(by);
-  for (const AttentionBy by : ways) {
-    const auto name = [&](const char* pass) {
-      return "attention/" + shape.name + "/" + pass + "/" + name_of(by);
-    };
-    try {
-      const AttentionTimes t = time_packs(stream, {shape}, rows, cache, by, repeats);
-      print_line(shape.name, name_of(by), shape.pairs(), t, peak);
-      figures.add(name("forward"), t.forward);
-      figures.add(name("backward"), t.backward);
-    } catch (const std::exception& error) {
-      std::printf("| %s | %s | refused: %s | | | | | |\n", shape.name.c_str(), name_of(by), error.what());
-      for (const char* pass : {"forward", "backward"}) figures.add_words(name(pass), error.what());
-    }
+  const auto name = [&](const char* pass) {
+    return "attention/" + shape.name + "/" + pass + "/" + name_of(by);
+  };
+  try {
+    const AttentionTimes t = time_packs(stream, {shape}, rows, cache, by, repeats);
+    print_line(shape.name, name_of(by), shape.pairs(), t, peak);
+    figures.add(name("forward"), t.forward);
+    figures.add(name("backward"), t.backward);
+  } catch (const std::exception& error) {
+    std::printf("| %s | %s | refused: %s | | | | | |\n", shape.name.c_str(), name_of(by), error.what());
+    for (const char* pass : {"forward", "backward"}) figures.add_words(name(pass), error.what());
   }
 }
 
 }  // namespace
 
-void time_attention(const cuda::Ceilings& ceilings, const FigureFile& figures, unsigned seed) {
-  std::mt19937 random(seed);
-  const cuda::OwnedStream stream;
-  if (library_attention().empty())
-    std::printf("\nTHIS BUILD HAS NO cuDNN: our attention is not compared with a library in this program\n");
-  print_head();
-  for (const AttentionShape& shape : attention_shapes())
-    time_shape(shape, stream, random, ceilings.flops, figures);
+std::vector<AttentionBy> attention_ways() {
+  std::vector<AttentionBy> ways = our_attention();
+  for (const AttentionBy by : library_attention()) ways.push_back(by);
+  return ways;
 }
 
-void time_slicing(const cuda::Ceilings& ceilings, const FigureFile& figures, unsigned seed) {
+void time_attention(const cuda::Ceilings& ceilings, const FigureFile& figures, unsigned seed,
+                    AttentionBy by) {
+  std::mt19937 random(seed);
+  const cuda::OwnedStream stream;
+  print_head();
+  for (const AttentionShape& shape : attention_shapes())
+    time_shape(shape, stream, random, ceilings.flops, figures, by);
+}
+
+void time_slicing(const cuda::Ceilings& ceilings, const FigureFile& figures, unsigned seed, AttentionBy by) {
   constexpr std::int32_t tokens = 262144, count = 32, slice = tokens / count;
   constexpr int repeats = 2;  // a piece takes seconds; the slower one counts
   std::mt19937 random(seed);
   const cuda::OwnedStream stream;
-  const AttentionBy by = our_attention().back();
   Cache cache(random, timed_heads, tokens);
   PackRows rows(random, timed_heads, tokens), slice_rows(random, timed_heads, slice);
   const AttentionShape whole_shape = pack_of("262144 tokens in one piece", {tokens});

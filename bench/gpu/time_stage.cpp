@@ -140,16 +140,16 @@ void report_memory(const NamedPlan& p, double counted, double taken, const Figur
 
 double free_bytes() { return static_cast<double>(kernels::cuda::use_device().free_memory); }
 
-/// One plan of the long batch, after a step of a small one that loads and chooses what it needs.
-void time_plan_of(const NamedPlan& p, const Plan& warm_up, const Profile* profile, double ceiling,
-                  double vendor, const FigureFile& figures, const StageTimes& options, double seconds) {
+/// One plan of the long batch, after a step that does not count.
+void time_plan_of(const NamedPlan& p, const Profile* profile, double ceiling, double vendor,
+                  const FigureFile& figures, const StageTimes& options, double seconds) {
   constexpr std::size_t most_steps = 3;
-  const StageProgram program(p.plan, 0, timed_stage), small(warm_up, 0, timed_stage);
+  const StageProgram program(p.plan, 0, timed_stage);
   const double free = free_bytes();
   TimedStage<CudaStage> stage(stage_part_of(p.plan), {.graphs = false});
-  static_cast<void>(stage.step(small, warm_up));
-  std::vector<StageRun> runs;
   const auto begin = std::chrono::steady_clock::now();
+  stage.warm_up(program, p.plan);
+  std::vector<StageRun> runs;
   do {
     runs.push_back(stage.step(program, p.plan));
   } while (runs.size() < most_steps && seconds_since(begin) + runs.back().seconds < seconds);
@@ -255,7 +255,7 @@ void time_stage(const kernels::cuda::Ceilings& ceilings, const FigureFile& figur
   print_plans(batch);
   for (const NamedPlan& p : batch.plans) {
     try {
-      time_plan_of(p, small.plans.back().plan, profile ? &*profile : nullptr, ceilings.flops,
+      time_plan_of(p, profile ? &*profile : nullptr, ceilings.flops,
                    known != nullptr ? known->peak_flops : 0.0, figures, options, options.seconds / 3);
     } catch (const std::exception& error) {  // the other plan may run
       std::printf("%s: %s\n", p.name.c_str(), error.what());

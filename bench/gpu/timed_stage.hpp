@@ -67,6 +67,13 @@ class TimedStage {
     return run;
   }
 
+  /// A step whose times don't count: code is loaded, memory taken, and products are tried, which the next step would
+  /// begin with.
+  void warm_up(const StageProgram& program, const Plan& plan) {
+    static_cast<void>(step(program, plan));
+    stage_.begin_step(program, ids_of(plan));
+  }
+
   [[nodiscard]] S& stage() { return stage_; }
 
  private:

@@ -21,16 +21,26 @@ void give_attention([[maybe_unused]] Stage& stage, [[maybe_unused]] const TrainO
 #endif
 }
 
-/// Says in one line if tasks of a rank's last step did not run the library's attention that was asked for.
+/// Says in a line each if tasks of a rank's last step did not run the library's attention that was asked for, or run it
+/// with gradients in any order.
 /// @returns whether it did.
 template <class Stage>
-bool tell_refusal(const Stage& stage, std::size_t rank) {
+bool tell_attention(const Stage& stage, std::size_t rank) {
   if constexpr (requires { stage.attention_use(); }) {
     const auto& use = stage.attention_use();
-    if (use.refusal.empty()) return false;
-    std::clog << "rank " << rank << ": " << use.ours << " of a step's " << use.ours + use.library
-              << " tasks run slimpack's attention, not cuDNN's; the first is " << use.refusal << std::endl;
-    return true;
+    const std::size_t tasks = use.ours + use.library;
+    if (!use.refusal.empty()) {
+      std::clog << "rank " << rank << ": " << use.ours << " of a step's " << tasks
+                << " tasks run slimpack's attention, not cuDNN's; the first is " << use.refusal << std::endl;
+    }
+    if (use.any_order > 0) {
+      std::clog << "rank " << rank << ": in " << use.any_order << " of a step's " << tasks
+                << " tasks cuDNN adds up gradients in any order, and steps differ in their last bits; in a "
+                   "fixed one "
+                   "it would need a workspace of more than --attention-workspace"
+                << std::endl;
+    }
+    return !use.refusal.empty() || use.any_order > 0;
   }
   return false;
 }

@@ -42,6 +42,13 @@ kernels::BackEndTimes measure_gpu(const kernels::ProfileOptions& asked_for, Prof
     std::clog << use->ours << " of " << use->ours + use->library
               << " packs run slimpack's attention, not cuDNN's; the first: " << use->refusal << std::endl;
   }
+  if (use->any_order > 0) {
+    std::clog << "in " << use->any_order << " of " << use->ours + use->library
+              << " packs cuDNN adds up gradients in any order: in a fixed one it would need a workspace of "
+                 "more than "
+                 "--attention-workspace"
+              << std::endl;
+  }
   return times;
 }
 

@@ -139,7 +139,7 @@ void train_rank(T& transport, const Course& course, const TrainOptions& options,
     const Plan& plan = course.plan(step);
     const kernels::StepReport own = executor.step(plan, language.texts(course.texts(step), plan.tokens));
     const std::optional<double> unseen = unseen_loss(executor, course, options, language, step + 1);
-    told = told || tell_refusal(executor.stage(), transport.rank());
+    told = told || tell_attention(executor.stage(), transport.rank());
     const auto figures = gather_figures(transport, plan, own);
     if (transport.rank() != 0) continue;
     add_step(plan, own, figures, report);

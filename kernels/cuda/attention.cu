@@ -1,10 +1,14 @@
 #include "kernels/cuda/attention.hpp"
 
+#include <atomic>
+
 #include "kernels/cuda/launcher_private.hpp"
 
 namespace slimpack::kernels::cuda {
 
 namespace {
+
+std::atomic<bool> mma_sync_alone = false;
 
 /// Whether the current GPU has `wgmma`, and the library code for it.
 [[nodiscard]] bool has_wgmma() {
@@ -26,7 +30,11 @@ void require_code(const AttentionItems& items) {
 
 }  // namespace
 
-std::int32_t best_attention_rows() { return has_wgmma() ? group_attention_rows : attention_rows; }
+std::int32_t best_attention_rows() {
+  return has_wgmma() && !mma_sync_alone ? group_attention_rows : attention_rows;
+}
+
+void use_mma_sync_alone() { mma_sync_alone = true; }
 
 void attention(const HeadShape& shape, const AttentionInput& in, const AttentionItems& items,
                const MatrixView<Bf16>& out, const MatrixView<float>& lse, Stream stream) {

@@ -15,6 +15,10 @@ namespace slimpack::kernels::cuda {
 /// @throws std::runtime_error without a GPU.
 [[nodiscard]] std::int32_t best_attention_rows();
 
+/// From now on `best_attention_rows` is 64 in this process, also where it would be 128: to compare, or should kernels by
+/// `wgmma` fail.
+void use_mma_sync_alone();
+
 /// Causal attention of a pack of slices, each with its sample's prefix in a cache of keys and values, with
 /// grouped heads and without padding. A token sees the keys of its sample up to its own place. Rows that
 /// belong to no slice are left as they are. All data lies in the GPU's memory; nothing waits for the work.

@@ -31,6 +31,9 @@ class CudaDevice {
   CudaDevice();
 
   void set_product_workspace(std::span<std::byte> memory) { gemm_.emplace(memory); }
+  void try_products(std::span<std::byte> scratch) {
+    static_cast<void>(gemm_->try_hot(scratch, stream(Queue::compute)));
+  }
   [[nodiscard]] static Memory memory(std::size_t bytes, std::string_view what);
   [[nodiscard]] static HostMemory host_memory(std::size_t bytes) { return HostMemory(bytes); }
 

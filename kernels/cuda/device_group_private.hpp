@@ -60,8 +60,17 @@ class DeviceGroupWarp : public DeviceWarp {
       asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];\n" ::"r"(shared_place(&barrier)) : "memory");
     }
   }
-  /// Waits until the phase of that parity has ended.
+  /// Waits until the phase of that parity has ended. With SLIMPACK_CUDA_BOUNDED_WAITS, kernels that wait for more than
+  /// ten seconds end with an error.
   __device__ void wait(Mbarrier& barrier, std::uint32_t parity) const {
+#ifdef SLIMPACK_CUDA_BOUNDED_WAITS
+    constexpr std::uint64_t most = 10'000'000'000;  // nanoseconds
+    if (has_ended(barrier, parity)) return;
+    const std::uint64_t begin = nanoseconds();
+    while (!has_ended(barrier, parity)) {
+      if (nanoseconds() - begin > most) asm volatile("trap;\n");
+    }
+#else
     asm volatile(
         "{\n"
         ".reg .pred done;\n"
@@ -71,6 +80,7 @@ class DeviceGroupWarp : public DeviceWarp {
         "}\n" ::"r"(shared_place(&barrier)),
         "r"(parity)
         : "memory");
+#endif
   }
 
   /// Starts to copy a map's box to a tile; the barrier gets the bytes. Rows after the matrix become zeros.
@@ -135,6 +145,27 @@ class DeviceGroupWarp : public DeviceWarp {
                                 std::uint64_t b) const;
 
  private:
+#ifdef SLIMPACK_CUDA_BOUNDED_WAITS
+  [[nodiscard]] __device__ static bool has_ended(Mbarrier& barrier, std::uint32_t parity) {
+    std::uint32_t ended = 0;
+    asm volatile(
+        "{\n"
+        ".reg .pred done;\n"
+        "mbarrier.try_wait.parity.shared::cta.b64 done, [%1], %2;\n"
+        "selp.u32 %0, 1, 0, done;\n"
+        "}\n"
+        : "=r"(ended)
+        : "r"(shared_place(&barrier)), "r"(parity)
+        : "memory");
+    return ended != 0;
+  }
+  [[nodiscard]] __device__ static std::uint64_t nanoseconds() {
+    std::uint64_t now = 0;
+    asm volatile("mov.u64 %0, %%globaltimer;\n" : "=l"(now));
+    return now;
+  }
+#endif
+
   [[nodiscard]] __device__ static int lane() { return static_cast<int>(threadIdx.x) % warp_lanes; }
 
   // By a shuffle the compiler knows that the lanes agree: groups of warps take branches as one.

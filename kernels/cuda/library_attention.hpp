@@ -31,7 +31,8 @@ struct PackProblem {
   std::vector<AttentionSlice> slices;
   std::size_t tokens = 0, cache = 0;  ///< rows of queries and of keys
   AttentionStrides strides;
-  bool gradients = false;  ///< the backward pass will run as well
+  bool gradients = false;     ///< the backward pass will run as well
+  std::size_t workspace = 0;  ///< bytes that there will be; a library that has a choice keeps within them
   /// Rows in which pieces of keys' gradients begin, as `attention_work` takes them; there while the library
   /// is asked.
   std::span<const std::int32_t> gradient_pieces = {};
@@ -58,6 +59,7 @@ struct PlannedAttention {
   std::vector<std::byte>
       lists;  ///< what has to lie in the device's memory meanwhile, at a multiple of 16 bytes
   std::size_t workspace_bytes = 0;
+  bool any_order = false;  ///< gradients are added up in another order each time
   std::function<void(const PackMatrices&, Stream)> forward, backward;
 };
 
@@ -68,6 +70,7 @@ using AttentionLibrary = std::function<PlannedAttention<Stream>(const PackProble
 /// Whose attention a step's tasks ran.
 struct AttentionUse {
   std::size_t library = 0, ours = 0;  ///< tasks
+  std::size_t any_order = 0;  ///< of the library's, those whose gradients may differ in their last bits
   std::string refusal;  ///< why the first of these did not run the library's; empty if none was asked for
 };
 
@@ -82,6 +85,7 @@ template <class Stream>
     const bool fits = out.workspace_bytes <= workspace;
     if (out.refusal.empty() && fits) {
       ++use->library;
+      use->any_order += out.any_order ? 1 : 0;
     } else if (use->ours++ == 0) {
       use->refusal = fits ? out.refusal : concat("it needs a workspace of ", out.workspace_bytes, " bytes");
     }

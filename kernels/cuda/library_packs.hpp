@@ -28,6 +28,7 @@ class LibraryPacks {
       return;
     }
     ++use_.library;
+    use_.any_order += answer.any_order ? 1 : 0;
     const std::size_t bytes = TaskData::bytes_of<std::byte>(answer.lists.size());
     most_list_bytes_ = std::max(most_list_bytes_, bytes);
     all_list_bytes_ += bytes;

@@ -1,7 +1,9 @@
 #include "kernels/cuda/operators.hpp"
 
+#include "kernels/cuda/device/accumulate_rows.hpp"
 #include "kernels/cuda/device/adamw.hpp"
 #include "kernels/cuda/device/embedding.hpp"
+#include "kernels/cuda/device/head_exchange.hpp"
 #include "kernels/cuda/device/rms_norm.hpp"
 #include "kernels/cuda/device/rope.hpp"
 #include "kernels/cuda/device/swiglu.hpp"
@@ -75,6 +77,19 @@ void embedding_backward(std::span<const std::int32_t> ids, std::span<const std::
                         std::span<const std::int32_t> tokens, const MatrixView<const Bf16>& dout,
                         const MatrixView<float>& dtable, Stream stream) {
   embedding_backward_by(DeviceLauncher{stream}, ids, begins, tokens, dout, dtable);
+}
+
+void accumulate_rows(const MatrixView<const Bf16>& from, const MatrixView<float>& to,
+                     std::span<const std::int32_t> rows, Stream stream) {
+  accumulate_rows_by(DeviceLauncher{stream}, from, to, rows);
+}
+
+void to_token_order(const MatrixView<float>& from, std::span<float> to, Stream stream) {
+  token_order_by(DeviceLauncher{stream}, from, to, true);
+}
+
+void from_token_order(std::span<float> from, const MatrixView<float>& to, Stream stream) {
+  token_order_by(DeviceLauncher{stream}, to, from, false);
 }
 
 }  // namespace slimpack::kernels::cuda

@@ -85,4 +85,16 @@ void embedding_backward(std::span<const std::int32_t> ids, std::span<const std::
                         std::span<const std::int32_t> tokens, const MatrixView<const Bf16>& dout,
                         const MatrixView<float>& dtable, Stream stream);
 
+/// Adds rows of bf16 to rows of float. @param rows of `to` that they are added to, each at most once, in the GPU's
+/// memory; empty for all of them. O(numbers).
+void accumulate_rows(const MatrixView<const Bf16>& from, const MatrixView<float>& to,
+                     std::span<const std::int32_t> rows, Stream stream);
+
+/// A number for each head and token, token by token: to = from transposed. @param from [heads x tokens]
+/// @param to [tokens x heads]. O(numbers).
+void to_token_order(const MatrixView<float>& from, std::span<float> to, Stream stream);
+
+/// The inverse. @param from [tokens x heads] @param to [heads x tokens]. O(numbers).
+void from_token_order(std::span<float> from, const MatrixView<float>& to, Stream stream);
+
 }  // namespace slimpack::kernels::cuda

@@ -8,7 +8,7 @@
 
 #include "kernels/cuda/device/block.hpp"
 #include "kernels/cuda/device/wide_tile.hpp"
-#include "kernels/cuda/gemm_layout.hpp"
+#include "kernels/cuda/gemm.hpp"
 #include "kernels/cuda/portable.hpp"
 #include "kernels/device_links.hpp"
 #include "kernels/math/gemm.hpp"
@@ -45,6 +45,8 @@ inline constexpr std::size_t queue_count = 8;
 /// - `attention_rows()`: tokens of attention's blocks, 64 or 128: which of its kernels run.
 /// - `tensor_map(matrix, rows)`: the matrix for the copy engine, with boxes of so many rows, as kernels with
 ///   blocks of 128 tokens take it.
+/// - `try_products(scratch)`: between steps, may try how products that came before are made best, in memory that it
+///   overwrites; the host waits.
 /// - `launch(kernel, grid)`, `multiply(...)` (as `Gemm::run`): into the queue `compute`.
 /// - `copy(queue, to, from, bytes)`, `fill(queue, bytes, value)`.
 /// - `record(event, queue)`: the event becomes the point after everything that the queue has been given.
@@ -68,6 +70,7 @@ concept StageDevice = std::default_initializable<D> && std::default_initializabl
              const typename D::Graph& graph) {
   { D::product_workspace } -> std::convertible_to<std::size_t>;
   d.set_product_workspace(memory);
+  d.try_products(memory);
   { d.attention_rows() } -> std::same_as<std::int32_t>;
   { d.tensor_map(a, 0) } -> std::same_as<TensorMap>;
   { d.memory(bytes, what) } -> std::same_as<typename D::Memory>;

@@ -40,6 +40,7 @@ PlannedAttention<typename D::Stream> DeviceStage<D>::ask_library(const StageTask
                 .cache = plan_.units(),
                 .strides = {.q = backward ? query : all, .k = unit, .v = unit, .out = query, .dq = all},
                 .gradients = backward,
+                .workspace = library_memory_.size(),
                 .gradient_pieces = gradient_pieces(task)});
   if (attention.refusal.empty() && attention.workspace_bytes > library_memory_.size()) {
     attention.refusal =

@@ -133,6 +133,7 @@ void DeviceStage<D>::begin_step(const StageProgram& program, const Ragged<std::i
   pending_.clear();
   plan_attention(program);
   take_arena();
+  if (options_.try_products) device_.try_products(arena_.bytes());  // nothing is kept there between steps
   slots_.begin_step();
   begin_graphs();
   take_exchange(program);

@@ -105,9 +105,11 @@ void DeviceStage<D>::update(std::int64_t step, const AdamWOptions& options) {
              first_.subspan(moments, share.size()), second_.subspan(moments, share.size()), step, options);
     moments += share.size();
   }
-  if (replicas_.size == 1 || !replicas_.sharded) return;
-  for (std::size_t u = 0; u < units_held_.size(); ++u) gather_weights(u);
-  round_weights();
+  if (replicas_.size > 1 && replicas_.sharded) {
+    for (std::size_t u = 0; u < units_held_.size(); ++u) gather_weights(u);
+    round_weights();
+  }
+  device_.wait_all();  // seconds of a step, by the host's clock, have the update in them
 }
 
 }  // namespace slimpack::kernels::cuda

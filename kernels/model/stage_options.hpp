@@ -55,6 +55,9 @@ struct StageOptions {
   MergedAttention merged = MergedAttention::ring;  ///< of packs for which the plan names no exchange
   /// On a GPU: the work of a step's tasks is captured once the step repeats the one before, and launched as graphs.
   bool graphs = true;
+  /// On a GPU: between steps, cuBLASLt's best ways to products that come often are timed, once. Which one is fastest
+  /// may differ from run to run, and with it the last bits.
+  bool try_products = true;
   AttentionChoice attention = AttentionChoice::ours;  ///< on a GPU
   /// Bytes that the stage holds for a library's attention; for packs that need more, ours runs.
   std::size_t attention_workspace = std::size_t{1} << 30U;

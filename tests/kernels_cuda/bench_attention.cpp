@@ -1,13 +1,20 @@
+#include <algorithm>
 #include <catch2/catch.hpp>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <random>
+#include <span>
 #include <vector>
 
 #include "bench/gpu/attention_shapes.hpp"
 #include "bench/gpu/buffers.hpp"
+#include "bench/gpu/poisoned_pack.hpp"
 #include "bench/gpu/sampled_attention.hpp"
+#include "kernels/cuda/attention_work.hpp"
+#include "kernels/cuda/device/attention_launch.hpp"
 #include "kernels/math/attention.hpp"
+#include "tests/kernels_cuda/host_launcher.hpp"
 
 // The rows that bench_gpu computes again, beside the CPU's attention of whole packs.
 using namespace slimpack;
@@ -95,6 +102,68 @@ TEST_CASE("rows that are computed again agree with the whole pack's attention", 
       CHECK(errors.dq.error() < 4e-3);
       CHECK(errors.dk.error() < 4e-3);
       CHECK(errors.dv.error() < 1e-5);
+    }
+  }
+}
+
+TEST_CASE("packs of checks stand amid rows that are no numbers, and kernels keep off these", "[bench_gpu]") {
+  const HeadShape heads{.heads = 2, .kv_heads = 1, .head_dim = 64};
+  for (unsigned seed = 1; seed <= 6; ++seed) {
+    INFO("seed " << seed);
+    std::mt19937 random(seed);
+    const std::vector<AttentionSlice> given =
+        seed % 2 == 0 ? std::vector<AttentionSlice>{{0, 20, 0, 70}, {20, 30, 0, 10}}
+                      : std::vector<AttentionSlice>{{0, 1, 0, 0}, {1, 43, 1, 0}, {44, 65, 44, 64}};
+    const SpreadPack pack = spread(random, given, 40);
+    const std::vector<bool> queries = owned_queries(pack), keys = owned_keys(pack);
+    std::size_t tokens = 0;
+    for (std::size_t i = 0; i < given.size(); ++i) {
+      CHECK((pack.slices[i].tokens == given[i].tokens && pack.slices[i].prefix == given[i].prefix));
+      tokens += static_cast<std::size_t>(given[i].tokens);
+      for (std::size_t j = 0; j < i; ++j)  // of the same sample as before
+        CHECK((pack.slices[i].key_begin == pack.slices[j].key_begin) ==
+              (given[i].key_begin == given[j].key_begin));
+    }
+    CHECK(static_cast<std::size_t>(std::count(queries.begin(), queries.end(), true)) == tokens);
+    for (const auto* owned : {&queries, &keys}) CHECK_FALSE((owned->front() || owned->back()));
+
+    const std::size_t qw = heads.query_width(), kw = heads.kv_width(), qs = qw + 2 * kw, ks = 3 * kw;
+    const auto q = poisoned_rows(random, queries, qw, qs), dout = poisoned_rows(random, queries, qw, qw),
+               k = poisoned_rows(random, keys, kw, ks), v = poisoned_rows(random, keys, kw, ks);
+    for (std::size_t i = 0; i < k.size(); ++i) {
+      const bool number = keys[i / ks] && i % ks < kw;
+      REQUIRE(std::isfinite(cuda::to_float(k[i])) == number);
+    }
+    for (const std::int32_t rows : {cuda::attention_rows, cuda::group_attention_rows}) {
+      const cuda::AttentionWork work = cuda::attention_work(pack.slices, pack.tokens, pack.cache, rows);
+      const cuda::AttentionItems items{work.slices, work.queries, work.keys, work.rows};
+      const cuda::AttentionInput in{
+          {q.data(), pack.tokens, qw, qs}, {k.data(), pack.cache, kw, ks}, {v.data(), pack.cache, kw, ks}};
+      std::vector<Bf16> out(pack.tokens * qw, no_number), dq = out;
+      std::vector<float> lse(pack.tokens * heads.heads, NAN), delta = lse, dk(pack.cache * kw), dv = dk;
+      const MatrixView<float> lses(lse.data(), heads.heads, pack.tokens),
+          deltas(delta.data(), heads.heads, pack.tokens);
+      const MatrixView<Bf16> outs(out.data(), pack.tokens, qw);
+      const slimpack::testing::HostLauncher launch;
+      cuda::attention_by(launch, heads, in, items, outs, lses);
+      cuda::attention_backward_by(
+          launch, heads, in, items, outs, lses, MatrixView<const Bf16>(dout.data(), pack.tokens, qw), deltas,
+          MatrixView<Bf16>(dq.data(), pack.tokens, qw), MatrixView<float>(dk.data(), pack.cache, kw),
+          MatrixView<float>(dv.data(), pack.cache, kw));
+      const auto bits = std::as_bytes(std::span(&no_number, 1));
+      const float zero = 0.0F;
+      for (auto* result : {&out, &dq}) {
+        CHECK(others_untouched(*result, queries, qw, bits));
+        for (const Bf16 x : owned_rows(*result, queries, qw, qw)) REQUIRE(std::isfinite(cuda::to_float(x)));
+      }
+      for (auto* result : {&dk, &dv}) {
+        CHECK(others_untouched(*result, keys, kw, std::as_bytes(std::span(&zero, 1))));
+        for (const float x : *result) REQUIRE(std::isfinite(x));
+      }
+      // A row beside the pack that was written to is seen.
+      const auto beside = static_cast<std::size_t>(pack.slices[0].query_begin - 1);
+      out[beside * qw + qw - 1] = {};
+      CHECK_FALSE(others_untouched(out, queries, qw, bits));
     }
   }
 }

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/gpu/attention_by.hpp"
 #include "bench/gpu/attention_shapes.hpp"
 #include "bench/gpu/figures.hpp"
 #include "bench/gpu/verdict.hpp"
@@ -77,16 +78,38 @@ TEST_CASE("attention is judged by the fastest of ours beside the fastest of libr
   CHECK(counts.missed == 1);
 }
 
+TEST_CASE("without cuDNN's time, nothing is met by attention", "[bench_gpu]") {
+  const std::vector<Figure> slow{{"attention/pack/forward/ours, wgmma", 2e-3, ""},
+                                 {"attention/pack/forward/PyTorch, flash", 3e-3, ""},
+                                 {"attention/pack/forward/cuDNN", NAN, "no plan"}};
+  Verdicts counts;
+  CHECK(verdict_on(verdicts_of(slow, counts), "| pack | forward") == "not measured: cuDNN is missing");
+  CHECK(counts.met + counts.missed == 0);
+  std::vector<Figure> both = slow;
+  both.push_back({"attention/pack/forward/cuDNN, as a stage runs it", 1.9e-3, ""});
+  CHECK(verdict_on(verdicts_of(both, counts), "| pack | forward") == "met");
+}
+
+TEST_CASE("ways to attention have words and names of their own", "[bench_gpu]") {
+  for (const AttentionBy by : all_attention) {
+    CHECK(attention_by_word(word_of(by)) == by);
+    CHECK((std::string(name_of(by)).rfind("ours", 0) == 0) == is_ours(by));
+    CHECK((std::string(name_of(by)).rfind("cuDNN", 0) == 0) == !is_ours(by));
+  }
+  CHECK_FALSE(attention_by_word("flash").has_value());
+}
+
 TEST_CASE("a figure is met, missed or not measured, and words say why not", "[bench_gpu]") {
   Verdicts counts;
   const auto all = static_cast<int>(expected_figures().size());
   verdicts_of({}, counts);
   CHECK(counts.not_measured == all + 2);  // the pack's two passes
-  const std::vector<Figure> figures{{"sanitizer/memcheck", 0, ""},
-                                    {"sanitizer/racecheck", NAN, "not supported on this machine"},
+  const std::vector<Figure> figures{{"sanitizer/memcheck, wgmma", 0, ""},
+                                    {"sanitizer/racecheck, operators", NAN, "not supported on this machine"},
+                                    {"sanitizer/racecheck, wgmma", 12, ""},
                                     {"check/steps", 1.1e-2, ""},
                                     {"check/operators", INFINITY, ""},
-                                    {"check/attention", 1e-2, ""},
+                                    {"check/attention/ours, wgmma", 1e-2, ""},
                                     {"slicing/all", -0.02, ""},
                                     {"stage/slices/prediction", 0.051, ""},
                                     {"stage/slices/of cuBLASLt", 0.6, ""},
@@ -94,13 +117,14 @@ TEST_CASE("a figure is met, missed or not measured, and words say why not", "[be
                                     {"attention/pack/forward/cuDNN", NAN, "it has no plan"}};
   const std::string table = verdicts_of(figures, counts);
   INFO(table);
-  CHECK(verdict_on(table, "sanitizer/memcheck") == "met");
-  CHECK(verdict_on(table, "sanitizer/racecheck") == "not measured");
+  CHECK(verdict_on(table, "sanitizer/memcheck, wgmma") == "met");
+  CHECK(verdict_on(table, "sanitizer/racecheck, operators") == "not measured");
+  CHECK(verdict_on(table, "sanitizer/racecheck, wgmma") == "measured");
   CHECK(table.find("not supported on this machine") != std::string::npos);
   CHECK(table.find("cuDNN: it has no plan") != std::string::npos);
   CHECK(verdict_on(table, "check/steps") == "missed");
   CHECK(verdict_on(table, "check/operators") == "missed");
-  CHECK(verdict_on(table, "check/attention:") == "met");
+  CHECK(verdict_on(table, "check/attention/ours, wgmma:") == "met");
   CHECK(verdict_on(table, "slicing/all") == "met");
   CHECK(verdict_on(table, "stage/slices/prediction") == "missed");
   CHECK(verdict_on(table, "stage/slices/of cuBLASLt") == "measured");

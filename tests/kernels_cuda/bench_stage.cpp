@@ -13,6 +13,7 @@
 // A stage by itself, as bench_gpu times it, on the host.
 using namespace slimpack;
 using namespace slimpack::bench;
+using slimpack::testing::HostDevice;
 
 TEST_CASE("a timed stage runs a small batch, then larger ones of either kind of packs", "[bench_gpu]") {
   using Stage = slimpack::testing::HostStage;
@@ -30,6 +31,9 @@ TEST_CASE("a timed stage runs a small batch, then larger ones of either kind of 
              slices = sliced({260, 90, 60, 30, 200, 10});
   for (const bool graphs : {false, true}) {
     TimedStage<Stage> stage(kernels::stage_part(model, small, 0, timed), {.graphs = graphs});
+    const std::size_t before = HostDevice::products_tried();
+    stage.warm_up(StageProgram(small, 0, timed), small);
+    CHECK(HostDevice::products_tried() == before + 2);
     double last = 0.0;
     for (const Plan* plan : {&small, &small, &whole, &slices, &slices}) {
       const StageProgram program(*plan, 0, timed);

@@ -1,13 +1,18 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <random>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "kernels/cuda/cudnn/cudnn_batch.hpp"
 #include "kernels/cuda/device/accumulate_rows.hpp"
+#include "kernels/cuda/device/head_exchange.hpp"
+#include "kernels/cuda/library_plans.hpp"
 #include "tests/kernels_cuda/host_launcher.hpp"
 #include "tests/kernels_cuda/random_bf16.hpp"
 
@@ -51,7 +56,8 @@ TEST_CASE("the gradients of a pack's keys stand apart, each with the row that it
   CHECK_THROWS_WITH(cuda::cudnn_batch(slices, 3, 190, {}, std::vector<std::int32_t>{200, 10}),
                     Catch::StartsWith("slice 1 has its keys' gradients in the pieces from 2 to 3"));
   for (const bool gradients : {false, true}) {
-    const cuda::CudnnLists lists = cuda::cudnn_lists(batch, 32, gradients);
+    const HeadShape shape{.heads = 8, .kv_heads = 4, .head_dim = 8};
+    const cuda::CudnnLists lists = cuda::cudnn_lists(batch, shape, gradients);
     const auto numbers = [&]<class T>(cuda::CudnnList list, const std::vector<T>& expected) {
       REQUIRE(lists.begin(list) % 16 == 0);
       REQUIRE(lists.begin(list) + expected.size() * sizeof(T) <= lists.bytes.size());
@@ -60,13 +66,148 @@ TEST_CASE("the gradients of a pack's keys stand apart, each with the row that it
       CHECK(out == expected);
     };
     numbers(cuda::CudnnList::q, batch.q);
-    numbers(cuda::CudnnList::lse, batch.lse);
+    numbers(cuda::CudnnList::lse, std::vector<std::int64_t>{0, 2 * 8, 3 * 8});
     numbers(cuda::CudnnList::query_lengths, batch.query_lengths);
     numbers(cuda::CudnnList::key_lengths, batch.key_lengths);
     if (!gradients) continue;
     numbers(cuda::CudnnList::dq, batch.dq);
     numbers(cuda::CudnnList::gradients, std::vector<std::int64_t>{0, 129 * 32, 130 * 32});
     numbers(cuda::CudnnList::gradient_rows, batch.gradient_rows);
+  }
+}
+
+TEST_CASE("sequences of length zero fill a batch, and no pack's own change") {
+  const std::vector<cuda::AttentionSlice> slices{{3, 5, 40, 7}, {8, 2, 10, 0}};
+  const cuda::CudnnBatch batch =
+      cuda::cudnn_batch(slices, 12, 60, {.q = 100, .k = 30, .v = 50, .out = 20, .dq = 70});
+  for (const std::size_t samples : {1UL, 2UL, 7UL}) {
+    cuda::CudnnBatch padded = batch;
+    cuda::pad(padded, samples);
+    const std::size_t all = std::max<std::size_t>(samples, 2);
+    for (const auto& [lengths, before] : {std::pair(padded.query_lengths, batch.query_lengths),
+                                          std::pair(padded.key_lengths, batch.key_lengths)}) {
+      REQUIRE(lengths.size() == all);
+      CHECK(std::equal(before.begin(), before.end(), lengths.begin()));
+      CHECK(std::all_of(lengths.begin() + 2, lengths.end(), [](std::int32_t n) { return n == 0; }));
+    }
+    for (const auto member :
+         {&cuda::CudnnBatch::q, &cuda::CudnnBatch::k, &cuda::CudnnBatch::v, &cuda::CudnnBatch::out,
+          &cuda::CudnnBatch::dq, &cuda::CudnnBatch::lse, &cuda::CudnnBatch::gradients}) {
+      const auto& offsets = padded.*member;
+      const auto& before = batch.*member;
+      REQUIRE(offsets.size() == all + 1);
+      CHECK(std::equal(before.begin(), before.end(), offsets.begin()));
+      CHECK(std::all_of(offsets.begin() + 2, offsets.end(), [&](auto at) { return at == before.back(); }));
+    }
+    CHECK(padded.gradient_rows == batch.gradient_rows);
+  }
+}
+
+TEST_CASE("cuDNN's plans serve packs of rounded sizes") {
+  for (unsigned seed = 1; seed <= 200; ++seed) {
+    INFO("seed " << seed);
+    std::mt19937 random(seed);
+    const auto up_to = [&](std::int64_t most) {
+      return static_cast<std::int64_t>(
+          std::exp(std::uniform_real_distribution<double>(0.0, std::log(static_cast<double>(most)))(random)));
+    };
+    const std::int64_t samples = up_to(500), queries = up_to(5000);
+    const cuda::CudnnSizes exact{.shape = {.heads = 32, .kv_heads = 8, .head_dim = 128},
+                                 .strides = {},
+                                 .tokens = queries + up_to(20000),
+                                 .gradient_rows = samples + up_to(300000),
+                                 .samples = samples,
+                                 .longest_queries = queries,
+                                 .longest_keys = queries + up_to(300000),
+                                 .gradients = seed % 2 == 0};
+    const cuda::CudnnSizes rounded = exact.rounded();
+    const auto within = [](std::int64_t to, std::int64_t from, double factor) {
+      return from <= to && static_cast<double>(to) <= std::max(128.0, factor * static_cast<double>(from));
+    };
+    CHECK(within(rounded.tokens, exact.tokens, 1.25));
+    CHECK(within(rounded.samples, exact.samples, 2.0));
+    CHECK(within(rounded.longest_queries, exact.longest_queries, 2.0));
+    CHECK(within(rounded.longest_keys, exact.longest_keys, 2.0));
+    CHECK(rounded.longest_queries <= rounded.longest_keys);
+    CHECK((exact.gradients ? within(rounded.gradient_rows, exact.gradient_rows, 1.25)
+                           : rounded.gradient_rows == exact.gradient_rows));
+    CHECK(rounded.rounded().key() == rounded.key());
+    // What grouped heads take for keys is the less of both ways.
+    const auto most = exact.most_keys();
+    CHECK(most.has_value() == (2 * exact.gradient_rows <= exact.samples * exact.longest_keys));
+    if (most) CHECK(*most == exact.gradient_rows);
+  }
+  // Heads x queries x keys, twice a byte.
+  const cuda::CudnnSizes long_prefix{.shape = {.heads = 32, .kv_heads = 8, .head_dim = 128},
+                                     .strides = {},
+                                     .tokens = 4096,
+                                     .gradient_rows = 262144,
+                                     .samples = 1,
+                                     .longest_queries = 4096,
+                                     .longest_keys = 262144,
+                                     .gradients = true};
+  CHECK(long_prefix.fixed_order_bytes() == std::size_t{32} * 4096 * 262144 * 2);
+}
+
+TEST_CASE("a scale of sizes has a bounded number of them") {
+  for (const std::int64_t steps : {1, 4}) {
+    std::vector<std::int64_t> sizes;
+    for (std::int64_t n = 1; n <= 1 << 18; ++n) {
+      const std::int64_t size = cuda::rounded_up(n, 128, steps);
+      REQUIRE(size >= n);
+      REQUIRE(static_cast<double>(size) <=
+              std::max(128.0, static_cast<double>(n) * (1.0 + 1.0 / static_cast<double>(steps))));
+      if (sizes.empty() || sizes.back() != size) sizes.push_back(size);
+      REQUIRE(sizes.back() == size);
+    }
+    CHECK(std::is_sorted(sizes.begin(), sizes.end()));
+    CHECK(sizes.size() == static_cast<std::size_t>(1 + 11 * steps));
+    for (const std::int64_t size : sizes) CHECK(cuda::rounded_up(size, 128, steps) == size);
+  }
+}
+
+TEST_CASE("values that were asked for last are kept, and no more than so many") {
+  for (unsigned seed = 1; seed <= 20; ++seed) {
+    INFO("seed " << seed);
+    std::mt19937 random(seed);
+    const std::size_t most = 1 + seed % 5;
+    cuda::Recent<int, int> recent(most);
+    std::vector<int> asked;  // the last one first
+    for (int i = 0; i < 200; ++i) {
+      const int key = std::uniform_int_distribution<int>(0, 8)(random);
+      const auto before = std::find(asked.begin(), asked.end(), key);
+      const bool kept = before != asked.end() && before - asked.begin() < static_cast<std::ptrdiff_t>(most);
+      if (before != asked.end()) asked.erase(before);
+      REQUIRE(recent.has(key) == kept);
+      bool made = false;
+      const int value = recent.get(key, [&] {
+        made = true;
+        return 10 * key;
+      });
+      asked.insert(asked.begin(), key);
+      REQUIRE((value == 10 * key && made == !kept));
+      REQUIRE(recent.size() == std::min(most, asked.size()));
+    }
+    CHECK_THROWS_AS(recent.get(99, []() -> int { throw InvalidInput("no"); }), InvalidInput);
+    CHECK((recent.has(asked[0]) && !recent.has(99)));
+  }
+  CHECK_THROWS_AS((cuda::Recent<int, int>(0)), InvalidInput);
+}
+
+TEST_CASE("CUDA: numbers per head are put in the tokens' order and back") {
+  for (const auto& [heads, tokens] : {std::pair(1UL, 5UL), std::pair(32UL, 77UL), std::pair(3UL, 1UL)}) {
+    Matrix<float> per_head(heads, tokens), back(heads, tokens);
+    for (std::size_t i = 0; i < heads * tokens; ++i) per_head.data()[i] = static_cast<float>(i);
+    std::vector<float> by_token(heads * tokens, -1.0F);
+    cuda::token_order_by(HostLauncher{}, per_head.view(), std::span(by_token), true);
+    for (std::size_t h = 0; h < heads; ++h) {
+      for (std::size_t t = 0; t < tokens; ++t)
+        REQUIRE(by_token[t * heads + h] == per_head.data()[h * tokens + t]);
+    }
+    cuda::token_order_by(HostLauncher{}, back.view(), std::span(by_token), false);
+    CHECK(std::equal(back.data(), back.data() + heads * tokens, per_head.data()));
+    CHECK_THROWS_AS(cuda::token_order_by(HostLauncher{}, back.view(), std::span<float>(), true),
+                    InvalidInput);
   }
 }
 
@@ -142,11 +283,13 @@ TEST_CASE("cuDNN takes the packs that bench_gpu times, with gradients in one ord
     const MatrixView<const cuda::Bf16> q(nullptr, static_cast<std::size_t>(pack.tokens()),
                                          shape.query_width()),
         k(nullptr, static_cast<std::size_t>(pack.keys), shape.kv_width());
-    for (const bool deterministic : {false, true}) {
-      INFO(pack.name << (deterministic ? ", the same bits each time" : ""));
-      const auto refusal =
-          cuda::cudnn_refusal(shape, pack.slices, {q, k, k}, true, {.deterministic = deterministic});
-      CHECK(refusal.value_or("") == "");
+    for (const auto order : {cuda::CudnnOrder::automatic, cuda::CudnnOrder::fixed, cuda::CudnnOrder::any}) {
+      for (const bool rounded : {false, true}) {
+        INFO(pack.name << ", order " << static_cast<int>(order) << (rounded ? ", rounded" : ""));
+        const auto refusal =
+            cuda::cudnn_refusal(shape, pack.slices, {q, k, k}, true, {.order = order, .rounded = rounded});
+        CHECK(refusal.value_or("") == "");
+      }
     }
   }
 }

@@ -1,15 +1,19 @@
 #include "kernels/math/gemm.hpp"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
+#include <cstddef>
+#include <map>
 #include <random>
+#include <utility>
+#include <vector>
 
-#include "kernels/cuda/gemm_layout.hpp"
+#include "kernels/cuda/gemm.hpp"
 #include "slimpack/core/error.hpp"
 #include "tests/kernels/random.hpp"
 
 #ifdef SLIMPACK_TEST_CUDA
 #include "kernels/cuda/device.hpp"
-#include "kernels/cuda/gemm.hpp"
 #endif
 
 using namespace slimpack;
@@ -67,6 +71,78 @@ TEST_CASE("CUDA: products of rows are products of columns the other way round") 
     CHECK(difference(numbers(c), numbers(expected)) < 1e-12);
     Matrix<double> wrong(m + 1, n);
     CHECK_THROWS_WITH(cuda::gemm_layout(which, a, b, wrong.view()), Catch::StartsWith("product of ["));
+  }
+}
+
+TEST_CASE("CUDA: a choice of how to multiply serves tasks of about as many tokens, and no other shapes") {
+  for (unsigned seed = 1; seed <= 60; ++seed) {
+    INFO("seed " << seed);
+    std::mt19937 random(seed);
+    const auto which = static_cast<cuda::Product>(seed % 3);
+    const std::size_t in = pick(random, 1, 300), out = pick(random, 1, 300);
+    const auto layout_of = [&](std::size_t tokens) {
+      using View = MatrixView<const double>;
+      const bool a_turned = which == cuda::Product::transposed_multiply,
+                 b_turned = which == cuda::Product::multiply_transposed;
+      const View a(nullptr, tokens, in, in + 3);
+      const View b = a_turned   ? View(nullptr, tokens, out, out + 1)
+                     : b_turned ? View(nullptr, out, in, in + 1)
+                                : View(nullptr, in, out, out + 1);
+      const MatrixView<double> c(nullptr, a_turned ? in : tokens, out, out + 2);
+      return cuda::gemm_layout(which, a, b, c);
+    };
+    const std::size_t tokens = pick(random, 1, 5000);
+    const auto rounded_up =
+        static_cast<std::size_t>(cuda::rounded_up(static_cast<std::int64_t>(tokens), 64, 8));
+    CHECK((rounded_up >= tokens && rounded_up <= std::max<std::size_t>(64, tokens + tokens / 8)));
+    // As if there were as many tokens: nothing else changes.
+    CHECK(cuda::rounded_tokens(which, layout_of(tokens)) == layout_of(rounded_up));
+  }
+}
+
+TEST_CASE("choices that are used most are tried, each once") {
+  for (unsigned seed = 1; seed <= 30; ++seed) {
+    INFO("seed " << seed);
+    std::mt19937 random(seed);
+    using Choices = cuda::TriedChoices<int, int>;
+    Choices choices(20);
+    std::map<int, std::pair<std::size_t, double>> used;  // uses and work
+    std::map<int, int> tries;
+    for (int step = 0; step < 6; ++step) {
+      for (int i = 0; i < 60; ++i) {
+        const int key = static_cast<int>(pick(random, 0, 19));
+        const double work = 1.0 + key % 7;
+        const int expected = tries.contains(key) ? key + 1000 : key;
+        REQUIRE(choices.get(key, work, [&] { return key; }) == expected);
+        ++used[key].first;
+        used[key].second += work;
+      }
+      const std::size_t most = pick(random, 0, 6);
+      std::vector<int> order;
+      const std::size_t count = choices.try_hot(most, [&](int key, int choice) {
+        CHECK(choice == key);
+        order.push_back(key);
+        return key + 1000;
+      });
+      CHECK(count == order.size());
+      std::size_t waiting = 0;
+      for (const auto& [key, uses] : used)
+        waiting += !tries.contains(key) && uses.first >= Choices::hot ? 1 : 0;
+      CHECK(count == std::min(most, waiting));
+      for (std::size_t i = 0; i < order.size(); ++i) {
+        CHECK(used.at(order[i]).first >= Choices::hot);
+        CHECK(++tries[order[i]] == 1);
+        if (i > 0) CHECK(used.at(order[i - 1]).second >= used.at(order[i]).second);
+      }
+    }
+    // One that fails keeps its choice, and is not tried again.
+    Choices few(1);
+    for (std::size_t i = 0; i < Choices::hot; ++i) CHECK(few.get(1, 1.0, [] { return 5; }) == 5);
+    CHECK_THROWS_AS(few.try_hot(1, [](int, int) -> int { throw InvalidInput("no way"); }), InvalidInput);
+    CHECK(few.try_hot(1, [](int, int) { return 7; }) == 0);
+    CHECK(few.get(1, 1.0, [] { return 6; }) == 5);
+    CHECK(few.get(2, 1.0, [] { return 6; }) == 6);
+    CHECK(few.size() == 1);
   }
 }
 

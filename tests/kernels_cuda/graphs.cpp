@@ -258,6 +258,34 @@ TEST_CASE("CUDA: each update of steps of graphs has its own rate and number") {
   CHECK((with != run(true, false)));
 }
 
+TEST_CASE("CUDA: an update waits for the device, and products are tried between steps alone") {
+  const StageCase c =
+      case_of(sample_plan({.seed = 6, .samples = 3, .pipelines = 1, .stages = 1, .max_tokens = 60}), 6);
+  const StageProgram program(c.plan, 0, 0);
+  const auto steps = repeated(c, 3, 1);
+  for (const bool tries : {false, true}) {
+    StageOptions options = c.options.stage;
+    options.try_products = tries;
+    Stage stage(stage_part(c.model, c.plan, 0, 0), options);
+    stage.initialise(c.options.init);
+    stage.set_replicas({});
+    const std::size_t before = HostDevice::products_tried();
+    for (std::size_t i = 0; i < steps.size(); ++i) {
+      stage.begin_step(program, steps[i].ids);
+      CHECK(HostDevice::products_tried() - before == (tries ? i + 1 : 0));
+      HostDevice::memory_is_fixed() = true;
+      for (const StageTask& task : program.tasks()) {
+        static_cast<void>(task.pass == Pass::forward ? stage.forward(task, {}) : stage.backward(task, {}));
+        stage.release(task);
+      }
+      static_cast<void>(stage.loss());
+      stage.update(static_cast<std::int64_t>(i + 1), {});
+      HostDevice::memory_is_fixed() = false;
+      CHECK(HostDevice::is_idle());
+    }
+  }
+}
+
 TEST_CASE("CUDA: a step that ended early is not captured: not all of it has been used before") {
   const StageCase c =
       case_of(sample_plan({.seed = 5, .samples = 3, .pipelines = 1, .stages = 1, .max_tokens = 40}), 5);

@@ -113,6 +113,14 @@ class HostDevice {
   }
 
   void set_product_workspace(std::span<std::byte>) {}
+  /// Tries nothing, but what it may overwrite is gone; in a step that is an error.
+  void try_products(std::span<std::byte> scratch) {
+    forbid_in_capture("products are tried");
+    if (memory_is_fixed()) throw std::logic_error("within a step, products are tried");
+    wait_all();
+    std::memset(scratch.data(), 0xff, scratch.size());
+    ++products_tried();
+  }
   [[nodiscard]] Memory memory(std::size_t bytes, std::string_view what) {
     const kernels::cuda::Device device{
         .name = "host", .major = kernels::cuda::least_major, .free_memory = next_free()};
@@ -229,6 +237,18 @@ class HostDevice {
   static std::size_t& pieces_taken() {
     thread_local std::size_t pieces = 0;
     return pieces;
+  }
+  /// How often the thread's devices might have tried products.
+  static std::size_t& products_tried() {
+    thread_local std::size_t times = 0;
+    return times;
+  }
+  /// Whether all work that the thread's devices were given is done.
+  static bool is_idle() {
+    return std::all_of(of_thread().begin(), of_thread().end(), [](const HostDevice* device) {
+      return std::all_of(device->queues_.begin(), device->queues_.end(),
+                         [](const auto& queue) { return queue.empty(); });
+    });
   }
   /// Seed of the next device's order.
   static std::uint32_t& next_seed() {

@@ -116,7 +116,14 @@ TEST_CASE("CUDA: packs that a library refuses run our attention, and one of them
     CHECK_THAT(uses[0].refusal, Catch::StartsWith("B") && Catch::EndsWith(": it has no gradients"));
   }
   {
+    const auto [outcome, uses] = run_with(c, {.any_order = true});
+    check_close(outcome, expected);
+    CHECK(uses[0].any_order == backward);
+    CHECK(uses[0].library == forward + backward);
+  }
+  {
     const auto [outcome, uses] = run_with(c, {.workspace = 1001});
+    CHECK(uses[0].any_order == 0);
     check_close(outcome, expected);
     CHECK(uses[0].library == 0);
     CHECK(uses[0].ours == forward + backward);

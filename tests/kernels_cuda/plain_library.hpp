@@ -94,6 +94,7 @@ inline void attend_backward(const kernels::cuda::PackProblem& p, const kernels::
 struct LibraryOptions {
   std::size_t workspace = 64;
   bool refuses_gradients = false;
+  bool any_order = false;  ///< of gradients, it says
 };
 
 /// Checks what a library is given, and that its lists are in the device's memory.
@@ -106,6 +107,7 @@ struct LibraryOptions {
       return out;
     }
     out.workspace_bytes = options.workspace;
+    out.any_order = given.gradients && options.any_order;
     out.lists.resize(given.slices.size() * sizeof(kernels::cuda::AttentionSlice));
     std::memcpy(out.lists.data(), given.slices.data(), out.lists.size());
     const auto problem = std::make_shared<const kernels::cuda::PackProblem>(given);

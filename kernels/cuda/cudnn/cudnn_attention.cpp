@@ -2,7 +2,6 @@
 
 #include <cstdint>
 #include <exception>
-#include <map>
 #include <utility>
 #include <vector>
 
@@ -15,7 +14,7 @@ namespace slimpack::kernels::cuda {
 
 namespace {
 
-using cudnn::Handle, cudnn::PlannedPack, cudnn::Plans, cudnn::Sizes;
+using cudnn::Handle, cudnn::PlannedPack, cudnn::Plans;
 
 [[nodiscard]] CudnnBatch batch_of(const PackProblem& problem) {
   if (problem.gradients) require_one_slice_per_sample(problem.slices);
@@ -23,21 +22,9 @@ using cudnn::Handle, cudnn::PlannedPack, cudnn::Plans, cudnn::Sizes;
                      problem.gradients ? problem.gradient_pieces : std::span<const std::int32_t>());
 }
 
-[[nodiscard]] Sizes sizes_of(const PackProblem& p, const CudnnBatch& batch,
-                             const CudnnOptions& options = {}) {
-  return {.shape = p.shape,
-          .strides = p.strides,
-          .tokens = p.tokens,
-          .samples = static_cast<std::int64_t>(batch.query_lengths.size()),
-          .longest_queries = batch.longest_queries,
-          .longest_keys = batch.longest_keys,
-          .gradients = p.gradients,
-          .deterministic = options.deterministic};
-}
-
 /// For results in consecutive rows.
 [[nodiscard]] PackProblem problem_of(const HeadShape& shape, std::span<const AttentionSlice> slices,
-                                     const AttentionInput& in, bool gradients) {
+                                     const AttentionInput& in, bool gradients, std::size_t workspace) {
   detail::require_attention(shape, in);
   const auto width = static_cast<std::int64_t>(shape.query_width());
   return {.shape = shape,
@@ -49,15 +36,45 @@ using cudnn::Handle, cudnn::PlannedPack, cudnn::Plans, cudnn::Sizes;
                       .v = static_cast<std::int64_t>(in.v.stride),
                       .out = width,
                       .dq = width},
-          .gradients = gradients};
+          .gradients = gradients,
+          .workspace = workspace};
 }
 
-[[nodiscard]] PlannedPack make_pack(const PackProblem& problem, const CudnnBatch& batch,
-                                    std::shared_ptr<Plans> plans) {
-  return {.shape = problem.shape,
-          .plans = std::move(plans),
-          .lists = cudnn_lists(batch, problem.shape.kv_width(), problem.gradients),
-          .gradient_rows = problem.gradients ? batch.gradient_rows.size() : 0};
+/// A pack with its plans, and whether its gradients are added up in any order.
+struct OrderedPack {
+  PlannedPack pack;
+  bool any_order = false;
+};
+
+/// @param plans_of gives plans for sizes
+template <class PlansOf>
+[[nodiscard]] OrderedPack make_pack(const PackProblem& problem, const CudnnOptions& options,
+                                    const PlansOf& plans_of) {
+  CudnnBatch batch = batch_of(problem);
+  CudnnSizes sizes = cudnn_sizes(batch, problem);
+  if (options.rounded) sizes = sizes.rounded();
+  pad(batch, static_cast<std::size_t>(sizes.samples));
+  PlannedPack pack{.shape = problem.shape,
+                   .plans = {},
+                   .lists = cudnn_lists(batch, problem.shape, problem.gradients),
+                   .tokens = problem.tokens,
+                   .gradient_rows = problem.gradients ? batch.gradient_rows.size() : 0,
+                   .own_statistics = options.own_statistics};
+  if (!problem.gradients) {
+    pack.plans = plans_of(sizes);
+    return {std::move(pack)};
+  }
+  const bool automatic = options.order == CudnnOrder::automatic;
+  // No plan is made that can't fit.
+  sizes.fixed_order =
+      options.order == CudnnOrder::fixed ||
+      (automatic && sizes.fixed_order_bytes() + 2 * pack.gradient_bytes() <= problem.workspace);
+  pack.plans = plans_of(sizes);
+  if (automatic && sizes.fixed_order && pack.workspace_bytes() > problem.workspace) {
+    sizes.fixed_order = false;
+    pack.plans = plans_of(sizes);
+  }
+  return {std::move(pack), !sizes.fixed_order};
 }
 
 /// @param out, lse are read alone.
@@ -89,6 +106,7 @@ struct CudnnAttention::State {
   PackProblem problem;
   Handle handle;
   PlannedPack pack;
+  bool any_order = false;
   DeviceMemory lists;
 
   void require_input(const AttentionInput& in) const {
@@ -111,7 +129,13 @@ struct CudnnAttention::State {
     require_input(in);
     for (const auto& m : {out, dout, dq})
       require_result(m, problem.tokens, problem.shape.query_width(), "attention's output, or a gradient,");
-    require_result(lse, problem.shape.heads, problem.tokens, "the log-sum-exps' matrix");
+    require_statistics(lse);
+  }
+  template <class T>
+  void require_statistics(const MatrixView<T>& lse) const {
+    const std::size_t heads = problem.shape.heads, tokens = problem.tokens;
+    require_result(lse, pack.own_statistics ? tokens : heads, pack.own_statistics ? heads : tokens,
+                   "the log-sum-exps' matrix");
   }
   void require_workspace(std::size_t bytes) const {
     require(bytes >= pack.workspace_bytes(), "the workspace has ", bytes, " bytes; expected ",
@@ -125,10 +149,11 @@ CudnnAttention::CudnnAttention(const HeadShape& shape, std::span<const Attention
   State& s = *state_;
   s.handle = cudnn::make_handle();
   require(!slices.empty(), "there are no slices; expected at least one");
-  s.problem = problem_of(shape, slices, in, gradients);
-  const CudnnBatch batch = batch_of(s.problem);
-  s.pack =
-      make_pack(s.problem, batch, cudnn::make_plans(sizes_of(s.problem, batch, options), s.handle.get()));
+  s.problem = problem_of(shape, slices, in, gradients, options.workspace);
+  auto [pack, any_order] = make_pack(
+      s.problem, options, [&](const CudnnSizes& sizes) { return cudnn::make_plans(sizes, s.handle.get()); });
+  s.pack = std::move(pack);
+  s.any_order = any_order;
   const std::vector<std::byte>& lists = s.pack.lists.bytes;
   s.lists = DeviceMemory(lists.size());
   copy_bytes(s.lists.bytes().data(), lists.data(), lists.size(), nullptr);
@@ -140,13 +165,14 @@ CudnnAttention::CudnnAttention(CudnnAttention&&) noexcept = default;
 CudnnAttention& CudnnAttention::operator=(CudnnAttention&&) noexcept = default;
 
 std::size_t CudnnAttention::workspace_bytes() const { return state_->pack.workspace_bytes(); }
+bool CudnnAttention::any_order() const { return state_->any_order; }
 
 void CudnnAttention::forward(const AttentionInput& in, const MatrixView<Bf16>& out,
                              const MatrixView<float>& lse, std::span<std::byte> workspace, Stream stream) {
   const State& s = *state_;
   s.require_input(in);
   State::require_result(out, s.problem.tokens, s.problem.shape.query_width(), "attention's output");
-  State::require_result(lse, s.problem.shape.heads, s.problem.tokens, "the log-sum-exps' matrix");
+  s.require_statistics(lse);
   s.require_workspace(workspace.size());
   cudnn::run_forward(s.pack,
                      {.in = in,
@@ -180,8 +206,8 @@ void CudnnAttention::backward_set(const AttentionInput& in, const MatrixView<con
   s.require_backward(in, out, lse, dout, dq);
   for (const auto& m : {dk, dv})
     State::require_result(m, s.pack.gradient_rows, s.problem.shape.kv_width(), "keys' gradient");
-  require(workspace.size() >= s.pack.backward_bytes(), "the workspace has ", workspace.size(),
-          " bytes; expected ", s.pack.backward_bytes());
+  const std::size_t bytes = s.pack.statistics_bytes() + s.pack.backward_bytes();
+  require(workspace.size() >= bytes, "the workspace has ", workspace.size(), " bytes; expected ", bytes);
   cudnn::set_gradients(s.pack, matrices(in, out, lse, dout, dq, {}, {}, s.lists.bytes().data(), workspace),
                        dk.data, dv.data, workspace.data(), s.handle.get(), stream);
 }
@@ -191,15 +217,19 @@ namespace {
 /// A stage's packs by cuDNN: plans serve all packs of their sizes.
 class CudnnLibrary {
  public:
+  explicit CudnnLibrary(CudnnOrder order) : options_{.order = order, .rounded = true} {}
+
   [[nodiscard]] PlannedAttention<Stream> operator()(const PackProblem& problem) {
     PlannedAttention<Stream> out;
     if (!handle_) handle_ = cudnn::make_handle();
     try {
-      const CudnnBatch batch = batch_of(problem);
-      const auto pack =
-          std::make_shared<const PlannedPack>(make_pack(problem, batch, plans_of(sizes_of(problem, batch))));
+      OrderedPack made = make_pack(problem, options_, [&](const CudnnSizes& sizes) {
+        return plans_.get(sizes.key(), [&] { return cudnn::make_plans(sizes, handle_.get()); });
+      });
+      const auto pack = std::make_shared<const PlannedPack>(std::move(made.pack));
       out.lists = pack->lists.bytes;
       out.workspace_bytes = pack->workspace_bytes();
+      out.any_order = made.any_order;
       out.forward = [handle = handle_, pack](const PackMatrices& m, Stream stream) {
         cudnn::run_forward(*pack, m, handle.get(), stream);
       };
@@ -214,33 +244,30 @@ class CudnnLibrary {
   }
 
  private:
-  [[nodiscard]] std::shared_ptr<Plans> plans_of(const Sizes& sizes) {
-    constexpr std::size_t most =
-        512;  // plans take memory of the host, and packs of unequal lengths hardly come again
-    if (plans_.size() >= most) plans_.clear();
-    auto& plans = plans_[sizes.key()];
-    if (!plans) plans = cudnn::make_plans(sizes, handle_.get());
-    return plans;
-  }
-
+  CudnnOptions options_;
   std::shared_ptr<cudnnContext> handle_;
-  std::map<decltype(Sizes{}.key()), std::shared_ptr<Plans>> plans_;
+  Recent<decltype(CudnnSizes{}.key()), std::shared_ptr<Plans>> plans_{most_cudnn_plans};
 };
 
 }  // namespace
 
-AttentionLibrary<Stream> cudnn_library() { return CudnnLibrary(); }
+AttentionLibrary<Stream> cudnn_library(CudnnOrder order) { return CudnnLibrary(order); }
 
 std::optional<std::string> cudnn_refusal(const HeadShape& shape, std::span<const AttentionSlice> slices,
                                          const AttentionInput& in, bool gradients,
                                          const CudnnOptions& options) {
-  return cudnn_refusal(problem_of(shape, slices, in, gradients), options);
+  return cudnn_refusal(problem_of(shape, slices, in, gradients, options.workspace), options);
 }
 
 std::optional<std::string> cudnn_refusal(const PackProblem& problem, const CudnnOptions& options) {
-  const Sizes sizes = sizes_of(problem, batch_of(problem), options);
   constexpr int hopper = 90;
-  return cudnn::refusal_of(sizes, hopper);
+  std::optional<std::string> refusal;
+  const auto ask = [&](const CudnnSizes& sizes) {
+    refusal = cudnn::refusal_of(sizes, hopper);
+    return cudnn::no_plans();
+  };
+  static_cast<void>(make_pack(problem, options, ask));
+  return refusal;
 }
 
 }  // namespace slimpack::kernels::cuda

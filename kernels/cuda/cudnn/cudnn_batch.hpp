@@ -2,14 +2,18 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <optional>
 #include <span>
+#include <tuple>
 #include <vector>
 
 #include "kernels/cuda/attention_work.hpp"
 #include "kernels/cuda/library_attention.hpp"
+#include "kernels/cuda/library_plans.hpp"
 
 namespace slimpack::kernels::cuda {
 
@@ -20,9 +24,9 @@ namespace slimpack::kernels::cuda {
 struct CudnnBatch {
   std::int64_t longest_queries = 0, longest_keys = 0;
   std::vector<std::int32_t> query_lengths, key_lengths;
-  std::vector<std::int64_t> q, k, v, out, lse, dq;  ///< offsets in numbers
-  std::vector<std::int64_t> gradients;              ///< of keys and values: offsets in rows
-  std::vector<std::int32_t> gradient_rows;          ///< rows that these are to be added to
+  std::vector<std::int64_t> q, k, v, out, dq;  ///< offsets in numbers
+  std::vector<std::int64_t> lse, gradients;    ///< the latter of keys and values: offsets in rows
+  std::vector<std::int32_t> gradient_rows;     ///< rows that these are to be added to
 };
 
 /// The batch of a pack's slices; a slice's keys are those of its sample up to its own end.
@@ -61,6 +65,74 @@ struct CudnnBatch {
   return out;
 }
 
+/// Adds sequences of length zero at the end, until there are `samples`: a graph for more sequences takes them.
+/// @param batch of at least one sequence
+inline void pad(CudnnBatch& batch, std::size_t samples) {
+  if (batch.query_lengths.size() >= samples) return;
+  for (auto* lengths : {&batch.query_lengths, &batch.key_lengths}) lengths->resize(samples, 0);
+  for (auto* offsets : {&batch.q, &batch.k, &batch.v, &batch.out, &batch.dq, &batch.lse, &batch.gradients})
+    offsets->resize(samples + 1, offsets->back());
+}
+
+/// All that cuDNN's graphs of a pack are made from: packs of the same sizes share them.
+struct CudnnSizes {
+  HeadShape shape;
+  AttentionStrides strides;
+  std::int64_t tokens = 0;         ///< rows of the pack
+  std::int64_t gradient_rows = 0;  ///< of keys, or of values
+  std::int64_t samples = 0, longest_queries = 0, longest_keys = 0;
+  bool gradients = false;
+  bool fixed_order = false;  ///< gradients have the same bits each time
+
+  [[nodiscard]] auto key() const {
+    return std::tuple(shape.heads, shape.kv_heads, shape.head_dim, strides.q, strides.k, strides.v,
+                      strides.out, strides.dq, tokens, gradient_rows, samples, longest_queries, longest_keys,
+                      gradients, fixed_order);
+  }
+  [[nodiscard]] float scale() const {
+    return static_cast<float>(1.0 / std::sqrt(static_cast<double>(shape.head_dim)));
+  }
+
+  /// Sizes that many packs share, none smaller than these. Memory grows with the totals, so these have four
+  /// steps from a power of two to the next; what is longer than a sequence costs blocks that end at once.
+  [[nodiscard]] CudnnSizes rounded() const {
+    constexpr std::int64_t tile = 128;
+    CudnnSizes out = *this;
+    out.tokens = rounded_up(tokens, tile, 4);
+    if (gradients) out.gradient_rows = rounded_up(gradient_rows, tile, 4);
+    out.samples = rounded_up(samples, 1, 1);
+    out.longest_queries = rounded_up(longest_queries, tile, 1);
+    out.longest_keys = rounded_up(longest_keys, tile, 1);
+    return out;
+  }
+
+  /// Rows that the front end is told as the most of all keys: with grouped heads it takes two floats for each
+  /// number of these, instead of two bf16 for each of the batch's longest sequences. None if that is less.
+  [[nodiscard]] std::optional<std::int64_t> most_keys() const {
+    if (2 * gradient_rows > samples * longest_keys) return std::nullopt;
+    return gradient_rows;
+  }
+
+  /// Bytes of all pairs' gradients, which the front end keeps on Hopper so that their order is fixed.
+  [[nodiscard]] std::size_t fixed_order_bytes() const {
+    const auto whole = [](std::int64_t n, std::int64_t tile) { return (n + tile - 1) / tile * tile; };
+    return static_cast<std::size_t>(samples * whole(longest_queries, 64) * whole(longest_keys, 128)) *
+           shape.heads * sizeof(Bf16);
+  }
+};
+
+/// The sizes of a pack's batch; of a forward pass alone without rows of gradients.
+[[nodiscard]] inline CudnnSizes cudnn_sizes(const CudnnBatch& batch, const PackProblem& pack) {
+  return {.shape = pack.shape,
+          .strides = pack.strides,
+          .tokens = static_cast<std::int64_t>(pack.tokens),
+          .gradient_rows = pack.gradients ? static_cast<std::int64_t>(batch.gradient_rows.size()) : 0,
+          .samples = static_cast<std::int64_t>(batch.query_lengths.size()),
+          .longest_queries = batch.longest_queries,
+          .longest_keys = batch.longest_keys,
+          .gradients = pack.gradients};
+}
+
 /// @throws InvalidInput if two slices are of one sample: rows of the gradients of its keys would be added to
 /// by two at once. O(n log n).
 inline void require_one_slice_per_sample(std::span<const AttentionSlice> slices) {
@@ -80,7 +152,7 @@ enum class CudnnList : std::uint8_t {
   out,
   lse,
   dq,
-  gradients,  ///< offsets in numbers
+  gradients,  ///< and before: offsets in numbers, of statistics [tokens x heads]
   query_lengths,
   key_lengths,
   gradient_rows
@@ -96,10 +168,13 @@ struct CudnnLists {
   [[nodiscard]] std::size_t begin(CudnnList list) const { return begins[static_cast<std::size_t>(list)]; }
 };
 
-/// @param kv_width numbers of a row of the gradients of keys, or of values
 /// @param gradients whether there will be a backward pass. O(bytes).
-[[nodiscard]] inline CudnnLists cudnn_lists(const CudnnBatch& batch, std::size_t kv_width, bool gradients) {
+[[nodiscard]] inline CudnnLists cudnn_lists(const CudnnBatch& batch, const HeadShape& shape, bool gradients) {
   CudnnLists out;
+  const auto in_numbers = [](std::vector<std::int64_t> rows, std::size_t width) {
+    for (std::int64_t& row : rows) row *= static_cast<std::int64_t>(width);
+    return rows;
+  };
   const auto add = [&](CudnnList list, const auto& numbers) {
     constexpr std::size_t line = 16;
     const std::size_t at = out.bytes.size(), bytes = std::as_bytes(std::span(numbers)).size();
@@ -111,14 +186,12 @@ struct CudnnLists {
   add(CudnnList::k, batch.k);
   add(CudnnList::v, batch.v);
   add(CudnnList::out, batch.out);
-  add(CudnnList::lse, batch.lse);
+  add(CudnnList::lse, in_numbers(batch.lse, shape.heads));
   add(CudnnList::query_lengths, batch.query_lengths);
   add(CudnnList::key_lengths, batch.key_lengths);
   if (!gradients) return out;
-  std::vector<std::int64_t> offsets;
-  for (const std::int64_t row : batch.gradients) offsets.push_back(row * static_cast<std::int64_t>(kv_width));
   add(CudnnList::dq, batch.dq);
-  add(CudnnList::gradients, offsets);
+  add(CudnnList::gradients, in_numbers(batch.gradients, shape.kv_width()));
   add(CudnnList::gradient_rows, batch.gradient_rows);
   return out;
 }

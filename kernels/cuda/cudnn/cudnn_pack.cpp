@@ -8,9 +8,9 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/cuda/accumulate_rows.hpp"
 #include "kernels/cuda/cudnn/cudnn_pack_private.hpp"
 #include "kernels/cuda/device.hpp"
+#include "kernels/cuda/operators.hpp"
 #include "slimpack/core/error.hpp"
 
 namespace slimpack::kernels::cuda::cudnn {
@@ -63,7 +63,7 @@ void check_cudnn(cudnnStatus_t status, std::string_view what) {
 class Builder {
  public:
   /// @param capability of the GPU, 10 * major + minor; 0 for the current one
-  explicit Builder(const Sizes& sizes, int capability = 0) : p_(sizes) {
+  explicit Builder(const CudnnSizes& sizes, int capability = 0) : p_(sizes) {
     if (capability > 0) graph_.set_sm_version(capability);
     graph_.set_io_data_type(fe::DataType_t::BFLOAT16)
         .set_intermediate_data_type(fe::DataType_t::FLOAT)
@@ -94,10 +94,13 @@ class Builder {
                        dout = input(uid_dout, query_rows(p_.strides.out), out_offsets),
                        lse = input(uid_lse, lse_rows(), offsets(uid_lse_offsets));
     lse->set_data_type(fe::DataType_t::FLOAT);
-    auto [dq, dk, dv] = graph_.sdpa_backward(q, k, v, out, dout, lse,
-                                             masked(fe::graph::SDPA_backward_attributes()
-                                                        .set_name("attention_backward")
-                                                        .set_deterministic_algorithm(p_.deterministic)));
+    auto attributes = masked(fe::graph::SDPA_backward_attributes()
+                                 .set_name("attention_backward")
+                                 .set_deterministic_algorithm(p_.fixed_order));
+    // Or scratch would have the length of the batch's longest sequence for each of them.
+    attributes.set_max_total_seq_len_q(p_.tokens);
+    if (const auto most = p_.most_keys()) attributes.set_max_total_seq_len_kv(*most);
+    auto [dq, dk, dv] = graph_.sdpa_backward(q, k, v, out, dout, lse, attributes);
     const auto kv_width = static_cast<std::int64_t>(p_.shape.kv_width());
     output(dq, uid_dq, query_rows(p_.strides.dq), offsets(uid_dq_offsets));
     output(dk, uid_dk, key_rows(kv_width), gradient_offsets);
@@ -121,10 +124,10 @@ class Builder {
   [[nodiscard]] Extent key_rows(std::int64_t stride) const {
     return rows(p_.shape.kv_heads, p_.longest_keys, stride);
   }
+  /// Statistics are [tokens x heads]: the front end divides its scratch by tokens, and takes their strides for it.
   [[nodiscard]] Extent lse_rows() const {
-    const auto heads = static_cast<std::int64_t>(p_.shape.heads),
-               tokens = static_cast<std::int64_t>(p_.tokens);
-    return {{p_.samples, heads, p_.longest_queries, 1}, {heads * tokens, tokens, 1, 1}};
+    const auto heads = static_cast<std::int64_t>(p_.shape.heads);
+    return {{p_.samples, heads, p_.longest_queries, 1}, {p_.longest_queries * heads, 1, heads, 1}};
   }
 
   [[nodiscard]] TensorHandle list(Uid uid, std::int64_t size, fe::DataType_t type) {
@@ -165,7 +168,7 @@ class Builder {
     return attributes;
   }
 
-  const Sizes& p_;
+  const CudnnSizes& p_;
   fe::graph::Graph graph_;
   TensorHandle query_lengths_, key_lengths_;
 };
@@ -205,7 +208,7 @@ Handle make_handle() {
   return Handle(handle);
 }
 
-std::shared_ptr<Plans> make_plans(const Sizes& sizes, cudnnHandle_t handle) {
+std::shared_ptr<Plans> make_plans(const CudnnSizes& sizes, cudnnHandle_t handle) {
   const auto plans = std::make_shared<Plans>();
   plans->forward = Builder(sizes).forward();
   plans->forward_bytes = plan(plans->forward, handle);
@@ -215,7 +218,9 @@ std::shared_ptr<Plans> make_plans(const Sizes& sizes, cudnnHandle_t handle) {
   return plans;
 }
 
-std::optional<std::string> refusal_of(const Sizes& sizes, int capability) {
+std::shared_ptr<Plans> no_plans() { return std::make_shared<Plans>(); }
+
+std::optional<std::string> refusal_of(const CudnnSizes& sizes, int capability) {
   const auto refusal = [](fe::graph::Graph graph) -> std::optional<std::string> {
     fe::error_t error = graph.validate();
     if (error.is_good()) return std::nullopt;
@@ -229,32 +234,36 @@ std::optional<std::string> refusal_of(const Sizes& sizes, int capability) {
 std::size_t PlannedPack::backward_bytes() const { return plans->backward_bytes; }
 
 std::size_t PlannedPack::workspace_bytes() const {
-  return std::max(plans->forward_bytes, 2 * gradient_bytes() + plans->backward_bytes);
+  return statistics_bytes() + std::max(plans->forward_bytes, 2 * gradient_bytes() + plans->backward_bytes);
 }
 
 void run_forward(const PlannedPack& pack, const PackMatrices& m, cudnnHandle_t handle, Stream stream) {
+  auto* const statistics = pack.own_statistics ? m.lse.data : reinterpret_cast<float*>(m.workspace.data());
   run(pack.plans->forward, pack, m.lists,
       {{uid_q, const_cast<Bf16*>(m.in.q.data)},
        {uid_k, const_cast<Bf16*>(m.in.k.data)},
        {uid_v, const_cast<Bf16*>(m.in.v.data)},
        {uid_out, m.out.data},
-       {uid_lse, m.lse.data}},
-      m.workspace.data(), handle, stream);
+       {uid_lse, statistics}},
+      m.workspace.data() + pack.statistics_bytes(), handle, stream);
+  if (!pack.own_statistics) from_token_order({statistics, pack.tokens * pack.shape.heads}, m.lse, stream);
 }
 
 void set_gradients(const PlannedPack& pack, const PackMatrices& m, Bf16* dk, Bf16* dv, std::byte* workspace,
                    cudnnHandle_t handle, Stream stream) {
+  auto* const statistics = pack.own_statistics ? m.lse.data : reinterpret_cast<float*>(workspace);
+  if (!pack.own_statistics) to_token_order(m.lse, {statistics, pack.tokens * pack.shape.heads}, stream);
   run(pack.plans->backward, pack, m.lists,
       {{uid_q, const_cast<Bf16*>(m.in.q.data)},
        {uid_k, const_cast<Bf16*>(m.in.k.data)},
        {uid_v, const_cast<Bf16*>(m.in.v.data)},
        {uid_out, m.out.data},
        {uid_dout, const_cast<Bf16*>(m.dout.data)},
-       {uid_lse, m.lse.data},
+       {uid_lse, statistics},
        {uid_dq, m.dq.data},
        {uid_dk, dk},
        {uid_dv, dv}},
-      workspace, handle, stream);
+      workspace + pack.statistics_bytes(), handle, stream);
 }
 
 void run_backward(const PlannedPack& pack, const PackMatrices& m, cudnnHandle_t handle, Stream stream) {

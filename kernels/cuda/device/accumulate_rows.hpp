@@ -33,7 +33,7 @@ struct AccumulateRowsKernel {
   }
 };
 
-/// `accumulate_rows` by any launcher; see accumulate_rows.hpp.
+/// `accumulate_rows` by any launcher; see operators.hpp.
 template <class Launch, class From>
 void accumulate_rows_by(Launch&& launch, const MatrixView<From>& from, const MatrixView<float>& to,
                         std::span<const std::int32_t> rows = {}) {

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "kernels/cuda/device/block.hpp"
 #include "kernels/cuda/portable.hpp"
@@ -115,6 +116,15 @@ void ordered_rows_by(Launch&& launch, const Strided<T>& heads, const std::int32_
   if (heads.rows * heads.cols == 0) return;
   launch(OrderedRowsKernel<T>{heads, order, buffer, to_buffer},
          Grid{.blocks = blocks_for((heads.rows * heads.cols + 127) / 128), .warps = 4});
+}
+
+/// `to_token_order`, or `from_token_order`, by any launcher: as one member with one section would exchange it.
+template <class Launch>
+void token_order_by(Launch&& launch, const MatrixView<float>& per_head, std::span<float> by_token,
+                    bool to_token_order) {
+  require(by_token.size() == per_head.rows * per_head.cols, "there are ", by_token.size(),
+          " numbers token by token; expected ", per_head.rows * per_head.cols);
+  member_columns_by(launch, transposed(per_head), 1, 1, by_token.data(), to_token_order);
 }
 
 }  // namespace slimpack::kernels::cuda
