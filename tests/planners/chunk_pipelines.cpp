@@ -116,6 +116,29 @@ TEST_CASE("with a given number of slices, freedom to recompute never makes chunk
   CHECK(faster > 20);
 }
 
+TEST_CASE("chunks of equal time never make a pipeline slower than those of equal tokens alone") {
+  int shorter = 0, equal = 0;
+  for (unsigned seed = 1; seed <= 200; ++seed) {
+    INFO("seed " << seed);
+    ShortMemoryCase c = short_memory_case(seed);
+    c.job.layout.dp = 1;
+    if (seed % 2 == 0) c.job.device.memory_bytes = 1e12;
+    System all{"infinipipe", infinipipe_options()};
+    all.options.schedule.groups = false;
+    const Tokens longest = *std::max_element(c.lengths.begin(), c.lengths.end());
+    all.options.slices = static_cast<std::size_t>(std::min<Tokens>(longest, 1 + seed % 9));
+    System even = all;
+    even.options.chunking = {Chunking::even};
+    const double seconds = seconds_of(c, all), tokens = seconds_of(c, even);
+    if (tokens == std::numeric_limits<double>::infinity()) continue;
+    CHECK(seconds <= tokens * (1.0 + (seed % 2 == 0 ? 1e-12 : 1e-3)));
+    shorter += seconds < 0.99 * tokens ? 1 : 0;
+    equal += seconds == tokens ? 1 : 0;
+  }
+  CHECK(shorter > 20);
+  CHECK(equal > 5);
+}
+
 TEST_CASE("batches at the edges are planned as chunks") {
   Job job;
   job.model = transformer_preset("tiny");

@@ -23,6 +23,7 @@ class CoveringRounding {
         surplus_(program.rows.size()),
         by_column_(entries_by_column(program)) {
     order_.resize(x_.size());
+    find_spans();
   }
 
   /// A solution near a point. @param threshold from 0 to 1: a fraction above it is rounded up, others down.
@@ -46,6 +47,23 @@ class CoveringRounding {
 
  private:
   using Entry = CoveringRows::Entry;
+
+  /// Columns from the first to the last that share a row with one.
+  struct Span {
+    std::size_t first, last;
+  };
+
+  void find_spans() {
+    for (std::size_t j = 0; j < x_.size(); ++j) spans_.push_back({j, j});
+    for (std::size_t i = 0; i < program_->rows.size(); ++i) {
+      const auto row = program_->rows[i];
+      for (const Entry& entry : row) {
+        Span& span = spans_[entry.index];
+        span.first = std::min<std::size_t>(span.first, row.front().index);
+        span.last = std::max<std::size_t>(span.last, row.back().index);
+      }
+    }
+  }
 
   void change(std::size_t j, double units) {
     x_[j] += units;
@@ -109,11 +127,12 @@ class CoveringRounding {
     return gained;
   }
 
-  /// Lowers one or two other columns if that saves more than a unit of column `j` costs.
+  /// Lowers one or two other columns if that saves more than a unit of column `j` costs. None could be lowered before that was raised,
+  /// so that they share rows with it.
   bool lower_others(std::size_t j) {
     const double spent = program_->cost[j] * (1.0 + 1e-9);
     lowerable_.clear();
-    for (std::size_t k = 0; k < x_.size(); ++k)
+    for (std::size_t k = spans_[j].first; k <= spans_[j].last; ++k)
       if (k != j && can_lower(k)) lowerable_.push_back(k);
     for (std::size_t a = 0; a < lowerable_.size(); ++a) {
       const std::size_t first = lowerable_[a];
@@ -134,6 +153,7 @@ class CoveringRounding {
   std::vector<double> x_;        // [column]
   std::vector<double> surplus_;  // [row]
   std::vector<std::vector<Entry>> by_column_;
+  std::vector<Span> spans_;  // [column]
   std::vector<std::size_t> order_, lowerable_;
 };
 

@@ -35,8 +35,10 @@ struct ChunkPlanOptions {
 
 /// InfiniPipe (elastic pipeline parallelism): chunks of equal time, short samples packed, long ones cut; the number of slices,
 /// the groups of sequences and what each chunk recomputes chosen together by simulated time. Everything it leaves out is a candidate as
-/// well: packs of whole samples, one group, the same recomputation for all chunks.
-[[nodiscard]] inline ChunkPlanOptions infinipipe_options() { return {}; }
+/// well: chunks of equal tokens, packs of whole samples, one group, the same recomputation for all chunks.
+[[nodiscard]] inline ChunkPlanOptions infinipipe_options() {
+  return {.chunking = {Chunking::balanced, Chunking::even}};
+}
 
 /// Seq1F1B: chunks in 1F1B order, each stage recomputing as few layers as fit, the same for all chunks. Tries its uniform chunks, each
 /// sample alone, and those of equal tokens with which InfiniPipe compares (section 5.1), with the best number of slices.

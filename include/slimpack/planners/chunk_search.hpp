@@ -72,6 +72,7 @@ class ChunkSearch {
     best_ = {};
     tried_.clear();
     search(samples, first, enough);
+    if (best_.seconds() > enough) scheduler_.refine(best_.found);
     const bool groups = options_.schedule.groups && options_.schedule.recompute == ChunkRecompute::adaptive;
     if (groups && best_.seconds() > enough) group();
     return std::move(best_);
@@ -225,7 +226,8 @@ class ChunkSearch {
                             " chunks of whole samples");
   if (slowest.found.groups > 1)
     note += concat("; ", slowest.found.groups, " pipelines one after another, by numbers of chunks");
-  if (slowest.found.per_chunk) note += "; each chunk recomputes what it needs on each stage";
+  if (slowest.found.schedule.recompute.per_pack())
+    note += "; each chunk recomputes what it needs on each stage";
   if (cut == 0) return note;
   if (slowest.whole_seconds == std::numeric_limits<double>::infinity())
     return note + "; without cutting, no schedule is as fast";

@@ -21,8 +21,8 @@ namespace slimpack {
 /// How chunks were scheduled.
 struct ChunkSchedule {
   Schedule schedule;
-  std::size_t groups = 1;  ///< pipelines one after another
-  bool per_chunk = false;  ///< chunks of a stage recompute unlike numbers of layers
+  std::size_t groups = 1;        ///< pipelines one after another
+  ScheduleOptions options = {};  ///< with which it was made
 };
 
 namespace detail {
@@ -87,6 +87,16 @@ class ChunkScheduler {
     return std::move(best_);
   }
 
+  /// Solves the checkpointing program of a schedule, unless memory's limit costs it next to nothing as it is: what was chosen
+  /// without a solver is mostly as good.
+  void refine(ChunkSchedule& found) {
+    constexpr double little = 1e-3;
+    Schedule& own = found.schedule;
+    const bool worth = own.fits() && own.memory_bound && own.seconds > (1.0 + little) * own.unlimited;
+    if (options_.recompute != ChunkRecompute::adaptive || !worth) return;
+    (void)scheduler_.checkpoint_each_pack(own, found.options, solver(), options_.solver.solver);
+  }
+
  private:
   static constexpr double infinite = std::numeric_limits<double>::infinity();
 
@@ -145,6 +155,7 @@ class ChunkScheduler {
     for (const PassOrder each : {PassOrder::steady, PassOrder::packflow})
       try_schedule(packs, {.order = each, .offload = options_.offload, .unit_ends = unit_ends},
                    groups.ends.size());
+    if (best_.groups > 1) refine(best_);
   }
 
   [[nodiscard]] CoveringSolver solver() const { return {options_.solver}; }
@@ -175,7 +186,7 @@ class ChunkScheduler {
 
   /// Schedules rows as the options say, and keeps what is fastest.
   void try_schedule(Schedule packs, const ScheduleOptions& options, std::size_t groups) {
-    ChunkSchedule trial{.schedule = std::move(packs), .groups = groups};
+    ChunkSchedule trial{.schedule = std::move(packs), .groups = groups, .options = options};
     const double most = std::min(most_, best_.schedule.seconds);
     switch (options_.recompute) {
       case ChunkRecompute::none:
@@ -199,15 +210,13 @@ class ChunkScheduler {
   }
 
   /// Whatever is recomputed, a schedule takes at least as long as without memory's limit.
-  void adapt(ChunkSchedule& trial, const ScheduleOptions& options, double most) {
-    scheduler_(trial.schedule, options);
+  void adapt(ChunkSchedule& trial, ScheduleOptions options, double most) {
+    options.each_pack = true;
+    scheduler_(trial.schedule, options, most);
     if (!trial.schedule.memory_bound || trial.schedule.unlimited >= most) return;
     Schedule full = trial.schedule;
     scheduler_(full, uniform(true), options);
     if (full.seconds < trial.schedule.seconds) trial.schedule = std::move(full);
-    const double before = trial.schedule.seconds;
-    (void)scheduler_.checkpoint_each_pack(trial.schedule, options, solver(), options_.solver.solver);
-    trial.per_chunk = trial.schedule.seconds < before;
   }
 
   [[nodiscard]] Recompute uniform(bool all) const {
