@@ -7,7 +7,7 @@ if (($# != 2)); then
   exit 2
 fi
 command=$1 lengths=$2
-planners=(megatron deepspeed slimpack hydraulis hydraulis-slices)
+planners=(megatron deepspeed dynapipe bytescale hotspa slimpack hydraulis hydraulis-slices)
 
 step() { # PLANNER OPTION...
   local planner=$1

@@ -319,7 +319,7 @@ JobOptions job_options(const po::variables_map& values) {
   o.deepspeed = {.context = o.context, .pack_tokens = o.megatron.pack_tokens};
   o.flexsp.context = o.context;
   o.flexsp.limit = o.bytescale.limit = o.dynamic_cp.limit;
-  o.bytescale.context = o.context;
+  o.bytescale.context = o.hotspa.context = o.context;
   o.dynamic_cp.nested = values.count("nested-groups") != 0;
   o.infinipipe = infinipipe_from(values);
   o.slimpack.recompute_each_pack = o.infinipipe.schedule.recompute != ChunkRecompute::per_stage;

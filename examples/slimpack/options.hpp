@@ -17,6 +17,7 @@
 #include "slimpack/planners/chunk_options.hpp"
 #include "slimpack/planners/dynamic_cp_options.hpp"
 #include "slimpack/planners/dynapipe_options.hpp"
+#include "slimpack/planners/hotspa_options.hpp"
 #include "slimpack/planners/hydraulis_options.hpp"
 #include "slimpack/planners/layouts.hpp"
 #include "slimpack/planners/megatron_options.hpp"
@@ -46,6 +47,7 @@ struct JobOptions {
   DeepSpeedOptions deepspeed;
   FlexSpOptions flexsp;
   ChunkPlanOptions infinipipe;
+  HotSpaOptions hotspa;
   HydraulisOptions hydraulis;
   DocumentOptions documents;
   bool quiet = false;  ///< no progress on standard error

@@ -12,6 +12,7 @@
 #include "slimpack/planners/dynamic_cp.hpp"
 #include "slimpack/planners/dynapipe.hpp"
 #include "slimpack/planners/flexsp.hpp"
+#include "slimpack/planners/hotspa.hpp"
 #include "slimpack/planners/hydraulis.hpp"
 #include "slimpack/planners/megatron.hpp"
 #include "slimpack/planners/slimpack.hpp"
@@ -230,6 +231,14 @@ Plan plan_by_hydraulis(std::span<const Tokens> lengths, const JobOptions& o, boo
                         calibrated_kinds(o.job.model, o.job.device, o.cost, o.memory));
 }
 
+/// Homogeneous strategies one after another on as many devices as the layout has.
+Plan plan_by_hotspa(std::span<const Tokens> lengths, const JobOptions& o) {
+  require(!o.profile,
+          "profiles measure pipelines of one kind, and planner hotspa chooses among many; expected no "
+          "--profile");
+  return plan_hotspa(lengths, o.job, o.hotspa, calibrated_kinds(o.job.model, o.job.device, o.cost, o.memory));
+}
+
 template <bool slices>
 Planner hydraulis_planner(const char* name) {
   return {.name = name,
@@ -292,6 +301,7 @@ std::span<const Planner> planners() {
       planner<Chunked<ChunkFlow>>(ChunkFlow::name),
       ulysses_planner<DeepSpeed, &same_layout>(),
       ulysses_planner<FlexSp, &one_domain>(),
+      Planner{.name = "hotspa", .plan = &plan_by_hotspa, .plan_on_cpu = nullptr, .chooses_pipelines = true},
       hydraulis_planner<false>("hydraulis"),
       hydraulis_planner<true>("hydraulis-slices"),
       Planner{"plain-4d", &plan_plain_4d_batch, &plan_plain_4d_on_cpu, nullptr},

@@ -363,17 +363,27 @@ TEST_CASE("all packs that are dealt by position have one block", "[json]") {
   CHECK(refusal(file.dump()) == "plan.forward[1].block is 16; expected 8, as in the packs before it");
 }
 
-TEST_CASE("phases and virtual stages are refused, not misread", "[json]") {
-  json file = json::parse(to_json(rich_plan()));
-  file["pipelines"][1]["phase"] = 0;
-  CHECK(refusal(file.dump()).empty());
+TEST_CASE("phases are written in version 2 and read again; what has no place is refused", "[json]") {
+  Plan plan = rich_plan();
+  plan.pipelines.back().phase = 1;
+  plan.step.switch_seconds = {0.25};
+  const Plan again = read_json(to_json(plan));
+  CHECK(again.pipelines.back().phase == 1);
+  CHECK(again.step.switch_seconds == plan.step.switch_seconds);
+  CHECK(to_json(again) == to_json(plan));
+  json file = json::parse(to_json(plan));
+  CHECK(file["version"] == 2);
+  file["pipelines"][1]["phase"] = -1;
+  CHECK(refusal(file.dump()).find("plan.pipelines[1].phase is -1") == 0);
   file["pipelines"][1]["phase"] = 1;
-  CHECK(refusal(file.dump()) ==
-        "plan.pipelines[1].phase is 1; expected 0 or nothing, for plans of several phases can't be read yet");
+  file["version"] = 1;
+  CHECK(refusal(file.dump()).find("plan.pipelines[1].phase is 1; expected 0 or nothing in version 1") == 0);
   file["pipelines"][1].erase("phase");
-  file["step"]["switch_seconds"] = {0.5};
   CHECK(refusal(file.dump()) ==
-        "plan.step.switch_seconds is there; expected nothing, for plans of several phases can't be read yet");
+        "plan.step.switch_seconds has 1 entries; expected at most 0, as version 1 has one phase");
+  file["version"] = 2;
+  file["step"]["switch_seconds"] = std::vector<double>(plan.pipelines.size(), 0.5);
+  CHECK(refusal(file.dump()).find("plan.step.switch_seconds has ") == 0);
   file["step"].erase("switch_seconds");
   file["pipelines"][0]["stage_of"] = {0, 1, 0};
   CHECK(refusal(file.dump()) ==

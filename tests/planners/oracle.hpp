@@ -15,7 +15,7 @@ namespace oracle {
 using namespace slimpack;
 
 /// Seconds of a plan by running it: again and again, every pipeline's every stage starts its next task if all
-/// that the rules ask for is done. Knows nothing of graphs; quadratic and proud of it. Infinite if the plan
+/// that the rules ask for is done; a phase begins when all tasks of the ones before it are, and its switch. Knows nothing of graphs; quadratic and proud of it. Infinite if the plan
 /// gets stuck.
 inline double run(const Plan& plan) {
   const std::size_t passes = 2;
@@ -65,15 +65,26 @@ inline double run(const Plan& plan) {
     }
     return at;
   };
-  double end = 0.0;
+  double end = 0.0, begin = 0.0;
+  std::vector<std::size_t> left_in(plan.phases(), 0);
+  for (const PipelinePlan& p : plan.pipelines) {
+    for (const auto& order : p.order) left_in[static_cast<std::size_t>(p.phase)] += order.size();
+  }
+  std::size_t phase = 0;
+  const auto next_phase = [&] {
+    for (; left_in[phase] == 0 && phase + 1 < plan.phases(); ++phase)
+      end = begin = end + plan.step.switch_seconds[phase];
+  };
+  next_phase();
   for (bool moved = true; left > 0 && moved;) {
     moved = false;
     for (const PipelinePlan& p : plan.pipelines) {
+      if (static_cast<std::size_t>(p.phase) != phase) continue;
       for (std::size_t s = 0; s < p.stages(); ++s) {
         if (next[p.id][s] == p.order[s].size()) continue;
         const Task task = p.order[s][next[p.id][s]];
         const auto members = plan.of(task.pass).pipelines[task.pack];
-        double start = ready(task, s);
+        double start = std::max(begin, ready(task, s));
         for (const PipelineId m : members) {
           const auto& order = plan.pipelines[m].order[s];
           const bool there = next[m][s] < order.size() && order[next[m][s]] == task;
@@ -86,11 +97,13 @@ inline double run(const Plan& plan) {
           free[m][s] = done;
           ++next[m][s];
           --left;
+          --left_in[phase];
         }
         end = std::max(end, done);
         moved = true;
       }
     }
+    next_phase();
   }
   return left == 0 ? end : std::numeric_limits<double>::infinity();
 }

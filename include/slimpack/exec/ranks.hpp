@@ -22,7 +22,7 @@ struct RankPlace {
 /// stages, stand one after another, each from its first stage to its last.
 class PlanRanks {
  public:
-  /// @throws InvalidInput if there is no pipeline, one has no stage, or ids are not places. O(pipelines).
+  /// @throws InvalidInput if there is no pipeline, one has no stage, ids are not places, or the plan has several phases. O(pipelines).
   explicit PlanRanks(const Plan& plan) {
     require(!plan.pipelines.empty(), "the plan has no pipelines; expected at least one");
     first_.reserve(plan.pipelines.size() + 1);
@@ -30,6 +30,8 @@ class PlanRanks {
       const PipelinePlan& pipeline = plan.pipelines[p];
       require(pipeline.id == p, "pipelines[", p, "] has id ", pipeline.id, "; expected its place");
       require(pipeline.stages() > 0, "pipeline ", p, " has no stages; expected at least one");
+      require(pipeline.phase == 0, "pipelines[", p, "].phase is ", pipeline.phase,
+              "; expected 0, as executors run plans of one phase");
       first_.push_back(first_.back() + pipeline.stages());
     }
   }

@@ -23,6 +23,7 @@ struct PlacedSchedule {
   std::vector<PipelineId> pipelines;  ///< [place in the schedule]
   Schedule schedule;
   std::vector<std::vector<double>> peak_bytes;  ///< [place in the schedule][stage]
+  std::size_t phase = 0;                        ///< in which its pipelines run
 };
 
 namespace detail {
@@ -120,18 +121,23 @@ inline void reserve_pass(std::span<const PlacedSchedule> schedules, Pass pass, P
 /// bubble ratio and peaks of memory. The lower bound is left to the caller.
 /// @param schedules of all pipelines of the strategy, each of which is in one of them; those of pipelines of one kind
 /// have as many stages as that kind. Freed as the plan takes them over. @param sync_seconds after the last task.
+/// @param switch_seconds between each phase and the next; each phase has schedules.
 /// O(slices + tasks).
 [[nodiscard]] inline Plan assemble_plan(std::string_view planner, std::span<const Tokens> lengths,
                                         const Transformer& model, const Device& device,
                                         const Strategy& strategy, std::vector<PlacedSchedule> schedules,
-                                        double sync_seconds) {
+                                        double sync_seconds, std::vector<double> switch_seconds = {}) {
   Plan plan;
   plan.planner = planner;
   plan.model = model;
   plan.device = device;
   plan.tokens.assign(lengths.begin(), lengths.end());
   plan.step.peak_bytes.resize(strategy.pipelines.size());
-  double busy = 0.0, stages = 0.0;
+  double busy = 0.0;
+  struct PhaseTime {
+    double seconds = 0.0, stages = 0.0;
+  };
+  std::vector<PhaseTime> phases(switch_seconds.size() + 1);
   for (std::size_t p = 0; p < strategy.pipelines.size(); ++p) {
     const PipelineSpec& spec = strategy.pipelines[p];
     plan.pipelines.push_back({.id = static_cast<PipelineId>(p),
@@ -139,8 +145,8 @@ inline void reserve_pass(std::span<const PlacedSchedule> schedules, Pass pass, P
                               .cp = spec.cp,
                               .layers = spec.layers,
                               .order = {},
-                              .devices = spec.devices});
-    stages += static_cast<double>(spec.stages());
+                              .devices = spec.devices,
+                              .phase = 0});
   }
   detail::reserve_pass(schedules, Pass::forward, plan.forward);
   detail::reserve_pass(schedules, Pass::backward, plan.backward);
@@ -153,18 +159,27 @@ inline void reserve_pass(std::span<const PlacedSchedule> schedules, Pass pass, P
       for (auto& order : orders[i]) {
         for (Task& task : order) task.pack += task.pass == Pass::forward ? first_forward : first_backward;
       }
-      plan.pipelines[placed.pipelines[i]].order = std::move(orders[i]);
+      PipelinePlan& pipeline = plan.pipelines[placed.pipelines[i]];
+      pipeline.order = std::move(orders[i]);
+      pipeline.phase = static_cast<std::int32_t>(placed.phase);
+      phases[placed.phase].stages += static_cast<double>(pipeline.stages());
       plan.step.peak_bytes[placed.pipelines[i]] = placed.peak_bytes[i];
     }
     detail::append_pass(placed, Pass::forward, strategy, model, plan.forward);
     detail::append_pass(placed, Pass::backward, strategy, model, plan.backward);
     busy += detail::busy_seconds(placed.schedule);
-    plan.step.pipeline_seconds = std::max(plan.step.pipeline_seconds, placed.schedule.seconds);
+    phases[placed.phase].seconds = std::max(phases[placed.phase].seconds, placed.schedule.seconds);
   }
   for (PassPlan* const pass : {&plan.forward, &plan.backward}) detail::finish_lists(*pass);
+  double capacity = 0.0;
+  for (std::size_t i = 0; i < phases.size(); ++i) {
+    if (i > 0) plan.step.pipeline_seconds += switch_seconds[i - 1];
+    plan.step.pipeline_seconds += phases[i].seconds;
+    capacity += phases[i].seconds * phases[i].stages;
+  }
+  plan.step.switch_seconds = std::move(switch_seconds);
   plan.step.sync_seconds = sync_seconds;
   plan.step.seconds = plan.step.pipeline_seconds + sync_seconds;
-  const double capacity = plan.step.pipeline_seconds * stages;
   plan.step.bubble_ratio = capacity > 0.0 ? std::max(0.0, 1.0 - busy / capacity) : 0.0;
   return plan;
 }

@@ -100,6 +100,7 @@ class PlanGraphBuilder {
     for (const Pass pass : {Pass::forward, Pass::backward}) add_stage_edges(pass);
     add_slice_edges();
     add_loss_edges();
+    add_phase_edges();
     const auto& nodes = result_.nodes;
     result_.graph = build_task_graph(nodes.size(), edges_, [&](TaskId t) { return to_string(nodes[t]); });
     result_.lags = result_.graph.arrange_edges(lags_);
@@ -207,6 +208,32 @@ class PlanGraphBuilder {
     }
   }
 
+  /// No stage of a phase begins before all of the phase before it have ended, and parameters have moved. Phases without tasks
+  /// only take their switches.
+  void add_phase_edges() {
+    if (plan_.phases() == 1) return;
+    std::vector<std::vector<TaskId>> first(plan_.phases()), last(plan_.phases());
+    for (std::size_t p = 0; p < plan_.pipelines.size(); ++p) {
+      const auto phase = static_cast<std::size_t>(plan_.pipelines[p].phase);
+      for (const std::vector<TaskId>& stage : result_.task_of[p]) {
+        if (stage.empty()) continue;
+        first[phase].push_back(stage.front());
+        last[phase].push_back(stage.back());
+      }
+    }
+    std::size_t before = 0;
+    double lag = 0.0;
+    for (std::size_t phase = 1; phase < plan_.phases(); ++phase) {
+      lag += plan_.step.switch_seconds[phase - 1];
+      if (first[phase].empty()) continue;
+      for (const TaskId from : last[before]) {
+        for (const TaskId to : first[phase]) add_edge(from, to, lag);
+      }
+      before = phase;
+      lag = 0.0;
+    }
+  }
+
   const Plan& plan_;
   SampleSlices forward_, backward_;
   PlanGraph result_;
@@ -219,9 +246,9 @@ class PlanGraphBuilder {
 
 /// The task graph of a plan whose lists fit each other and whose ids are in range (`violations` checks
 /// that): stage to stage with transfers, slices of a sample in order, backward after all forward slices on
-/// the last stage, and the stages' own orders (SlimPack, section 4.3.1).
+/// the last stage, the stages' own orders (SlimPack, section 4.3.1), and each phase after the one before it.
 /// @throws InvalidInput naming the tasks of a cycle, such as "pipeline 3 stage 2 F12".
-/// Complexity: O(tasks + slices * stages).
+/// Complexity: O(tasks + slices * stages), and the square of all stages for each switch between phases.
 [[nodiscard]] inline PlanGraph plan_graph(const Plan& plan) { return detail::PlanGraphBuilder(plan).build(); }
 
 }  // namespace slimpack

@@ -75,24 +75,30 @@ inline std::vector<std::vector<DeviceId>> read_devices(const JsonPlace& place, s
   return devices;
 }
 
+/// Files of version 1 have one phase.
+inline std::int32_t read_phase(const JsonPlace& pipeline, std::int32_t version) {
+  if (!pipeline.has("phase")) return 0;
+  const auto phase = pipeline["phase"].integer<std::int32_t>(0);
+  if (version == 1 && phase != 0)
+    pipeline["phase"].fail(concat("is ", pipeline["phase"].brief(), "; expected 0 or nothing in version 1"));
+  return phase;
+}
+
 /// What plans can't hold yet is refused rather than read as something else.
-inline void refuse_phases(const JsonPlace& pipeline) {
-  if (pipeline.has("phase") && pipeline["phase"].integer<std::int32_t>(0) != 0) {
-    pipeline["phase"].fail(concat("is ", pipeline["phase"].brief(),
-                                  "; expected 0 or nothing, for plans of several phases can't be read yet"));
-  }
+inline void refuse_virtual_stages(const JsonPlace& pipeline) {
   if (pipeline.has("stage_of"))
     pipeline["stage_of"].fail("is there; expected nothing, for plans with virtual stages can't be read yet");
 }
 
-inline PipelinePlan read_pipeline(const JsonPlace& place) {
+inline PipelinePlan read_pipeline(const JsonPlace& place, std::int32_t version) {
   PipelinePlan pipeline{.id = place["id"].integer<PipelineId>(0),
                         .tp = place["tp"].integer<std::int32_t>(1),
                         .cp = place["cp"].integer<std::int32_t>(1),
                         .layers = read_integers<std::int32_t>(place["layers"], 0),
                         .order = {},
-                        .devices = {}};
-  refuse_phases(place);
+                        .devices = {},
+                        .phase = read_phase(place, version)};
+  refuse_virtual_stages(place);
   const auto stages = place["pp"].integer<std::int32_t>(1);
   const JsonPlace order = place["order"];
   if (std::cmp_not_equal(pipeline.layers.size(), stages) || std::cmp_not_equal(order.size(), stages)) {
@@ -106,15 +112,23 @@ inline PipelinePlan read_pipeline(const JsonPlace& place) {
 }
 
 /// @param pipelines of the plan.
-inline StepPlan read_step(const JsonPlace& place, std::size_t pipelines) {
+inline StepPlan read_step(const JsonPlace& place, std::size_t pipelines, std::int32_t version) {
   StepPlan step{.seconds = place["seconds"].number(),
                 .sync_seconds = place["sync_seconds"].number(),
                 .pipeline_seconds = place["pipeline_seconds"].number(),
                 .bubble_ratio = place["bubble_ratio"].number(),
                 .lower_bound_seconds = place["lower_bound_seconds"].number(),
-                .peak_bytes = {}};
-  if (place.has("switch_seconds") && place["switch_seconds"].size() > 0)
-    place["switch_seconds"].fail("is there; expected nothing, for plans of several phases can't be read yet");
+                .peak_bytes = {},
+                .switch_seconds = {}};
+  if (place.has("switch_seconds")) {
+    const JsonPlace switches = place["switch_seconds"];
+    const std::size_t most = version == 1 ? 0 : std::max<std::size_t>(pipelines, 1) - 1;
+    if (switches.size() > most)
+      switches.fail(concat("has ", switches.size(), " entries; expected at most ", most,
+                           version == 1 ? ", as version 1 has one phase"
+                                        : ", one between two phases, each of which has a pipeline"));
+    step.switch_seconds = read_numbers(switches);
+  }
   const JsonPlace peaks = place["peak_bytes"];
   const std::size_t rows = peaks.size();
   if (rows > pipelines)
@@ -146,13 +160,14 @@ inline Plan read_plan(const JsonPlace& place) {
   plan.deferred = read_integers<SampleId>(place["deferred"], 0);
   if (place.has("document_ids")) plan.document_ids = read_integers<std::uint64_t>(place["document_ids"], 0);
   const JsonPlace pipelines = place["pipelines"];
-  pipelines.for_each([&](const JsonPlace& pipeline) { plan.pipelines.push_back(read_pipeline(pipeline)); });
+  pipelines.for_each(
+      [&](const JsonPlace& pipeline) { plan.pipelines.push_back(read_pipeline(pipeline, version)); });
   read_packs(place["forward"], false, version, plan.forward);
   read_packs(place["backward"], true, version, plan.backward);
   for (PassPlan* pass : {&plan.forward, &plan.backward}) {
     if (version == 1) correct_merged_sharding(*pass);
   }
-  plan.step = read_step(place["step"], plan.pipelines.size());
+  plan.step = read_step(place["step"], plan.pipelines.size(), version);
   if (!place.has("notes")) return plan;
   const JsonPlace notes = place["notes"];
   plan.notes.reserve(notes.size());

@@ -215,6 +215,7 @@ inline void write_pipelines(const Plan& plan, JsonText& json) {
       for (const auto& stage : pipeline.devices) json.list(stage);
       json.close(']');
     }
+    if (pipeline.phase != 0) json.field("phase", pipeline.phase);
     json.close('}');
   }
   json.close(']');
@@ -229,6 +230,10 @@ inline void write_step(const StepPlan& step, JsonText& json) {
   json.field("pipeline_seconds", step.pipeline_seconds);
   json.field("bubble_ratio", step.bubble_ratio);
   json.field("lower_bound_seconds", step.lower_bound_seconds);
+  if (!step.switch_seconds.empty()) {
+    json.key("switch_seconds");
+    json.list(step.switch_seconds);
+  }
   json.key("peak_bytes");
   json.open('[');
   for (const auto& row : step.peak_bytes) json.list(row);
@@ -246,8 +251,10 @@ inline void write_step(const StepPlan& step, JsonText& json) {
   detail::JsonText json(text);
   json.open('{');
   json.field("format", "slimpack-plan");
-  json.field("version",
-             detail::needs_version_2(plan.forward) || detail::needs_version_2(plan.backward) ? 2 : 1);
+  json.field("version", plan.phases() > 1 || detail::needs_version_2(plan.forward) ||
+                                detail::needs_version_2(plan.backward)
+                            ? 2
+                            : 1);
   json.field("planner", std::string_view(plan.planner));
   detail::write_model(plan.model, json);
   json.key("device");

@@ -17,7 +17,7 @@ struct PlanMetrics {
   double max_over_mean_forward = 1.0;
   /// The same over the backward packs.
   double max_over_mean_backward = 1.0;
-  /// max D(p) / mean D(p) over pipelines p, where D(p) is the sum of d(k) over all packs that p runs in both
+  /// max D(p) / mean D(p) over pipelines p of a phase, the worst phase's, where D(p) is the sum of d(k) over all packs that p runs in both
   /// passes.
   double replica_imbalance = 1.0;
   /// The same for the work on each pipeline's busiest stage, which sets its pace.
@@ -83,6 +83,18 @@ inline double max_over_mean(std::span<const double> values) {
              : 1.0;
 }
 
+/// The worst `max_over_mean` of the pipelines of a phase. @param values [pipeline].
+inline double worst_of_phases(const Plan& plan, std::span<const double> values) {
+  std::vector<std::vector<double>> own(plan.phases());
+  for (std::size_t p = 0; p < values.size(); ++p)
+    own[plan.phases() == 1 ? 0 : static_cast<std::size_t>(plan.pipelines[p].phase)].push_back(values[p]);
+  double worst = 1.0;
+  for (const std::vector<double>& phase : own) {
+    if (!phase.empty()) worst = std::max(worst, max_over_mean(phase));
+  }
+  return worst;
+}
+
 }  // namespace detail
 
 /// Durations of the packs of one pass.
@@ -121,11 +133,11 @@ struct PackDurations {
   metrics.max_over_mean_backward = detail::worst_max_over_mean(backward);
   std::vector<double> totals = forward.sum;
   for (std::size_t p = 0; p < totals.size(); ++p) totals[p] += backward.sum[p];
-  metrics.replica_imbalance = detail::max_over_mean(totals);
+  metrics.replica_imbalance = detail::worst_of_phases(plan, totals);
   std::vector<double> busiest;
   for (auto row = stages.begin(); row != stages.end(); row += static_cast<std::ptrdiff_t>(width))
     busiest.push_back(*std::max_element(row, row + static_cast<std::ptrdiff_t>(width)));
-  metrics.busiest_stage_imbalance = detail::max_over_mean(busiest);
+  metrics.busiest_stage_imbalance = detail::worst_of_phases(plan, busiest);
   for (const auto& row : plan.step.peak_bytes) {
     for (const double bytes : row) metrics.peak_bytes = std::max(metrics.peak_bytes, bytes);
   }

@@ -62,6 +62,9 @@ struct PipelinePlan {
   std::vector<std::vector<Task>> order;  ///< tasks of each stage in the order in which it runs them
   /// `[stage][context rank * tp + tensor rank]`; empty where nobody says.
   std::vector<std::vector<DeviceId>> devices = {};
+  /// Phases run one after another on the same devices: none begins before all tasks of the one before it have ended, and
+  /// `StepPlan::switch_seconds` later.
+  std::int32_t phase = 0;
 
   [[nodiscard]] std::size_t stages() const { return layers.size(); }
 };
@@ -71,9 +74,11 @@ struct StepPlan {
   double seconds = 0.0;           ///< pipeline_seconds + sync_seconds
   double sync_seconds = 0.0;      ///< gradient synchronisation and optimiser
   double pipeline_seconds = 0.0;  ///< longest path through all tasks
-  double bubble_ratio = 0.0;      ///< idle share of stage time until pipeline_seconds, over all stages
+  double bubble_ratio = 0.0;      ///< idle share of stage time in its phase, over all stages
   double lower_bound_seconds = 0.0;
   std::vector<std::vector<double>> peak_bytes;  ///< [pipeline][stage]
+  /// Between each phase and the next, in which parameters and gradients move; a part of `pipeline_seconds`.
+  std::vector<double> switch_seconds = {};
 
   [[nodiscard]] double gap() const { return seconds > 0.0 ? 1.0 - lower_bound_seconds / seconds : 0.0; }
 };
@@ -94,6 +99,8 @@ struct Plan {
   StepPlan step;
   std::vector<std::string> notes;  ///< what the planner wants its user to know, one sentence each
 
+  /// Phases of the step: one more than there are switches.
+  [[nodiscard]] std::size_t phases() const { return step.switch_seconds.size() + 1; }
   [[nodiscard]] const PassPlan& of(Pass pass) const { return pass == Pass::forward ? forward : backward; }
 };
 

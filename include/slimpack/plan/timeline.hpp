@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <span>
@@ -22,7 +23,7 @@ struct Timeline {
   std::vector<std::vector<std::vector<TaskTime>>> stages;  ///< [pipeline][stage][place in the order]
   std::vector<PlanGraph::Node> critical_path;              ///< a longest path, first task to last
   double seconds = 0.0;                                    ///< its length
-  std::vector<std::vector<BubbleSplit<>>> bubbles;         ///< [pipeline][stage], until `seconds`
+  std::vector<std::vector<BubbleSplit<>>> bubbles;         ///< [pipeline][stage], in its phase
   BubbleSplit<> bubble_sum;                                ///< over all stages of all pipelines
 };
 
@@ -54,8 +55,27 @@ inline std::vector<double> balanced_seconds(const Plan& plan, const PlanGraph& g
   return sum;
 }
 
+/// When each phase begins and ends; a plan of one phase lasts as long as its timeline.
+inline std::vector<TaskTime> phase_times(const Plan& plan, const PlanGraph& graph,
+                                         const TaskTimes<double>& times) {
+  if (plan.phases() == 1) return {{0.0, times.total}};
+  std::vector<TaskTime> phases(plan.phases());
+  for (std::size_t p = 0; p < graph.task_of.size(); ++p) {
+    double& end = phases[static_cast<std::size_t>(plan.pipelines[p].phase)].finish;
+    for (const std::vector<TaskId>& stage : graph.task_of[p]) {
+      if (!stage.empty()) end = std::max(end, times.finish[graph.graph.position(stage.back())]);
+    }
+  }
+  for (std::size_t i = 1; i < phases.size(); ++i) {
+    phases[i].start = phases[i - 1].finish + plan.step.switch_seconds[i - 1];
+    phases[i].finish = std::max(phases[i].finish, phases[i].start);
+  }
+  return phases;
+}
+
+/// @param phase in which the stage runs: what is before and after it does not count as idle.
 inline void add_stage(const PlanGraph& graph, std::span<const TaskId> order, const TaskTimes<double>& times,
-                      const TaskTimes<double>& balanced, Timeline& timeline) {
+                      const TaskTimes<double>& balanced, const TaskTime& phase, Timeline& timeline) {
   std::vector<TaskId> positions;
   positions.reserve(order.size());
   auto& stage = timeline.stages.back().emplace_back();
@@ -65,8 +85,14 @@ inline void add_stage(const PlanGraph& graph, std::span<const TaskId> order, con
     positions.push_back(position);
     stage.push_back({times.start[position], times.finish[position]});
   }
-  timeline.bubble_sum +=
-      timeline.bubbles.back().emplace_back(split_bubbles<double>(positions, times, balanced));
+  BubbleSplit<double> split = split_bubbles<double>(positions, times, balanced);
+  if (order.empty()) {
+    split.warm_up = phase.finish - phase.start;
+  } else {
+    split.warm_up = std::max(0.0, split.warm_up - phase.start);
+    split.cool_down = std::max(0.0, split.cool_down - (times.total - phase.finish));
+  }
+  timeline.bubble_sum += timeline.bubbles.back().emplace_back(split);
 }
 
 }  // namespace detail
@@ -82,11 +108,15 @@ inline void add_stage(const PlanGraph& graph, std::span<const TaskId> order, con
   const auto times = calculate_times(graph.graph, graph.seconds, graph.lags);
   const auto balanced = calculate_times(graph.graph, detail::balanced_seconds(plan, graph), graph.lags);
   Timeline timeline;
-  timeline.seconds = times.total;
-  for (const auto& pipeline : graph.task_of) {
+  const std::vector<TaskTime> phases = detail::phase_times(plan, graph, times);
+  timeline.seconds = std::max(times.total, phases.back().finish);
+  for (std::size_t p = 0; p < graph.task_of.size(); ++p) {
+    const TaskTime& phase =
+        phases[plan.phases() == 1 ? 0 : static_cast<std::size_t>(plan.pipelines[p].phase)];
     timeline.stages.emplace_back();
     timeline.bubbles.emplace_back();
-    for (const auto& order : pipeline) detail::add_stage(graph, order, times, balanced, timeline);
+    for (const auto& order : graph.task_of[p])
+      detail::add_stage(graph, order, times, balanced, phase, timeline);
   }
   for (const TaskId position : critical_path(graph.graph, times, graph.lags)) {
     timeline.critical_path.push_back(graph.nodes[graph.graph.original(position)]);

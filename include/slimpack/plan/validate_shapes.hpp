@@ -27,9 +27,27 @@ inline void check_pipelines(const Plan& plan, Violations& found) {
   }
 }
 
-/// Where devices are named: as many for each stage as it has ranks, none in two stages.
+/// Phases are numbered from 0, each with pipelines, and there is a switch between each two. @returns whether that is so.
+inline bool check_phases(const Plan& plan, Violations& found) {
+  std::vector<char> seen(plan.phases(), 0);
+  bool right = true;
+  for (std::size_t p = 0; p < plan.pipelines.size(); ++p) {
+    const std::int32_t phase = plan.pipelines[p].phase;
+    const bool known = phase >= 0 && std::cmp_less(phase, plan.phases());
+    found.expect(known, "pipelines[", p, "].phase is ", phase, "; expected 0 to the ",
+                 plan.step.switch_seconds.size(), " entries of step.switch_seconds");
+    right = right && known;
+    if (known) seen[static_cast<std::size_t>(phase)] = 1;
+  }
+  for (std::size_t i = 0; i < seen.size() && plan.phases() > 1; ++i)
+    found.expect(seen[i] != 0, "phase ", i, " has no pipelines; expected at least one in each of the ",
+                 plan.phases(), " phases");
+  return right;
+}
+
+/// Where devices are named: as many for each stage as it has ranks, none in two stages of a phase.
 inline void check_devices(const Plan& plan, Violations& found) {
-  std::vector<DeviceId> all;
+  std::vector<std::pair<std::int32_t, DeviceId>> all;  // with their phase
   for (std::size_t p = 0; p < plan.pipelines.size(); ++p) {
     const PipelinePlan& pipeline = plan.pipelines[p];
     if (pipeline.devices.empty()) continue;
@@ -43,13 +61,14 @@ inline void check_devices(const Plan& plan, Violations& found) {
                    own.size(), " devices; expected tp * cp = ", expected);
       for (const DeviceId id : own)
         found.expect(id >= 0, "pipelines[", p, "].devices[", s, "] holds ", id, "; expected ids from 0");
-      all.insert(all.end(), own.begin(), own.end());
+      for (const DeviceId id : own) all.emplace_back(pipeline.phase, id);
     }
   }
   std::sort(all.begin(), all.end());
   for (auto twice = std::adjacent_find(all.begin(), all.end()); twice != all.end();
        twice = std::adjacent_find(std::upper_bound(twice, all.end(), *twice), all.end())) {
-    found.expect(false, "pipelines[].devices names device ", *twice, " twice; expected distinct ids");
+    found.expect(false, "pipelines[].devices names device ", twice->second,
+                 " twice; expected distinct ids in each phase");
   }
 }
 
@@ -80,6 +99,10 @@ inline void check_members(const Plan& plan, Pass pass, std::size_t k, Violations
     found.expect(p < plan.pipelines.size(), pass_name(pass), "[", k, "] runs on pipeline ", p,
                  "; expected ids below ", plan.pipelines.size());
     if (p >= plan.pipelines.size()) return;
+    const std::int32_t phase = plan.pipelines[members.front()].phase;
+    found.expect(plan.pipelines[p].phase == phase, pass_name(pass), "[", k, "] runs on pipeline ", p,
+                 " of phase ", plan.pipelines[p].phase, "; expected pipelines of one phase, as pipeline ",
+                 members.front(), " is of phase ", phase);
     found.expect(std::find(members.begin(), members.begin() + std::ptrdiff_t(i), p) ==
                      members.begin() + std::ptrdiff_t(i),
                  pass_name(pass), "[", k, "].pipelines lists ", p, " twice; expected distinct ids");
@@ -178,6 +201,7 @@ inline void check_document_ids(const Plan& plan, Violations& found) {
 /// Lists have one entry per pack or stage, ids exist, slices lie within their samples.
 inline void check_shapes(const Plan& plan, Violations& found) {
   check_pipelines(plan, found);
+  check_phases(plan, found);
   check_devices(plan, found);
   for (const Pass pass : {Pass::forward, Pass::backward}) check_packs(plan, pass, found);
   check_deferred(plan, found);

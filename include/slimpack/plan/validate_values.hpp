@@ -76,6 +76,8 @@ inline void check_step_values(const Plan& plan, Violations& found) {
   seconds("lower_bound_seconds", step.lower_bound_seconds);
   found.expect(step.bubble_ratio >= 0.0 && step.bubble_ratio <= 1.0, "step.bubble_ratio is ",
                step.bubble_ratio, "; expected a fraction in [0, 1]");
+  for (std::size_t i = 0; i < step.switch_seconds.size(); ++i)
+    seconds(concat("switch_seconds[", i, "]").c_str(), step.switch_seconds[i]);
   if (step.peak_bytes.empty()) return;
   found.expect(step.peak_bytes.size() == plan.pipelines.size(), "step.peak_bytes has ",
                step.peak_bytes.size(), " rows; expected one for each of ", plan.pipelines.size(),

@@ -102,14 +102,6 @@ class SlicedStrategy {
     return slowest;
   }
 
-  static void rename_samples(std::span<const SampleId> names, Schedule& schedule) {
-    for (Packs* const packs : {&schedule.forward.packs, &schedule.backward.packs}) {
-      for (std::size_t k = 0; k < packs->size(); ++k) {
-        for (Slice& slice : (*packs)[k]) slice.sample = names[slice.sample];
-      }
-    }
-  }
-
   static constexpr double infinite = std::numeric_limits<double>::infinity();
 
   std::span<const Tokens> lengths_;

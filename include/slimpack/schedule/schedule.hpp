@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <limits>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -27,6 +28,15 @@ struct Schedule {
   [[nodiscard]] std::size_t stages() const { return leads.stages(); }
   [[nodiscard]] bool fits() const { return seconds < std::numeric_limits<double>::infinity(); }
 };
+
+/// Gives a schedule's samples other ids. @param names [sample]. O(slices).
+inline void rename_samples(std::span<const SampleId> names, Schedule& schedule) {
+  for (Packs* const packs : {&schedule.forward.packs, &schedule.backward.packs}) {
+    for (std::size_t k = 0; k < packs->size(); ++k) {
+      for (Slice& slice : (*packs)[k]) slice.sample = names[slice.sample];
+    }
+  }
+}
 
 /// The tasks of each stage in their order, [pipeline][stage]. Packs are numbered as in the schedule. O(tasks).
 [[nodiscard]] inline std::vector<std::vector<std::vector<Task>>> stage_orders(const Schedule& schedule) {

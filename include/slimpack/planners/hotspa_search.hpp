@@ -1,0 +1,335 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <memory>
+#include <numeric>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "slimpack/core/batch.hpp"
+#include "slimpack/partition/packing.hpp"
+#include "slimpack/partition/sample_prices.hpp"
+#include "slimpack/plan/assemble.hpp"
+#include "slimpack/planners/hotspa_options.hpp"
+#include "slimpack/planners/strategy_models.hpp"
+#include "slimpack/planners/whole_samples.hpp"
+#include "slimpack/schedule/lower_bound.hpp"
+#include "slimpack/strategy/reshard.hpp"
+#include "slimpack/strategy/reshard_seconds.hpp"
+#include "slimpack/strategy/reshard_shards.hpp"
+
+namespace slimpack::detail {
+
+/// A strategy of equal pipelines with its models, and what it takes at least for each sample.
+class HomogeneousStrategy {
+ public:
+  /// @throws InvalidInput if the models can't be made, for example because weights leave no room.
+  HomogeneousStrategy(Strategy strategy, const MakeKindModels& make, std::span<const Tokens> lengths)
+      : models_(std::move(strategy), make) {
+    require_durations(models_.prices(0).alone(), lengths);
+    const SamplePrices prices(lengths, {}, models_.prices(0));
+    const auto n = static_cast<double>(pipelines());
+    seconds_.reserve(lengths.size());
+    for (SampleId id = 0; id < lengths.size(); ++id) seconds_.push_back(prices.whole(id) / n);
+  }
+
+  [[nodiscard]] const Strategy& strategy() const { return models_.strategy(); }
+  [[nodiscard]] std::size_t pipelines() const { return strategy().pipelines.size(); }
+  [[nodiscard]] GroupPrices& prices() { return models_.prices(0); }
+  [[nodiscard]] const Memory& memory() const { return models_.memory(0); }
+  [[nodiscard]] double sync_seconds() const { return models_.sync_seconds(); }
+  /// Of a sample, on the busiest stage, shared equally by all pipelines.
+  [[nodiscard]] double seconds(SampleId id) const { return seconds_[id]; }
+
+ private:
+  StrategyModels models_;
+  std::vector<double> seconds_;
+};
+
+/// A class of lengths on one strategy.
+struct ClassPlan {
+  std::size_t strategy = 0;
+  double seconds = 0.0;
+};
+
+/// Finds the classes of lengths, and the strategy of each.
+class HotSpaSearch {
+ public:
+  /// All have to outlive this.
+  HotSpaSearch(std::span<const Tokens> lengths, const Transformer& model, const Device& device,
+               const HotSpaOptions& options)
+      : lengths_(lengths),
+        model_(model),
+        device_(device),
+        options_(options),
+        by_length_(falling_order(lengths, *std::max_element(lengths.begin(), lengths.end()))) {
+    std::reverse(by_length_.begin(), by_length_.end());
+    find_ends();
+  }
+
+  /// Adds a strategy of equal pipelines, unless its models can't be made.
+  void add(const Strategy& strategy, const MakeKindModels& make) {
+    try {
+      strategies_.push_back(std::make_unique<HomogeneousStrategy>(strategy, make, lengths_));
+    } catch (const InvalidInput& error) {
+      if (reason_.empty()) reason_ = error.what();
+    }
+  }
+
+  /// Classes in the order in which they run, shortest samples first.
+  struct Phase {
+    std::size_t begin = 0, end = 0;  ///< places in `by_length()`
+    std::size_t strategy = 0;
+  };
+  /// @returns no phases if some samples fit no strategy.
+  [[nodiscard]] std::vector<Phase> operator()() {
+    const std::size_t n = ends_.size();
+    std::vector<std::vector<ClassPlan>> plans(n * n);  // [first part * n + last part]
+    for (std::size_t a = 0; a < n; ++a) {
+      for (std::size_t b = a; b < n; ++b) {
+        if (options_.most_classes == 1 && (a > 0 || b + 1 < n)) continue;
+        plans[a * n + b] = rivals(begin_of(a), ends_[b]);
+      }
+    }
+    return best_chain(plans);
+  }
+
+  /// The sample at a place of the order by length.
+  [[nodiscard]] SampleId sample(std::size_t place) const { return by_length_[place]; }
+  /// Those at some places of the order by length, ascending.
+  [[nodiscard]] std::vector<SampleId> samples(std::size_t begin, std::size_t end) const {
+    std::vector<SampleId> ids(by_length_.begin() + static_cast<std::ptrdiff_t>(begin),
+                              by_length_.begin() + static_cast<std::ptrdiff_t>(end));
+    std::sort(ids.begin(), ids.end());
+    return ids;
+  }
+  [[nodiscard]] HomogeneousStrategy& strategy(std::size_t s) { return *strategies_[s]; }
+  [[nodiscard]] std::size_t strategies() const { return strategies_.size(); }
+  /// Why the first strategy that can't be used can't; empty if all can.
+  [[nodiscard]] const std::string& reason() const { return reason_; }
+
+  /// Plans the samples of a class on a strategy; packs may be as long as those of all samples. @param own their lengths.
+  [[nodiscard]] WholeSamplePlan plan(std::size_t s, Scheduler& scheduler, std::span<const Tokens> own,
+                                     double most) const {
+    static constexpr std::size_t alone = 1;
+    const Tokens context = std::max(options_.context, lengths_[by_length_.back()]);
+    return best_whole_samples(own, context, strategies_[s]->pipelines(), {&alone, 1}, scheduler,
+                              {.fit = FitPolicy::recompute}, most);
+  }
+
+  /// Lengths of some samples, in their order.
+  [[nodiscard]] std::vector<Tokens> lengths_of(std::span<const SampleId> ids) const {
+    std::vector<Tokens> own;
+    own.reserve(ids.size());
+    for (const SampleId id : ids) own.push_back(lengths_[id]);
+    return own;
+  }
+
+  /// Seconds between a phase and the next: parameters go from where one strategy has them to where the next one needs them, and
+  /// gradients to the optimiser's shards that the next one is aligned with.
+  [[nodiscard]] double switch_seconds(std::size_t from, std::size_t to) {
+    if (from == to) return 0.0;
+    const auto [known, added] = switches_.try_emplace({from, to}, 0.0);
+    if (!added) return known->second;
+    const ParameterShards before = propagation_shards(strategies_[from]->strategy(), model_);
+    const ParameterShards after = propagation_shards(strategies_[to]->strategy(), model_);
+    const ParameterShards optimiser = aligned_shards(strategies_[to]->strategy(), model_);
+    const double pull =
+        reshard_seconds(plan_reshard(before, after, device_), device_, options_.weight_bytes).slowest();
+    const double push =
+        reshard_seconds(plan_reshard(optimiser, before, device_), device_, options_.gradient_bytes).slowest();
+    return known->second = pull + push;
+  }
+
+ private:
+  static constexpr double infinite = std::numeric_limits<double>::infinity();
+
+  /// Places among the samples at which a class may end.
+  void find_ends() {
+    const Tokens longest = lengths_[by_length_.back()];
+    for (std::size_t i = options_.thresholds; i-- > 0;) {
+      const Tokens most = i < 63 ? longest >> i : 0;
+      const auto end = std::partition_point(by_length_.begin(), by_length_.end(),
+                                            [&](SampleId id) { return lengths_[id] <= most; });
+      const auto place = static_cast<std::size_t>(end - by_length_.begin());
+      if (place > (ends_.empty() ? 0 : ends_.back())) ends_.push_back(place);
+    }
+  }
+
+  [[nodiscard]] std::size_t begin_of(std::size_t part) const { return part == 0 ? 0 : ends_[part - 1]; }
+
+  /// The strategies with which a class, and the synchronisation, take least.
+  [[nodiscard]] std::vector<ClassPlan> rivals(std::size_t begin, std::size_t end) {
+    const std::vector<SampleId> ids = samples(begin, end);
+    const std::vector<Tokens> own = lengths_of(ids);
+    std::vector<std::pair<double, std::size_t>> order;  // by what they take at least
+    order.reserve(strategies_.size());
+    for (std::size_t s = 0; s < strategies_.size(); ++s) {
+      double least = strategies_[s]->sync_seconds();
+      for (const SampleId id : ids) least += strategies_[s]->seconds(id);
+      order.emplace_back(least, s);
+    }
+    std::sort(order.begin(), order.end());
+    std::vector<std::pair<double, ClassPlan>> best;
+    for (const auto& [least, s] : order) {
+      const bool full = best.size() == options_.rivals;
+      if (full && least >= best.back().first) break;
+      const double sync = strategies_[s]->sync_seconds();
+      Scheduler scheduler(own, strategies_[s]->prices(), strategies_[s]->memory());
+      const double most = full ? best.back().first - sync : infinite;
+      const WholeSamplePlan found = plan(s, scheduler, own, most);
+      if (!(found.seconds < most)) continue;
+      if (full) best.pop_back();
+      best.emplace_back(found.seconds + sync, ClassPlan{s, found.seconds});
+      std::stable_sort(best.begin(), best.end(),
+                       [](const auto& a, const auto& b) { return a.first < b.first; });
+    }
+    std::vector<ClassPlan> out;
+    out.reserve(best.size());
+    for (const auto& [key, each] : best) out.push_back(each);
+    return out;
+  }
+
+  /// The chain of classes with the least seconds, switches and the last one's synchronisation included.
+  [[nodiscard]] std::vector<Phase> best_chain(std::span<const std::vector<ClassPlan>> plans) {
+    struct State {
+      double seconds;
+      Phase phase;
+      std::ptrdiff_t before;  // number of the state before; -1: none
+    };
+    const std::size_t n = ends_.size();
+    std::vector<State> states;
+    std::vector<std::vector<std::size_t>> ending(n);  // [last part] states of all numbers of classes
+    std::vector<std::size_t> last, next;
+    std::ptrdiff_t best = -1;
+    double least = infinite;
+    for (std::size_t classes = 1; classes <= std::min(options_.most_classes, n); ++classes) {
+      next.clear();
+      for (std::size_t a = 0; a < n; ++a) {
+        for (std::size_t b = a; b < n; ++b) {
+          for (const ClassPlan& own : plans[a * n + b]) {
+            State state{infinite, {begin_of(a), ends_[b], own.strategy}, -1};
+            if (classes == 1 && a == 0) state.seconds = own.seconds;
+            for (const std::size_t other : last) {
+              if (states[other].phase.end != begin_of(a) || a == 0) continue;
+              if (states[other].phase.strategy == own.strategy) continue;
+              const double seconds = states[other].seconds +
+                                     switch_seconds(states[other].phase.strategy, own.strategy) + own.seconds;
+              if (seconds >= state.seconds) continue;
+              state.seconds = seconds;
+              state.before = static_cast<std::ptrdiff_t>(other);
+            }
+            if (state.seconds == infinite || state.seconds >= least) continue;
+            next.push_back(states.size());
+            states.push_back(state);
+            const double all = state.seconds + strategies_[own.strategy]->sync_seconds();
+            if (b + 1 < n || all >= least) continue;
+            least = all;
+            best = static_cast<std::ptrdiff_t>(next.back());
+          }
+        }
+      }
+      std::swap(last, next);
+    }
+    std::vector<Phase> phases;
+    for (; best >= 0; best = states[static_cast<std::size_t>(best)].before)
+      phases.push_back(states[static_cast<std::size_t>(best)].phase);
+    std::reverse(phases.begin(), phases.end());
+    return phases;
+  }
+
+  std::span<const Tokens> lengths_;
+  const Transformer& model_;
+  const Device& device_;
+  HotSpaOptions options_;
+  std::vector<SampleId> by_length_;  // shortest first
+  std::vector<std::size_t> ends_;    // of parts that classes are made of, among these
+  std::vector<std::unique_ptr<HomogeneousStrategy>> strategies_;
+  std::map<std::pair<std::size_t, std::size_t>, double> switches_;
+  std::string reason_;
+};
+
+/// What all samples take at least if each runs in the phase that is fastest for it, switches included.
+[[nodiscard]] inline double phases_bound(std::span<const Tokens> lengths, HotSpaSearch& search,
+                                         std::span<const HotSpaSearch::Phase> phases, bool& exists) {
+  double sum = 0.0;
+  for (SampleId id = 0; id < lengths.size(); ++id) {
+    double least = std::numeric_limits<double>::infinity();
+    for (const HotSpaSearch::Phase& phase : phases)
+      least = std::min(least, search.strategy(phase.strategy).seconds(id));
+    sum += least;
+  }
+  exists = true;
+  for (const HotSpaSearch::Phase& phase : phases) {
+    HomogeneousStrategy& own = search.strategy(phase.strategy);
+    exists = exists && step_lower_bound(lengths, own.pipelines(), own.prices()).exists;
+  }
+  return sum;
+}
+
+/// `plan_hotspa` among given strategies.
+[[nodiscard]] inline Plan search_hotspa(std::span<const Tokens> lengths, const Transformer& model,
+                                        const Device& device, std::span<const Strategy> strategies,
+                                        const MakeKindModels& make, const HotSpaOptions& options) {
+  validate_batch(lengths, 1);
+  static_cast<void>(pack_context(lengths, options.context));
+  require(options.most_classes > 0, "most_classes is 0; expected at least 1");
+  require(options.thresholds > 0, "thresholds is 0; expected at least 1");
+  require(options.rivals > 0, "rivals is 0; expected at least 1");
+  require(!strategies.empty(), "there are no strategies; expected at least one");
+  HotSpaSearch search(lengths, model, device, options);
+  for (std::size_t i = 0; i < strategies.size(); ++i) {
+    validate(strategies[i], model);
+    require(strategies[i].kinds() == 1, "strategy ", i, " has ", strategies[i].kinds(),
+            " kinds of pipelines; expected 1, as hotspa's strategies are homogeneous");
+    search.add(strategies[i], make);
+  }
+  const std::vector<HotSpaSearch::Phase> phases = search();
+  require(!phases.empty(), "a sample of ", *std::max_element(lengths.begin(), lengths.end()),
+          " tokens fits none of ", strategies.size(),
+          " homogeneous strategies; expected shorter samples, more devices or more memory",
+          search.reason().empty() ? "" : concat(" (", search.reason(), ")"));
+  std::vector<PipelineSpec> pipelines;
+  std::vector<PlacedSchedule> placed;
+  std::vector<double> switches;
+  std::string text;
+  for (std::size_t i = 0; i < phases.size(); ++i) {
+    const HotSpaSearch::Phase& phase = phases[i];
+    HomogeneousStrategy& own = search.strategy(phase.strategy);
+    if (i > 0) switches.push_back(search.switch_seconds(phases[i - 1].strategy, phase.strategy));
+    const std::vector<SampleId> ids = search.samples(phase.begin, phase.end);
+    const std::vector<Tokens> own_lengths = search.lengths_of(ids);
+    Scheduler scheduler(own_lengths, own.prices(), own.memory());
+    WholeSamplePlan plan =
+        search.plan(phase.strategy, scheduler, own_lengths, std::numeric_limits<double>::infinity());
+    for (Schedule& schedule : plan.schedules) {
+      auto peaks = scheduler.peak_bytes(schedule);
+      rename_samples(ids, schedule);
+      const auto p = static_cast<PipelineId>(placed.size());
+      placed.push_back({{p}, std::move(schedule), std::move(peaks), i});
+    }
+    pipelines.insert(pipelines.end(), own.strategy().pipelines.begin(), own.strategy().pipelines.end());
+    const PipelineSpec& spec = own.strategy().pipelines.front();
+    text += concat(i == 0 ? "" : ", then ", ids.size(), " samples of up to ",
+                   lengths[search.sample(phase.end - 1)], " tokens on ", own.pipelines(), " x (tp ", spec.tp,
+                   ", cp ", spec.cp, ", pp ", spec.stages(), ")");
+  }
+  bool exists = true;
+  const double least = phases_bound(lengths, search, phases, exists);
+  const double all_switches = std::accumulate(switches.begin(), switches.end(), 0.0);
+  Plan plan =
+      assemble_plan("hotspa", lengths, model, device, strategy_of(std::move(pipelines)), std::move(placed),
+                    search.strategy(phases.back().strategy).sync_seconds(), std::move(switches));
+  state_lower_bound(exists ? least + all_switches : 0.0, exists, plan);
+  plan.notes.push_back(concat("phases: ", text));
+  return plan;
+}
+
+}  // namespace slimpack::detail
