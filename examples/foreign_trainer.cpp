@@ -131,8 +131,8 @@ struct Stage {
   double loss = 0;
   Rows rows = {};
 
-  void receive_activations(const StageTask& task) { rows = mail.receive(program.rank() - 1, tag(task)); }
-  void receive_gradients(const StageTask& task) { rows = mail.receive(program.rank() + 1, tag(task)); }
+  void receive_activations(const StageTask& task) { rows = mail.receive(program.rank_before(), tag(task)); }
+  void receive_gradients(const StageTask& task) { rows = mail.receive(program.rank_after(), tag(task)); }
   void send_activations(const StageTask& task) { mail.send(program.rank(), tag(task), std::move(rows)); }
   void send_gradients(const StageTask& task) { mail.send(program.rank(), tag(task), std::move(rows)); }
 

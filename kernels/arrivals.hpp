@@ -44,7 +44,7 @@ struct HandOver {
   std::map<std::pair<Pass, PackId>, HandOver> result;
   for (std::size_t i = 0; i < program.tasks().size(); ++i) {
     const StageTask& task = program.tasks()[i];
-    result[{task.pass, task.pack}] = {i, task.owned_tokens};
+    result[{task.pass, task.pack}] = {i, task.rows};
   }
   for (std::size_t i = 0; i < other.size(); ++i) {
     if (other[i].pass == Pass::weight) continue;

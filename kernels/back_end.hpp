@@ -10,6 +10,7 @@
 #include "kernels/math/matrix.hpp"
 #include "kernels/model/replicas.hpp"
 #include "kernels/model/stage.hpp"
+#include "kernels/model/tensor_rows.hpp"
 #include "kernels/model/weights.hpp"
 #include "slimpack/cost/concepts.hpp"
 #include "slimpack/exec/program.hpp"
@@ -79,6 +80,13 @@ concept StageBackEnd = std::constructible_from<S, const StagePart&, const StageO
   s.release(task);
   { s.loss() } -> std::convertible_to<double>;
   s.update(step, adamw);
+};
+
+/// A back end that runs a part of a stage together with others: what `TensorExchange` says.
+template <class S>
+concept TensorParallelBackEnd = StageBackEnd<S> &&
+    requires(S& s, TensorExchange<typename S::Number> exchange) {
+  s.set_tensor_exchange(exchange);
 };
 
 /// A back end that works on a device whose rows, gradients and weights links can move, and what members of

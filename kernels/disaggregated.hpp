@@ -15,25 +15,16 @@
 #include "kernels/model/weights.hpp"
 #include "kernels/reshard.hpp"
 #include "kernels/transport/collectives.hpp"
+#include "kernels/unit_shards.hpp"
 #include "slimpack/exec/reshard_program.hpp"
 #include "slimpack/strategy/reshard.hpp"
 
 namespace slimpack::kernels {
 
-/// The part of a model that is one unit: the embedding, a layer, or the final norm with the output head.
-[[nodiscard]] inline StagePart unit_part(const Transformer& model, std::size_t unit) {
-  const auto place = static_cast<std::int32_t>(unit);
-  const bool layer = place > 0 && place <= model.layers;
-  return {.model = model,
-          .first_layer = layer ? place - 1 : 0,
-          .layers = layer ? 1 : 0,
-          .first = place == 0,
-          .last = place == model.layers + 1};
-}
-
 /// One rank of a training run whose optimiser stays where it is while every step may have pipelines of its own (Hydraulis,
 /// section 5.2): a step pulls parameters into the stage that its plan gives to the rank, runs the tasks, pushes gradients
-/// back, and updates the rank's shard. On the CPU; all ranks call it with the same arguments.
+/// back, and updates the rank's shard. Strategies may differ in their tensor parallelism. On the CPU; all ranks call it with
+/// the same arguments.
 template <class Real, Transport T>
 class DisaggregatedTrainer {
  public:
@@ -62,10 +53,17 @@ class DisaggregatedTrainer {
     std::optional<Executor> executor;
     const ReshardPlan ways = prepare(plan, executor);
     StageWeights<Real>& stage = executor->stage().weights();
-    move(ways, ReshardDirection::pull, parameters_, of_stage(stage, stage.parameters()));
+    const std::vector<WeightPiece> pieces = vector_pieces(stage.layout(), model_);
+    std::vector<std::vector<Real>> held = vectors_of(pieces);
+    move(ways, ReshardDirection::pull, parameters_, held);
+    for_each_run(pieces, held, stage.parameters(),
+                 [](auto vector, auto numbers) { std::copy(vector.begin(), vector.end(), numbers.begin()); });
     const double loss = executor->evaluate(plan, ids).loss;
+    for_each_run(pieces, held, stage.gradients(), [](auto vector, auto numbers) {
+      std::copy(numbers.begin(), numbers.end(), vector.begin());
+    });
     std::vector<std::vector<Real>> gradients = parameters_;
-    move(ways, ReshardDirection::push, gradients, of_stage(stage, stage.gradients()));
+    move(ways, ReshardDirection::push, gradients, held);
     ++steps_;
     for (std::size_t u = 0; u < shards_.units(); ++u) {
       adamw<Real>(parameters_[u], std::span<const Real>(gradients[u]), first_[u], second_[u], steps_,
@@ -74,7 +72,7 @@ class DisaggregatedTrainer {
     return loss;
   }
 
-  /// [unit] the rank's parameters: its shards, ascending, one after another.
+  /// [unit] the rank's parameters: its shards of the unit's vector (`vector_pieces`), ascending, one after another.
   [[nodiscard]] const std::vector<std::vector<Real>>& parameters() const { return parameters_; }
 
  private:
@@ -85,7 +83,7 @@ class DisaggregatedTrainer {
     std::exception_ptr error;
     try {
       const Strategy strategy = rank_strategy(plan);
-      ReshardPlan ways = plan_reshard(shards_, propagation_shards(strategy, model_), device_);
+      ReshardPlan ways = plan_reshard(shards_, stage_shards(strategy, model_), device_);
       executor.emplace(transport_, model_, plan, options_);
       return ways;
     } catch (const InvalidInput&) {
@@ -95,33 +93,50 @@ class DisaggregatedTrainer {
   }
 
   void move(const ReshardPlan& ways, ReshardDirection direction, std::vector<std::vector<Real>>& own,
-            UnitSpans<Real> stage) {
+            std::vector<std::vector<Real>>& stage) {
     transport_.set_task(direction == ReshardDirection::pull ? "pull of parameters" : "push of gradients");
     Resharder<T, Real>(transport_, all_, ways, direction, UnitSpans<Real>(own.begin(), own.end()),
-                       std::move(stage))
+                       UnitSpans<Real>(stage.begin(), stage.end()))
         .run();
   }
 
-  /// A stage's numbers of each unit.
-  [[nodiscard]] UnitSpans<Real> of_stage(const StageWeights<Real>& stage, std::span<Real> numbers) const {
-    UnitSpans<Real> spans(shards_.units());
-    for (const WeightUnit& unit : stage.units())
-      spans[static_cast<std::size_t>(unit.place)] = numbers.subspan(unit.numbers.begin, unit.numbers.size());
-    return spans;
+  /// Memory for what a rank's stage has of each unit's vector.
+  [[nodiscard]] std::vector<std::vector<Real>> vectors_of(const std::vector<WeightPiece>& pieces) const {
+    std::vector<std::vector<Real>> vectors(shards_.units());
+    for (const WeightPiece& piece : pieces) {
+      std::vector<Real>& vector = vectors[static_cast<std::size_t>(piece.place)];
+      vector.resize(vector.size() + piece.size());
+    }
+    return vectors;
+  }
+
+  /// Calls f(numbers in a unit's vector, the same in the stage's flat buffer) for all that a stage has.
+  template <class F>
+  static void for_each_run(const std::vector<WeightPiece>& pieces, std::vector<std::vector<Real>>& vectors,
+                           std::span<Real> stage, F&& f) {
+    std::vector<std::size_t> done(vectors.size());
+    for (const WeightPiece& piece : pieces) {
+      const auto unit = static_cast<std::size_t>(piece.place);
+      for (const Part& run : piece.runs) {
+        f(std::span(vectors[unit]).subspan(done[unit], run.size()), stage.subspan(run.begin, run.size()));
+        done[unit] += run.size();
+      }
+    }
   }
 
   void initialise(std::size_t unit) {
-    const WeightLayout layout(unit_part(model_, unit));
-    std::vector<Real>& own = parameters_.emplace_back();
-    for (const ParameterShard& shard : shards_.of(unit, static_cast<DeviceId>(transport_.rank()))) {
-      for (const WeightTensor& tensor : layout.tensors()) {
-        const auto begin = std::max(tensor.offset, static_cast<std::size_t>(shard.begin)),
-                   end = std::min(tensor.offset + tensor.size(), static_cast<std::size_t>(shard.end));
-        if (begin >= end) continue;
-        own.resize(own.size() + end - begin);
-        layout.initial(options_.init, tensor, begin - tensor.offset, std::span(own).last(end - begin));
+    StageWeights<Real> whole(unit_part(model_, unit));
+    whole.initialise(options_.init);
+    std::vector<Real> vector;
+    for (const WeightPiece& piece : vector_pieces(whole.layout(), model_)) {
+      for (const Part& run : piece.runs) {
+        const auto numbers = std::as_const(whole).parameters().subspan(run.begin, run.size());
+        vector.insert(vector.end(), numbers.begin(), numbers.end());
       }
     }
+    std::vector<Real>& own = parameters_.emplace_back();
+    for (const ParameterShard& shard : shards_.of(unit, static_cast<DeviceId>(transport_.rank())))
+      own.insert(own.end(), vector.begin() + shard.begin, vector.begin() + shard.end);
     first_.emplace_back(own.size());
     second_.emplace_back(own.size());
   }

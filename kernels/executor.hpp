@@ -44,8 +44,9 @@ struct MailOf<Stage, T, NoLinks> {
 /// All ranks construct it, and call `step`, with the same arguments. Weights of a layer are the same on all ranks that
 /// hold it before and after each step, bit by bit.
 ///
-/// Merged packs are dealt to their members by position; other shardings are refused. Ranks of a plan are whole
-/// stages: give plans with context parallelism as `context_ranks_as_members` makes them.
+/// A stage of a pipeline with tensor parallelism is run by as many ranks, which share its heads, columns of the MLP and
+/// vocabulary, and its rows by `TensorShare`. Pipelines may differ in it. Merged packs are dealt to their members by position;
+/// other shardings are refused. Give plans with context parallelism as `context_ranks_as_members` makes them.
 ///
 /// With `Links`, rows go from device to device, and so do gradients and weights of replicas, and what members
 /// of merged packs exchange. The transport of the host then serves to agree on plans, and to hear of ranks that
@@ -74,12 +75,12 @@ class RankExecutor {
         ranks_(plan),
         place_(checked_place(transport, plan, ranks_)),
         layers_(layers_of(plan)),
-        stage_(stage_part(model, plan, place_.pipeline, place_.stage), named(options.stage, place_)),
+        stage_(stage_part(model, plan, place_), named(options.stage, place_, ranks_)),
         all_(transport),
         groups_(transport, ranks_, place_),
         mail_(make_mail(std::move(links))) {
-    for (const WeightUnit& unit : WeightLayout(stage_.part()).units())
-      holders_.push_back(&groups_.holders(plan, unit));
+    for (const WeightPiece& piece : WeightLayout(stage_.part()).pieces(groups_.shares()))
+      holders_.push_back(&groups_.holders(plan, piece));
     stage_.initialise(options.init);
     stage_.set_replicas(together());
     stage_.set_ring_shift([this](const StageTask& task, std::span<const Number> out, std::span<Number> in) {
@@ -93,6 +94,13 @@ class RankExecutor {
       groups_.members(task).template all_to_all<Number>(consecutive_parts(out, out_sizes),
                                                         consecutive_parts(in, in_sizes));
     });
+    if constexpr (TensorParallelBackEnd<Stage>) {
+      stage_.set_tensor_exchange(
+          [this](std::span<const std::span<const Number>> out, std::span<const std::span<Number>> in) {
+            mail_.flush();
+            groups_.tensor().template all_to_all<Number>(out, in);
+          });
+    }
     if constexpr (linked) {
       using Stream = typename Stage::Port::Stream;
       stage_.set_device_exchange([this](const StageTask& task, std::span<const DeviceBlock> sends,
@@ -162,8 +170,11 @@ class RankExecutor {
     }
   }
 
-  [[nodiscard]] static StageOptions named(StageOptions options, RankPlace place) {
-    if (options.name.empty()) options.name = concat("stage ", place.stage, " of pipeline ", place.pipeline);
+  [[nodiscard]] static StageOptions named(StageOptions options, RankPlace place, const PlanRanks& ranks) {
+    if (!options.name.empty()) return options;
+    options.name = concat("stage ", place.stage, " of pipeline ", place.pipeline);
+    if (ranks.tensor_ranks(place.pipeline) > 1)
+      options.name += concat(" (tensor-parallel rank ", place.tensor, ")");
     return options;
   }
 
@@ -171,10 +182,12 @@ class RankExecutor {
     require(transport.size() == ranks.size(), "there are ", transport.size(), " ranks; expected the ",
             ranks.size(), " that the plan is for");
     for (const PipelinePlan& pipeline : plan.pipelines) {
-      require(
-          pipeline.cp == 1, "pipeline ", pipeline.id, " has cp ", pipeline.cp,
-          "; expected 1, for a rank runs a whole stage: context_ranks_as_members(plan, block) has a pipeline "
-          "for each context-parallel rank");
+      require(pipeline.cp == 1, "pipeline ", pipeline.id, " has cp ", pipeline.cp,
+              "; expected 1: context_ranks_as_members(plan, block) has a pipeline for each context-parallel "
+              "rank");
+      require(TensorParallelBackEnd<Stage> || pipeline.tp == 1, "pipeline ", pipeline.id, " has tp ",
+              pipeline.tp,
+              "; expected 1, for the back end runs whole stages: whole_stages(plan) makes a rank of each");
       require(
           !linked || pipeline.layers == plan.pipelines[0].layers, "pipeline ", pipeline.id,
           " holds other layers on its stages than pipeline 0; expected the same with links between devices");
@@ -196,7 +209,7 @@ class RankExecutor {
     std::exception_ptr error;
     std::uint64_t hash = no_plan_hash;
     try {
-      program.emplace(plan, place_.pipeline, place_.stage, StageProgramOptions{.block = options_.block});
+      program.emplace(plan, place_, StageProgramOptions{.block = options_.block});
       check_layout(plan);
       report.predicted_bytes = predicted_bytes(plan, *program);
       stage_.begin_step(*program, ids);
@@ -225,13 +238,17 @@ class RankExecutor {
       require(plan.pipelines[p].layers == layers_[p], "pipeline ", p, " has ", plan.pipelines[p].stages(),
               " stages that hold other layers than those with which the run began; expected its ",
               layers_[p].size(), " stages and their layers");
+      require(static_cast<std::size_t>(plan.pipelines[p].tp) == ranks_.tensor_ranks(p), "pipeline ", p,
+              " has tp ", plan.pipelines[p].tp, "; expected the ", ranks_.tensor_ranks(p),
+              " with which the run began");
     }
   }
 
   [[nodiscard]] double predicted_bytes(const Plan& plan, const StageProgram& program) const {
     const double replicas = options_.shard_optimiser ? static_cast<double>(layers_.size()) : 1.0;
     const typename Stage::Memory memory(model_, plan.pipelines[place_.pipeline].layers,
-                                        sizeof(typename Stage::Weight), options_.stage, 2.0 / replicas);
+                                        sizeof(typename Stage::Weight), options_.stage, 2.0 / replicas,
+                                        program.tensor());
     return predicted_high_water(program, memory, options_.stage.limit_bytes);
   }
 
@@ -257,14 +274,25 @@ class RankExecutor {
       return {
           .size = layers_.size(),
           .position = place_.pipeline,
+          .shares = 1,
+          .common_size = 1,
+          .common_position = 0,
           .on_device = true,
           .sharded = options_.shard_optimiser,
           .reduce_scatter = [&](std::size_t, std::span<Weight> n) { links.reduce_scatter(n, port.stream()); },
           .all_reduce = [&](std::size_t, std::span<Weight> n) { links.all_reduce(n, port.stream()); },
           .all_gather = [&](std::size_t, std::span<Weight> n) { links.all_gather(n, port.stream()); }};
     }
+    std::size_t all = 0, before = 0;  // tensor-parallel ranks of a stage of each pipeline
+    for (std::size_t p = 0; p < ranks_.pipelines(); ++p) {
+      if (p < place_.pipeline) before += ranks_.tensor_ranks(p);
+      all += ranks_.tensor_ranks(p);
+    }
     return {.size = layers_.size(),
             .position = place_.pipeline,
+            .shares = groups_.shares(),
+            .common_size = all,
+            .common_position = before + place_.tensor,
             .on_device = false,
             .sharded = options_.shard_optimiser,
             .reduce_scatter = [this](std::size_t u, std::span<Weight> n) { holders_[u]->reduce_scatter(n); },
@@ -295,7 +323,7 @@ class RankExecutor {
   Stage stage_;
   Group<T> all_;
   RankGroups<T> groups_;
-  std::vector<Group<T>*> holders_;  ///< of each unit of the stage's weights
+  std::vector<Group<T>*> holders_;  ///< of each piece of the stage's weights
   MailType mail_;
   std::int64_t steps_ = 0;
 };

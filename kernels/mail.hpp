@@ -48,7 +48,7 @@ class Mail {
     for (const StageTask& task : program.tasks()) {
       if (task.pass == Pass::weight || (task.pass == Pass::forward ? program.first() : program.last()))
         continue;
-      if (task.owned_tokens > 0) sizes.push_back(static_cast<std::size_t>(task.owned_tokens) * hidden);
+      if (task.rows > 0) sizes.push_back(static_cast<std::size_t>(task.rows) * hidden);
     }
     places_ = std::min(sizes.size(), window + 1 + Port::behind);  // one is in use
     if (in_.size() < places_) in_.resize(places_);

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <map>
 #include <memory>
+#include <numeric>
 #include <span>
 #include <vector>
 
@@ -21,19 +22,43 @@ class RankGroups {
   RankGroups(T& transport, const PlanRanks& ranks, RankPlace place)
       : transport_(transport), ranks_(ranks), place_(place) {}
 
-  /// The task's members, on this rank's stage.
-  Group<T>& members(const StageTask& task) {
+  /// The tensor-parallel ranks of this rank's stage.
+  Group<T>& tensor() {
     std::vector<std::size_t> ranks;
-    for (const PipelineId member : task.members) ranks.push_back(ranks_.rank_of({member, place_.stage}));
+    for (std::size_t i = 0; i < ranks_.tensor_ranks(place_.pipeline); ++i)
+      ranks.push_back(ranks_.rank_of({place_.pipeline, place_.stage, i}));
     return of(ranks);
   }
 
-  /// The ranks that hold a unit of weights, one of each pipeline, in the pipelines' order.
-  Group<T>& holders(const Plan& plan, const WeightUnit& unit) {
+  /// The task's members, on this rank's stage, of its tensor-parallel ranks those like this one.
+  Group<T>& members(const StageTask& task) {
     std::vector<std::size_t> ranks;
-    for (const PipelinePlan& pipeline : plan.pipelines)
-      ranks.push_back(ranks_.rank_of({pipeline.id, stage_of_unit(pipeline.layers, unit.place)}));
+    for (const PipelineId member : task.members)
+      ranks.push_back(ranks_.rank_of({member, place_.stage, place_.tensor}));
     return of(ranks);
+  }
+
+  /// The ranks that hold a piece of weights, in the pipelines' order: one of each pipeline, or all tensor-parallel ranks of
+  /// what these have in common.
+  Group<T>& holders(const Plan& plan, const WeightPiece& piece) {
+    const std::size_t shares = this->shares();
+    std::vector<std::size_t> ranks;
+    for (const PipelinePlan& pipeline : plan.pipelines) {
+      const std::size_t stage = stage_of_unit(pipeline.layers, piece.place),
+                        tensor = ranks_.tensor_ranks(pipeline.id);
+      for (std::size_t i = 0; i < tensor; ++i) {
+        if (piece.share == shares || piece.share / (shares / tensor) == i)
+          ranks.push_back(ranks_.rank_of({pipeline.id, stage, i}));
+      }
+    }
+    return of(ranks);
+  }
+
+  /// Shares into which the pipelines' tensor parallelism cuts weights: each rank holds some of them whole.
+  [[nodiscard]] std::size_t shares() const {
+    std::size_t shares = 1;
+    for (std::size_t p = 0; p < ranks_.pipelines(); ++p) shares = std::lcm(shares, ranks_.tensor_ranks(p));
+    return shares;
   }
 
  private:

@@ -23,7 +23,7 @@ class StepClock {
 };
 
 /// A stage's tasks as the callbacks of `run_stage`: rows come by mail, the stage works on them, and what it makes goes
-/// by mail. Members that hold no token of a merged pack exchange no rows.
+/// by mail. Ranks that hold no row of a pack exchange none.
 /// @tparam Stage a back end. @tparam MailType Mail or DeviceMail. @tparam T transport, which is told what the rank is
 /// doing, for what other ranks say of it.
 template <class Stage, class MailType, class T>
@@ -36,16 +36,16 @@ struct StageWalk {
   StepReport& report;
   MatrixView<const typename Stage::Number> rows;  ///< of the current task: what came, then what it made
 
-  void post_receive_activations(const StageTask& task) { post(task, program.rank() - 1); }
-  void post_receive_gradients(const StageTask& task) { post(task, program.rank() + 1); }
+  void post_receive_activations(const StageTask& task) { post(task, program.rank_before()); }
+  void post_receive_gradients(const StageTask& task) { post(task, program.rank_after()); }
   void receive_activations(const StageTask& task) { receive(task); }
   void receive_gradients(const StageTask& task) { receive(task); }
   void forward(const StageTask& task) { rows = stage.forward(task, rows); }
   void recompute(const StageTask&) {}  // layer by layer, within backward
   void backward(const StageTask& task) { rows = stage.backward(task, rows); }
   void weight(const StageTask& task) { stage.weight(task); }
-  void send_activations(const StageTask& task) { send(task, program.rank() + 1); }
-  void send_gradients(const StageTask& task) { send(task, program.rank() - 1); }
+  void send_activations(const StageTask& task) { send(task, program.rank_after()); }
+  void send_gradients(const StageTask& task) { send(task, program.rank_before()); }
   void release(const StageTask& task) { stage.release(task); }
   void end_of_step() {
     transport.set_task("end of the step's tasks");
@@ -64,19 +64,18 @@ struct StageWalk {
 
  private:
   [[nodiscard]] std::size_t numbers(const StageTask& task) const {
-    return static_cast<std::size_t>(task.owned_tokens) * stage.part().hidden();
+    return static_cast<std::size_t>(task.rows) * stage.part().hidden();
   }
   void post(const StageTask& task, std::size_t from) {
-    if (task.owned_tokens > 0) mail.post(from, message_tag(task.pass, task.pack), numbers(task));
+    if (task.rows > 0) mail.post(from, message_tag(task.pass, task.pack), numbers(task));
   }
   void receive(const StageTask& task) {
     transport.set_task(to_string(task));
     rows = {nullptr, 0, stage.part().hidden()};
-    if (task.owned_tokens > 0)
-      rows = {mail.receive().data(), static_cast<std::size_t>(task.owned_tokens), rows.cols};
+    if (task.rows > 0) rows = {mail.receive().data(), static_cast<std::size_t>(task.rows), rows.cols};
   }
   void send(const StageTask& task, std::size_t to) {
-    if (task.owned_tokens > 0) mail.send(to, message_tag(task.pass, task.pack), {rows.data, numbers(task)});
+    if (task.rows > 0) mail.send(to, message_tag(task.pass, task.pack), {rows.data, numbers(task)});
   }
 };
 

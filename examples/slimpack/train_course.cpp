@@ -12,6 +12,7 @@
 #include "arguments.hpp"
 #include "documents.hpp"
 #include "gpu.hpp"
+#include "kernels/model/weights.hpp"
 #include "kernels/transport/launch.hpp"
 #include "plan_file.hpp"
 #include "planners.hpp"
@@ -20,6 +21,7 @@
 #include "retime.hpp"
 #include "slimpack/exec/context_members.hpp"
 #include "slimpack/exec/program.hpp"
+#include "slimpack/exec/whole_stages.hpp"
 #include "slimpack/plan/validate.hpp"
 
 namespace slimpack::command {
@@ -57,7 +59,9 @@ RankMemory memory_of(const TrainOptions& o, std::span<const std::int32_t> layers
   constexpr double unlimited = 1e15;
   const auto stage = stages_of(o, std::min(o.memory_bytes, unlimited));
   if (o.cuda) return CudaMemory(job.model, layers, o.number_bytes, stage, moments);
-  return kernels::CpuMemory(job.model, layers, o.number_bytes, stage, moments);
+  const auto ranks = static_cast<std::size_t>(job.layout.tp);
+  // The last rank has the most where they can't have equal shares.
+  return kernels::CpuMemory(job.model, layers, o.number_bytes, stage, moments, {ranks, ranks - 1});
 }
 
 /// The one place that decides which model of time predicts.
@@ -158,6 +162,9 @@ Course course_of_file(const TrainOptions& o) {
     plan = context_ranks_as_members(std::move(plan), default_ownership_block);
   const Transformer model = model_from(o.values, plan.model);
   validate(model);
+  if (o.cuda || o.whole_stages) plan = whole_stages(std::move(plan));
+  for (const PipelinePlan& pipeline : plan.pipelines)
+    kernels::require_tensor_ranks(model, static_cast<std::size_t>(pipeline.tp));
   const auto cost = [&](const Strategy& strategy, std::uint32_t kind) {
     return cost_of(o, model, strategy, kind);
   };

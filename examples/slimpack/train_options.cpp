@@ -4,6 +4,7 @@
 
 #include "arguments.hpp"
 #include "gpu.hpp"
+#include "kernels/model/weights.hpp"
 #include "kernels/transport/launch.hpp"
 
 namespace slimpack::command {
@@ -40,6 +41,7 @@ po::options_description train_description() {
       "cuda: what moves rows and gradients between ranks: nccl, host (through its memory), or auto: nccl "
       "where each "
       "rank is a process with a GPU of its own")(
+      "whole-stages", "with --plan: one rank for each stage, whatever its tensor parallelism")(
       "no-graphs", "cuda: tasks are not launched as CUDA graphs where a plan repeats")(
       "attention", po::value<std::string>()->value_name("WHOSE")->default_value("ours"),
       "cuda: attention by slimpack's kernels (ours), or by cuDNN where it takes a pack (cudnn)")(
@@ -71,6 +73,7 @@ bool fits_plan_file(const std::string& option) {
                            "start-timeout",
                            "transport",
                            "links",
+                           "whole-stages",
                            "no-graphs",
                            "attention",
                            "attention-workspace",
@@ -147,13 +150,16 @@ std::chrono::milliseconds milliseconds_of(const po::variables_map& values, const
   return std::chrono::milliseconds(std::llround(std::ceil(1e3 * positive(values, name, 1e6))));
 }
 
-/// The batches' job: a rank of the back end is a whole stage, so there is nothing to divide it among.
-JobOptions planning_options(const po::variables_map& values) {
+/// The batches' job. A rank of a GPU's back end is a whole stage, so there is nothing to divide it among.
+JobOptions planning_options(const po::variables_map& values, bool cuda) {
   require(values.count("context") != 0,
           "--context is missing; expected --plan FILE, or --lengths FILE --context C and what else plans it");
   JobOptions job = job_options(values);
-  require(job.job.layout.tp == 1 && job.job.layout.cp == 1, "tp is ", job.job.layout.tp, " and cp ",
-          job.job.layout.cp, "; expected 1 of each: each stage is one rank");
+  require(!cuda || (job.job.layout.tp == 1 && job.job.layout.cp == 1), "tp is ", job.job.layout.tp,
+          " and cp ", job.job.layout.cp, "; expected 1 of each: each stage is one rank");
+  require(job.job.layout.cp == 1, "cp is ", job.job.layout.cp,
+          "; expected 1: pipelines share samples instead (--dp)");
+  kernels::require_tensor_ranks(job.job.model, static_cast<std::size_t>(job.job.layout.tp));
   return job;
 }
 
@@ -199,7 +205,7 @@ std::optional<TrainOptions> train_options(const std::vector<std::string>& argume
     o.job.cost.exchanges = exchanges_from(*values);
     validate(o.job.job.device);
   } else {
-    o.job = planning_options(*values);
+    o.job = planning_options(*values, o.cuda);
   }
   const auto real = (*values)["real"].as<std::string>();
   require(real == "float" || real == "double", "--real is '", real, "'; expected float or double");
@@ -216,6 +222,9 @@ std::optional<TrainOptions> train_options(const std::vector<std::string>& argume
   o.start_timeout = milliseconds_of(*values, "start-timeout");
   o.ranks = ranks_from((*values)["transport"].as<std::string>());
   o.links = links_from((*values)["links"].as<std::string>(), o);
+  o.whole_stages = values->count("whole-stages") != 0;
+  require(!o.whole_stages || !o.plan_file.empty(),
+          "--whole-stages is given without --plan; expected --tp, which says how many ranks run a stage");
   o.graphs = values->count("no-graphs") == 0;
   require(o.graphs || o.cuda, "--no-graphs is given; expected no such option without --device cuda");
   o.json = values->count("json") != 0;

@@ -38,7 +38,8 @@ struct TrainOptions {
   RankKind ranks = RankKind::threads;
   bool cuda = false;  ///< stages run on GPUs
   LinkKind links = LinkKind::automatic;
-  bool graphs = true;                                 ///< of CUDA, where a plan repeats
+  bool whole_stages = false;  ///< a stage of a plan file is one rank, whatever its tensor parallelism
+  bool graphs = true;         ///< of CUDA, where a plan repeats
   AttentionChoice attention = AttentionChoice::ours;  ///< on GPUs
   double attention_workspace = 0;                     ///< bytes that a library's may work in
   bool json = false;

@@ -95,9 +95,9 @@ void require_room_for_weights(const Course& course, std::size_t rank) {
   const PlanRanks ranks(plan);
   if (rank >= ranks.size()) return;  // the executor says what is wrong with that
   const RankPlace place = ranks.place_of(rank);
-  const typename Stage::Memory memory(course.model, plan.pipelines[place.pipeline].layers,
-                                      sizeof(typename Stage::Weight), course.stage,
-                                      2.0 / static_cast<double>(plan.pipelines.size()));
+  const typename Stage::Memory memory(
+      course.model, plan.pipelines[place.pipeline].layers, sizeof(typename Stage::Weight), course.stage,
+      2.0 / static_cast<double>(plan.pipelines.size()), {ranks.tensor_ranks(place.pipeline), place.tensor});
   const double bytes = memory.static_bytes(place.stage);
   require_memory(bytes, course.stage.limit_bytes, "stage ", place.stage, " of pipeline ", place.pipeline,
                  " for weights, gradients and optimiser");

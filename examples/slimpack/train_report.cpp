@@ -5,6 +5,8 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "slimpack/core/error.hpp"
+
 namespace slimpack::command {
 
 namespace {
@@ -64,8 +66,11 @@ std::string summary_text(const TrainReport& report) {
                  100.0 * e.median_error);
   }
   text += line("\n%-10s %10s %12s %12s %14s\n", "memory", "stage", "MB", "predicted", "difference");
+  const bool shared = std::any_of(report.memory.begin(), report.memory.end(),
+                                  [](const TrainedMemory& m) { return m.place.tensor > 0; });
   for (const TrainedMemory& m : report.memory) {
-    text += line("pipeline %-3u %8zu %12.3f %12.3f %+12.2f %%\n", unsigned{m.place.pipeline}, m.place.stage,
+    const std::string stage = shared ? concat(m.place.stage, " tp ", m.place.tensor) : concat(m.place.stage);
+    text += line("pipeline %-3u %8s %12.3f %12.3f %+12.2f %%\n", unsigned{m.place.pipeline}, stage.c_str(),
                  m.peak_bytes / 1e6, m.predicted_bytes / 1e6, excess(m.peak_bytes, m.predicted_bytes));
   }
   return text;
@@ -97,6 +102,7 @@ std::string to_json_text(const TrainReport& report) {
   for (const TrainedMemory& m : report.memory) {
     document["memory"].push_back({{"pipeline", m.place.pipeline},
                                   {"stage", m.place.stage},
+                                  {"tensor_rank", m.place.tensor},
                                   {"peak_bytes", m.peak_bytes},
                                   {"predicted_bytes", m.predicted_bytes}});
   }

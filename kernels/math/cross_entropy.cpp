@@ -1,5 +1,6 @@
 #include "kernels/math/cross_entropy.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 
@@ -57,9 +58,65 @@ void cross_entropy_backward(const MatrixView<Real>& logits, std::span<const std:
   }
 }
 
-#define SLIMPACK_INSTANTIATE(Real)                                                             \
-  template double cross_entropy(const MatrixView<const Real>&, std::span<const std::int32_t>); \
-  template void cross_entropy_backward(const MatrixView<Real>&, std::span<const std::int32_t>, double);
+template <class Real>
+void vocabulary_scores(const MatrixView<const Real>& logits, std::span<const std::int32_t> labels,
+                       std::size_t first, const MatrixView<Real>& scores) {
+  require(labels.size() == logits.rows, "there are ", labels.size(), " labels for ", logits.rows,
+          " tokens; expected one each");
+  for (std::size_t t = 0; t < logits.rows; ++t) {
+    const auto row = detail::array(logits.row(t), logits.cols);
+    const auto most = row.maxCoeff();
+    const std::size_t label =
+        static_cast<std::size_t>(labels[t]) - first;  // far away if it is of another part
+    Real* to = scores.row(t);
+    to[0] = most;
+    to[1] = (row - most).exp().sum();
+    to[2] = labels[t] != no_label && label < logits.cols ? row[static_cast<std::ptrdiff_t>(label)] : Real{0};
+  }
+}
+
+template <class Real>
+double combined_cross_entropy(const MatrixView<Real>& scores, std::span<const std::int32_t> labels) {
+  const std::size_t tokens = labels.size();
+  double total = 0.0;
+  for (std::size_t t = 0; t < tokens; ++t) {
+    Real most = scores.row(t)[0], sum = 0, label = 0;
+    for (std::size_t at = t; at < scores.rows; at += tokens) most = std::max(most, scores.row(at)[0]);
+    for (std::size_t at = t; at < scores.rows; at += tokens) {
+      sum += scores.row(at)[1] * std::exp(scores.row(at)[0] - most);
+      label += scores.row(at)[2];
+    }
+    const Real lse = most + std::log(sum);
+    scores.row(t)[0] = lse;
+    if (labels[t] != no_label) total += static_cast<double>(lse - label);
+  }
+  return total;
+}
+
+template <class Real>
+void cross_entropy_backward(const MatrixView<Real>& logits, std::span<const std::int32_t> labels,
+                            std::size_t first, const MatrixView<const Real>& lse, double scale) {
+  const auto factor = static_cast<Real>(scale);
+  for (std::size_t t = 0; t < logits.rows; ++t) {
+    auto row = detail::array(logits.row(t), logits.cols);
+    if (labels[t] == no_label) {
+      row.setZero();
+      continue;
+    }
+    row = factor * (row - lse.row(t)[0]).exp();
+    const std::size_t label = static_cast<std::size_t>(labels[t]) - first;
+    if (label < logits.cols) row[static_cast<std::ptrdiff_t>(label)] -= factor;
+  }
+}
+
+#define SLIMPACK_INSTANTIATE(Real)                                                                           \
+  template double cross_entropy(const MatrixView<const Real>&, std::span<const std::int32_t>);               \
+  template void cross_entropy_backward(const MatrixView<Real>&, std::span<const std::int32_t>, double);      \
+  template void vocabulary_scores(const MatrixView<const Real>&, std::span<const std::int32_t>, std::size_t, \
+                                  const MatrixView<Real>&);                                                  \
+  template double combined_cross_entropy(const MatrixView<Real>&, std::span<const std::int32_t>);            \
+  template void cross_entropy_backward(const MatrixView<Real>&, std::span<const std::int32_t>, std::size_t,  \
+                                       const MatrixView<const Real>&, double);
 SLIMPACK_INSTANTIATE(float)
 SLIMPACK_INSTANTIATE(double)
 

@@ -14,11 +14,11 @@ template <class Real>
 void ActivationStore<Real>::allocate(const StageTask& task) {
   fragments_.for_each(task, [&](Fragment& fragment, std::size_t) {
     if (fragment.memory.device) return;
-    const auto tokens = static_cast<std::size_t>(fragment.tokens.size());
-    const std::size_t recomputed = fragment.recompute_layers, all = layout_.size(recomputed);
-    const std::size_t host = layout_.size(layout_.offloaded(recomputed, fragment.offload_layers), recomputed);
-    fragment.memory.device = memory_.take((all - host) * tokens, " at ", to_string(task));
-    if (host > 0) fragment.memory.host = host_.take(host * tokens, " at ", to_string(task));
+    const ActivationLayout layout = layout_of(fragment);
+    const std::size_t recomputed = fragment.recompute_layers, all = layout.size(recomputed);
+    const std::size_t host = layout.size(layout.offloaded(recomputed, fragment.offload_layers), recomputed);
+    fragment.memory.device = memory_.take(all - host, " at ", to_string(task));
+    if (host > 0) fragment.memory.host = host_.take(host, " at ", to_string(task));
   });
 }
 
@@ -26,42 +26,41 @@ void ActivationStore<Real>::allocate(const StageTask& task) {
 template <class Real>
 Real* ActivationStore<Real>::rows_of(const Fragment& fragment, Kept field, std::size_t layer) const {
   const std::size_t recomputed = fragment.recompute_layers;
-  const LayerRange offloaded = layout_.offloaded(recomputed, fragment.offload_layers);
+  const ActivationLayout layout = layout_of(fragment);
+  const LayerRange offloaded = layout.offloaded(recomputed, fragment.offload_layers);
   const auto first = static_cast<std::size_t>(offloaded.first);
   const bool of_stage = field == Kept::output;
-  std::size_t at = layout_.offset(field, layer, recomputed);
+  std::size_t at = layout.offset(field, layer, recomputed);
   const Buffer<Real>* buffer = &fragment.memory.device;
   if (!of_stage && offloaded.contains(static_cast<std::int32_t>(layer))) {
     buffer = &fragment.memory.host;
-    at -= layout_.before(first, recomputed);
+    at -= layout.before(first, recomputed);
   } else if (of_stage || layer >= first) {
-    at -= layout_.size(offloaded, recomputed);
+    at -= layout.size(offloaded, recomputed);
   }
-  return buffer->data.get() + at * static_cast<std::size_t>(fragment.tokens.size());
+  return buffer->data.get() + at;
 }
 
 template <class Real>
 void ActivationStore<Real>::save(const StageTask& task, Kept field, std::size_t layer,
                                  const MatrixView<const Real>& rows) {
   const bool always = field == Kept::input || field == Kept::output;
-  fragments_.for_each(task, [&](Fragment& fragment, std::size_t row) {
+  for_each_rows(fragments_, task, field, [&](Fragment& fragment, std::size_t row, std::size_t count) {
     if (!always && layer < fragment.recompute_layers) return;
-    const auto tokens = static_cast<std::size_t>(fragment.tokens.size());
     Real* to = rows_of(fragment, field, layer);
-    for (std::size_t t = 0; t < tokens; ++t) to = std::copy_n(rows.row(row + t), rows.cols, to);
+    for (std::size_t t = 0; t < count; ++t) to = std::copy_n(rows.row(row + t), rows.cols, to);
   });
 }
 
 template <class Real>
 void ActivationStore<Real>::load(const StageTask& task, Kept field, std::size_t layer,
                                  const MatrixView<Real>& rows) const {
-  fragments_.for_each(task, [&](const Fragment& fragment, std::size_t row) {
+  for_each_rows(fragments_, task, field, [&](const Fragment& fragment, std::size_t row, std::size_t count) {
     require(static_cast<bool>(fragment.memory.device), "activations of sample ", fragment.tokens.sample,
             " from token ", fragment.tokens.begin, " are not there at ", to_string(task),
             "; expected the forward task first, and the release after it");
-    const auto tokens = static_cast<std::size_t>(fragment.tokens.size());
     const Real* from = rows_of(fragment, field, layer);
-    for (std::size_t t = 0; t < tokens; ++t) std::copy_n(from + t * rows.cols, rows.cols, rows.row(row + t));
+    for (std::size_t t = 0; t < count; ++t) std::copy_n(from + t * rows.cols, rows.cols, rows.row(row + t));
   });
 }
 

@@ -18,7 +18,7 @@ class ActivationStore {
  public:
   /// @param memory, host have to outlive the store.
   ActivationStore(const StagePart& part, BufferPool<Real>& memory, BufferPool<Real>& host)
-      : layout_(part), memory_(memory), host_(host) {}
+      : layout_(part), tensor_(part.tensor), memory_(memory), host_(host) {}
 
   ActivationStore(ActivationStore&&) = delete;
   ActivationStore& operator=(ActivationStore&&) = delete;
@@ -31,10 +31,10 @@ class ActivationStore {
   void allocate(const StageTask& task);
 
   /// Copies rows of a forward task's tokens into the store, but for tokens whose layer is recomputed.
-  /// @param rows [owned tokens x width of the field]
+  /// @param rows [owned tokens x width of the field]; of the residual stream [rows x hidden], those of the rank
   void save(const StageTask& task, Kept field, std::size_t layer, const MatrixView<const Real>& rows);
 
-  /// Copies rows of a task's tokens out of the store. @param rows [owned tokens x width of the field]
+  /// Copies rows of a task's tokens out of the store. @param rows as for `save`.
   void load(const StageTask& task, Kept field, std::size_t layer, const MatrixView<Real>& rows) const;
 
   /// Frees the memory of a backward or weight task's tokens. Does nothing if that has happened.
@@ -50,9 +50,29 @@ class ActivationStore {
   using Fragment = typename FragmentTable<Places>::Fragment;
 
   [[nodiscard]] Real* rows_of(const Fragment& fragment, Kept field, std::size_t layer) const;
+  [[nodiscard]] std::size_t rows(const Fragment& fragment) const {
+    return static_cast<std::size_t>(tensor_.count(fragment.tokens));
+  }
+  [[nodiscard]] std::size_t tokens(const Fragment& fragment) const {
+    return static_cast<std::size_t>(fragment.tokens.size());
+  }
+  [[nodiscard]] ActivationLayout layout_of(const Fragment& fragment) const {
+    return layout_.of(tokens(fragment), rows(fragment));
+  }
+  /// Calls f(fragment, first row, rows) for the fragments of a task, with the rows that the rank has of a field.
+  template <class Fragments, class F>
+  void for_each_rows(Fragments& fragments, const StageTask& task, Kept field, F&& f) const {
+    std::size_t row = 0;
+    fragments.for_each(task, [&](auto& fragment, std::size_t) {
+      const std::size_t count = ActivationLayout::is_residual(field) ? rows(fragment) : tokens(fragment);
+      f(fragment, row, count);
+      row += count;
+    });
+  }
   void give_back(Fragment& fragment);
 
   ActivationLayout layout_;
+  TensorShare tensor_;
   BufferPool<Real>&memory_, &host_;
   FragmentTable<Places> fragments_;
 };

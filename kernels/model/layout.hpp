@@ -38,6 +38,20 @@ class ActivationLayout {
                 part.hidden()},
         last_(part.last) {}
 
+  /// Of `tokens` tokens together, of which a tensor-parallel rank holds the residual stream of `rows`: all numbers below are
+  /// then theirs, not a token's.
+  [[nodiscard]] ActivationLayout of(std::size_t tokens, std::size_t rows) const {
+    ActivationLayout layout = *this;
+    for (std::size_t i = 0; i < widths_.size(); ++i)
+      layout.widths_[i] *= is_residual(static_cast<Kept>(i)) ? rows : tokens;
+    return layout;
+  }
+
+  /// Whether a field is of the residual stream, of which a tensor-parallel rank has some tokens.
+  [[nodiscard]] static constexpr bool is_residual(Kept field) {
+    return field == Kept::input || field == Kept::middle || field == Kept::output;
+  }
+
   [[nodiscard]] std::size_t width(Kept field) const { return widths_[static_cast<std::size_t>(field)]; }
 
   /// Numbers of a token before the field of a layer. The field has to be kept there.

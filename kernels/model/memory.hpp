@@ -27,13 +27,14 @@ class BackEndMemory {
   };
 
   /// @param layers held by each stage. @param weight_bytes of a weight, as `StageBackEnd` says. @param moments of the
-  /// optimiser that this rank keeps for each of its parameters: 2, or 2 / ranks where they are sharded.
+  /// optimiser that this rank keeps for each of its parameters: 2, or 2 / ranks where they are sharded. @param tensor of the
+  /// stage's tensor-parallel ranks, the one that is meant.
   BackEndMemory(const Transformer& model, std::span<const std::int32_t> layers, double weight_bytes,
-                const StageOptions& options = {}, double moments = 2.0)
+                const StageOptions& options = {}, double moments = 2.0, const TensorShare& tensor = {})
       : sizes_(weight_bytes, options, moments), merged_(options.merged) {
     std::int32_t first = 0;
     for (std::size_t s = 0; s < layers.size(); ++s) {
-      parts_.push_back({model, first, layers[s], s == 0, s + 1 == layers.size()});
+      parts_.push_back({model, first, layers[s], s == 0, s + 1 == layers.size(), tensor});
       first += layers[s];
     }
   }
@@ -78,8 +79,8 @@ class BackEndMemory {
   MergedAttention merged_;
 };
 
-/// Of a `CpuStage`. Bytes are exact but for cuts that pages of keys and values leave out, for members whose shares of a pack
-/// differ, and for factors that wait for weight tasks.
+/// Of a `CpuStage`. Bytes are exact but for cuts that pages of keys and values leave out, for members and tensor-parallel ranks whose
+/// shares of a pack differ, and for factors that wait for weight tasks.
 class CpuSizes {
  public:
   /// @param real_bytes 4 for float, 8 for double.
@@ -95,14 +96,14 @@ class CpuSizes {
   }
 
   [[nodiscard]] double kept(const StagePart& part, std::size_t recompute_layers) const {
-    return bytes_ * static_cast<double>(ActivationLayout(part).size(recompute_layers));
+    return per_token(part, [&](const ActivationLayout& layout) { return layout.size(recompute_layers); });
   }
 
   [[nodiscard]] double offloaded(const StagePart& part, std::size_t recompute_layers,
                                  std::size_t offload_layers) const {
-    const ActivationLayout layout(part);
-    return bytes_ * static_cast<double>(
-                        layout.size(layout.offloaded(recompute_layers, offload_layers), recompute_layers));
+    return per_token(part, [&](const ActivationLayout& layout) {
+      return layout.size(layout.offloaded(recompute_layers, offload_layers), recompute_layers);
+    });
   }
 
   [[nodiscard]] double keys_values(const StagePart& part) const {
@@ -111,10 +112,11 @@ class CpuSizes {
   [[nodiscard]] double kv_gradients(const StagePart& part) const { return keys_values(part); }
 
   [[nodiscard]] double workspace(const StagePart& part, Pass pass, std::size_t tokens) const {
-    const std::size_t chunk = options_.head_chunk_tokens;
+    const std::size_t chunk = options_.head_chunk_tokens, ranks = part.tensor.size;
+    const std::size_t rows = (tokens + ranks - 1) / ranks;
     return bytes_ * static_cast<double>(bytes_ == sizeof(float)
-                                            ? workspace_numbers<float>(part, chunk, pass, tokens)
-                                            : workspace_numbers<double>(part, chunk, pass, tokens));
+                                            ? workspace_numbers<float>(part, chunk, pass, tokens, rows)
+                                            : workspace_numbers<double>(part, chunk, pass, tokens, rows));
   }
 
   /// In a ring, what comes and what goes of a window's keys and values, in backward with their gradients. By heads, the
@@ -134,6 +136,14 @@ class CpuSizes {
   }
 
  private:
+  /// Bytes of a token, whose residual stream one of the tensor-parallel ranks has.
+  template <class F>
+  [[nodiscard]] double per_token(const StagePart& part, F&& numbers) const {
+    const std::size_t ranks = part.tensor.size;
+    return bytes_ * static_cast<double>(numbers(ActivationLayout(part).of(ranks, 1))) /
+           static_cast<double>(ranks);
+  }
+
   StageOptions options_;
   double bytes_, moments_;
 };

@@ -67,9 +67,11 @@ template <class Real>
 void CpuStage<Real>::begin_task(const StageTask& task) {
   const auto tokens = static_cast<std::size_t>(task.owned_tokens);
   const std::size_t chunk = options_.head_chunk_tokens;
-  const std::size_t numbers = workspace_numbers<Real>(part_, chunk, task.pass, tokens);
+  const auto rows = static_cast<std::size_t>(task.rows);
+  const std::size_t numbers = workspace_numbers<Real>(part_, chunk, task.pass, tokens, rows);
   workspace_ = pool_.take_any(numbers, " at ", to_string(task));
-  work_.lay_out(part_, chunk, task.pass, tokens, workspace_.data.get());
+  work_.lay_out(part_, chunk, task.pass, tokens, rows, workspace_.data.get());
+  tensor_rows_.begin_task(task, part_.tensor);
   positions_.clear();
   for (const Slice& slice : task.owned) positions_.push_back({slice.begin, slice.end});
   rope_.set(positions_, part_.heads().head_dim, options_.rope_theta);
@@ -168,17 +170,30 @@ void CpuStage<Real>::free_pending(PackId pack) {
 template <class Real>
 void CpuStage<Real>::embed(const StageTask& task) {
   const auto embedding = weights_.ends().embedding;
+  const bool alone = part_.tensor.size == 1;
+  const MatrixView<Real> to = alone ? work_.x : work_.whole;
+  const std::size_t first = part_.share_of(part_.model.vocab).begin;
   step_.for_each_id(task, [&](std::size_t row, std::int32_t id) {
-    std::copy_n(embedding.row(static_cast<std::size_t>(id)), part_.hidden(), work_.x.row(row));
+    const std::size_t own = static_cast<std::size_t>(id) - first;  // far away if another rank has it
+    if (own < embedding.rows) {
+      std::copy_n(embedding.row(own), part_.hidden(), to.row(row));
+    } else {
+      std::fill_n(to.row(row), part_.hidden(), Real{0});
+    }
   });
+  if (!alone) tensor_rows_.reduce(work_.whole, work_.message, work_.x, Update::set);
 }
 
 template <class Real>
 void CpuStage<Real>::embed_backward(const StageTask& task) {
   const auto gradient = weights_.end_gradients().embedding;
+  const MatrixView<const Real> dx = gathered(work_.dx);
+  const std::size_t first = part_.share_of(part_.model.vocab).begin;
   step_.for_each_id(task, [&](std::size_t row, std::int32_t id) {
-    Real* to = gradient.row(static_cast<std::size_t>(id));
-    const Real* from = work_.dx.row(row);
+    const std::size_t own = static_cast<std::size_t>(id) - first;
+    if (own >= gradient.rows) return;
+    Real* to = gradient.row(own);
+    const Real* from = dx.row(row);
     for (std::size_t i = 0; i < part_.hidden(); ++i) to[i] += from[i];
   });
 }
@@ -191,15 +206,28 @@ void CpuStage<Real>::set_labels(const StageTask& task) {
 
 template <class Real>
 template <class F>
-void CpuStage<Real>::for_each_chunk(F&& f) {
+void CpuStage<Real>::for_each_chunk(const MatrixView<const Real>& all, F&& f) {
   const auto ends = weights_.ends();
-  for (std::size_t row = 0; row < work_.x.rows; row += options_.head_chunk_tokens) {
-    const std::size_t rows = std::min(options_.head_chunk_tokens, work_.x.rows - row);
-    const auto normed = work_.normed.middle_rows(row, rows);
+  for (std::size_t row = 0; row < all.rows; row += options_.head_chunk_tokens) {
+    const std::size_t rows = std::min(options_.head_chunk_tokens, all.rows - row);
+    const auto normed = all.middle_rows(row, rows);
     const auto logits = work_.logits.middle_rows(0, rows);
     multiply<Real>(normed, ends.head, logits);
     f(row, normed, logits, std::span<const std::int32_t>(labels_).subspan(row, rows));
   }
+}
+
+/// Cross-entropy of rows of which each tensor-parallel rank has some logits. Where there are several, the workspace's scores
+/// then begin with the log-sum-exps.
+template <class Real>
+double CpuStage<Real>::shared_cross_entropy(const MatrixView<const Real>& logits,
+                                            std::span<const std::int32_t> labels) {
+  if (part_.tensor.size == 1) return cross_entropy<Real>(logits, labels);
+  const auto all = work_.scores.middle_rows(0, part_.tensor.size * logits.rows),
+             own = work_.scores.middle_rows(all.rows, logits.rows);
+  vocabulary_scores<Real>(logits, labels, part_.share_of(part_.model.vocab).begin, own);
+  tensor_rows_.share({own.data, own.rows * own.cols}, {all.data, all.rows * all.cols});
+  return combined_cross_entropy<Real>(all, labels);
 }
 
 template <class Real>
@@ -208,10 +236,11 @@ void CpuStage<Real>::head_forward(const StageTask& task) {
   set_labels(task);
   norm(work_.x, weights_.ends().final_norm);
   double sum = 0.0;
-  for_each_chunk([&](std::size_t, const MatrixView<Real>&, const MatrixView<Real>& logits,
-                     std::span<const std::int32_t> labels) { sum += cross_entropy<Real>(logits, labels); });
+  for_each_chunk(gathered(work_.normed),
+                 [&](std::size_t, const MatrixView<const Real>&, const MatrixView<Real>& logits,
+                     std::span<const std::int32_t> labels) { sum += shared_cross_entropy(logits, labels); });
   require(std::isfinite(sum), "the loss of ", to_string(task), " is ", sum, "; expected a finite number");
-  loss_ += sum * step_.label_weight();
+  if (part_.tensor.rank == 0) loss_ += sum * step_.label_weight();
 }
 
 /// Logits are recomputed: kept, they would be the largest activations of all.
@@ -222,12 +251,23 @@ void CpuStage<Real>::head_backward(const StageTask& task) {
   activations_.load(task, Kept::output, 0, work_.x);
   set_labels(task);
   norm(work_.x, ends.final_norm);
-  for_each_chunk([&](std::size_t row, const MatrixView<Real>& normed, const MatrixView<Real>& logits,
+  const bool alone = part_.tensor.size == 1;
+  // A chunk's normed rows are not needed once it is done.
+  const MatrixView<Real> terms = alone ? work_.dnormed : work_.whole;
+  for_each_chunk(gathered(work_.normed),
+                 [&](std::size_t row, const MatrixView<const Real>& normed, const MatrixView<Real>& logits,
                      std::span<const std::int32_t> labels) {
-    cross_entropy_backward<Real>(logits, labels, step_.label_weight());
-    transposed_multiply<Real>(normed, logits, gradients.head, Update::add);
-    multiply_transposed<Real>(logits, ends.head, work_.dnormed.middle_rows(row, normed.rows));
-  });
+                   if (alone) {
+                     cross_entropy_backward<Real>(logits, labels, step_.label_weight());
+                   } else {
+                     static_cast<void>(shared_cross_entropy(logits, labels));
+                     cross_entropy_backward<Real>(logits, labels, part_.share_of(part_.model.vocab).begin,
+                                                  work_.scores, step_.label_weight());
+                   }
+                   transposed_multiply<Real>(normed, logits, gradients.head, Update::add);
+                   multiply_transposed<Real>(logits, ends.head, terms.middle_rows(row, normed.rows));
+                 });
+  if (!alone) tensor_rows_.reduce(work_.whole, work_.message, work_.dnormed, Update::set);
   std::fill_n(work_.dx.data, work_.dx.rows * work_.dx.cols, Real{0});
   norm_backward(work_.x, ends.final_norm, gradients.final_norm);
 }

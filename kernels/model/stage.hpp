@@ -19,6 +19,7 @@
 #include "kernels/model/pool.hpp"
 #include "kernels/model/stage_options.hpp"
 #include "kernels/model/stage_step.hpp"
+#include "kernels/model/tensor_rows.hpp"
 #include "kernels/model/weights.hpp"
 #include "kernels/model/workspace.hpp"
 #include "slimpack/exec/budget.hpp"
@@ -38,7 +39,8 @@ namespace slimpack::kernels {
 ///       after it    stage.release(task);
 ///
 /// What a token leaves behind is addressed by sample and token, so that the two passes may cut samples
-/// differently. Rows are those of `task.owned`, in its order. Layers are recomputed one by one within
+/// differently. Rows are those of `task.owned`, in its order; of a stage with several tensor-parallel ranks, each gets and
+/// returns those of its `TensorShare`. Layers are recomputed one by one within
 /// `backward`: nothing is to be done in a loop's `recompute` callback. With weight tasks, `backward` keeps
 /// the factors of the layers' matrix gradients for `weight`; the others (norms, embedding, head) are done at
 /// once.
@@ -74,12 +76,15 @@ class CpuStage {
   /// Who else holds this stage, for `update`; takes memory for the optimiser's moments.
   /// @throws InvalidInput if that exceeds the limit.
   void set_replicas(Replicas<Real> replicas) {
-    optimiser_.begin(std::move(replicas), weights_.units(), memory_);
+    std::vector<WeightPiece> pieces = weights_.layout().pieces(replicas.shares);
+    optimiser_.begin(std::move(replicas), std::move(pieces), memory_);
   }
 
   /// What merged tasks need, by `StageOptions::merged`; called between members in lockstep.
   void set_ring_shift(RingShift<Real> shift) { attention_.set_ring_shift(std::move(shift)); }
   void set_all_to_all(AllToAll<Real> exchange) { attention_.set_all_to_all(std::move(exchange)); }
+  /// What stages of several tensor-parallel ranks need; called between these in lockstep.
+  void set_tensor_exchange(TensorExchange<Real> exchange) { tensor_rows_.set_exchange(std::move(exchange)); }
 
   /// Prepares a step: gradients and loss become zero, what an interrupted step left is freed.
   /// @param program of this stage. @param ids token ids, one row per sample. Both have to outlive the step.
@@ -87,12 +92,12 @@ class CpuStage {
   /// samples.
   void begin_step(const StageProgram& program, const Ragged<std::int32_t>& ids);
 
-  /// @param in [owned tokens x hidden] from the stage before; not looked at on the first stage.
+  /// @param in [rows x hidden] from the stage before; not looked at on the first stage.
   /// @returns rows for the next stage, valid until the next call; none on the last stage.
   /// @throws InvalidInput if shapes don't fit, the limit would be exceeded, or the loss is no number.
   MatrixView<const Real> forward(const StageTask& task, const MatrixView<const Real>& in);
 
-  /// @param dout [owned tokens x hidden] from the next stage; not looked at on the last stage.
+  /// @param dout [rows x hidden] from the next stage; not looked at on the last stage.
   /// @returns the gradient of the task's input, valid until the next call; none on the first stage.
   /// @throws InvalidInput if shapes don't fit or the limit would be exceeded.
   MatrixView<const Real> backward(const StageTask& task, const MatrixView<const Real>& dout);
@@ -104,7 +109,7 @@ class CpuStage {
   void release(const StageTask& task);
 
   /// Of the last stage: sum over its tokens so far of -log p(label), divided by the labels of the whole
-  /// batch. Zero on others. The batch's loss is the sum over all pipelines (and members).
+  /// batch. Zero on others, and on all tensor-parallel ranks but the first. The batch's loss is the sum over all pipelines (and members).
   [[nodiscard]] double loss() const { return loss_; }
 
   /// Sums the step's gradients over the replicas that `set_replicas` named, and makes a step of AdamW. Weights are then
@@ -128,9 +133,11 @@ class CpuStage {
   void set_labels(const StageTask& task);
   void head_forward(const StageTask& task);
   void head_backward(const StageTask& task);
-  /// Calls f(first row, normed rows, their logits, labels) for chunks of work_.normed.
+  /// Calls f(first row, normed rows, their logits, labels) for chunks of all tokens' normed rows.
   template <class F>
-  void for_each_chunk(F&& f);
+  void for_each_chunk(const MatrixView<const Real>& normed, F&& f);
+  [[nodiscard]] double shared_cross_entropy(const MatrixView<const Real>& logits,
+                                            std::span<const std::int32_t> labels);
 
   void attend(std::size_t layer, const StageTask& task, const MatrixView<const Real>& q);
   void activate(std::size_t layer, const MatrixView<const Real>& middle);
@@ -138,6 +145,10 @@ class CpuStage {
   void load_or_recompute(std::size_t layer, const StageTask& task);
   void mlp_backward(std::size_t layer, const StageTask& task);
   void attention_backward(std::size_t layer, const StageTask& task);
+  MatrixView<const Real> gathered(const MatrixView<const Real>& own);
+  void add_product(const MatrixView<const Real>& a, const MatrixView<const Real>& w,
+                   const MatrixView<Real>& to);
+  void set_dnormed(const MatrixView<const Real>& a, const MatrixView<const Real>& w);
   void norm(const MatrixView<const Real>& x, std::span<const Real> weight);
   void norm_backward(const MatrixView<const Real>& x, std::span<const Real> weight, std::span<Real> dweight);
   void weight_gradient(const StageTask& task, const MatrixView<const Real>& a,
@@ -155,6 +166,7 @@ class CpuStage {
   ActivationStore<Real> activations_;
   KeyValueStore<Real> key_values_;
   PackAttention<Real> attention_;
+  TensorRows<Real> tensor_rows_;
 
   StageStep step_;
   double loss_ = 0.0;

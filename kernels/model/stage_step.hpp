@@ -56,6 +56,9 @@ class StageStep {
     require(program.layers() == part.layers && program.first() == part.first && program.last() == part.last,
             "the program is for stage ", program.stage(), " of ", program.stages(), " with ",
             program.layers(), " layers; expected this stage's ", part.layers);
+    require(program.tensor() == part.tensor, "the program is for tensor-parallel rank ",
+            program.tensor().rank, " of ", program.tensor().size, "; expected this stage's rank ",
+            part.tensor.rank, " of ", part.tensor.size);
     const Plan& plan = program.plan();
     require_ids(part, plan, ids);
     program_ = &program;
@@ -129,9 +132,8 @@ class StageStep {
 /// @throws InvalidInput unless rows are those of a task's tokens.
 template <class T>
 void require_rows(const StagePart& part, const StageTask& task, const MatrixView<T>& rows) {
-  require(rows.rows == static_cast<std::size_t>(task.owned_tokens) && rows.cols == part.hidden(),
-          to_string(task), " is given [", rows.rows, " x ", rows.cols, "]; expected [", task.owned_tokens,
-          " x ", part.hidden(), "]");
+  require(rows.rows == static_cast<std::size_t>(task.rows) && rows.cols == part.hidden(), to_string(task),
+          " is given [", rows.rows, " x ", rows.cols, "]; expected [", task.rows, " x ", part.hidden(), "]");
 }
 
 }  // namespace slimpack::kernels

@@ -31,6 +31,24 @@ bool ends_with(std::string_view name, std::string_view end) { return name.ends_w
 
 }  // namespace
 
+void require_tensor_ranks(const Transformer& model, std::size_t ranks) {
+  const auto kv_heads = static_cast<std::size_t>(model.kv_heads);
+  require(ranks > 0 && kv_heads % ranks == 0, "tp is ", ranks, "; expected a divisor of the ", model.kv_heads,
+          " key/value heads of model '", model.name, "', which tensor-parallel ranks share");
+  for (const auto& [what, n] : {std::pair{"columns of the feed-forward network", model.ffn},
+                                std::pair{"tokens in the vocabulary", model.vocab}}) {
+    require(ranks <= static_cast<std::size_t>(n), "tp is ", ranks, "; expected at most the ", n, " ", what,
+            " of model '", model.name, "'");
+  }
+}
+
+StagePart stage_part(const Transformer& model, const Plan& plan, const RankPlace& place) {
+  StagePart part = stage_part(model, plan, place.pipeline, place.stage);
+  part.tensor = {static_cast<std::size_t>(plan.pipelines[place.pipeline].tp), place.tensor};
+  require_tensor_ranks(model, part.tensor.size);
+  return part;
+}
+
 StagePart stage_part(const Transformer& model, const Plan& plan, PipelineId pipeline, std::size_t stage) {
   validate(model);
   require(pipeline < plan.pipelines.size() && stage < plan.pipelines[pipeline].stages(), "stage ", stage,
@@ -52,22 +70,80 @@ WeightLayout::WeightLayout(const StagePart& part) : part_(part) {
   require(part.first_layer >= 0 && part.layers >= 0 && part.layers <= part.model.layers - part.first_layer,
           "a stage holds ", part.layers, " layers from layer ", part.first_layer,
           " on; expected some of the ", part.model.layers, " of model '", part.model.name, "'");
-  const std::size_t hidden = part.hidden(), ffn = part.ffn(), vocab = part.vocab();
-  const HeadShape heads = part.heads();
+  require_tensor_ranks(part.model, part.tensor.size);
+  require(part.tensor.rank < part.tensor.size, "the tensor-parallel rank is ", part.tensor.rank,
+          "; expected below ", part.tensor.size);
+  const StagePart whole{.model = part.model};
+  const std::size_t hidden = whole.hidden(), ffn = whole.ffn(), vocab = whole.vocab();
+  const std::size_t query = whole.heads().query_width(), keys = whole.heads().kv_width();
+  constexpr TensorSplit rows = TensorSplit::rows, columns = TensorSplit::columns;
   for (std::int32_t l = part.first_layer; l < part.first_layer + part.layers; ++l) {
     const std::string layer = concat("layers.", l, ".");
-    add(layer + "attention_norm", 1, hidden);
-    add(layer + "qkv", hidden, heads.query_width() + 2 * heads.kv_width());
-    add(layer + "output", heads.query_width(), hidden);
-    add(layer + "mlp_norm", 1, hidden);
-    add(layer + "gate_up", hidden, 2 * ffn);
-    add(layer + "down", ffn, hidden);
+    add(layer + "attention_norm", hidden);
+    add(layer + "qkv", columns, {query, keys, keys}, hidden);
+    add(layer + "output", rows, {query}, hidden);
+    add(layer + "mlp_norm", hidden);
+    add(layer + "gate_up", columns, {ffn, ffn}, hidden);
+    add(layer + "down", rows, {ffn}, hidden);
   }
-  if (part.first) add("embedding", vocab, hidden);
+  if (part.first) add("embedding", rows, {vocab}, hidden);
   if (part.last) {
-    add("final_norm", 1, hidden);
-    add("head", hidden, vocab);
+    add("final_norm", hidden);
+    add("head", columns, {vocab}, hidden);
   }
+}
+
+void WeightLayout::add(std::string name, TensorSplit split, std::vector<std::size_t> sections,
+                       std::size_t other) {
+  std::size_t own = 0;
+  for (const std::size_t section : sections)
+    own += part_of(section, part_.tensor.size, part_.tensor.rank).size();
+  const bool by_rows = split == TensorSplit::rows;
+  tensors_.push_back(
+      {std::move(name), size(), by_rows ? own : other, by_rows ? other : own, split, std::move(sections)});
+}
+
+/// Runs that touch become one.
+void WeightLayout::add_runs(const WeightTensor& tensor, std::size_t shares, std::size_t i,
+                            WeightPiece& piece) const {
+  for_each_run(tensor, shares, i, [&](std::size_t here, std::size_t, std::size_t numbers) {
+    const std::size_t begin = tensor.offset + here;
+    if (!piece.runs.empty() && piece.runs.back().end == begin) {
+      piece.runs.back().end += numbers;
+    } else if (numbers > 0) {
+      piece.runs.push_back({begin, begin + numbers});
+    }
+  });
+}
+
+std::vector<WeightPiece> WeightLayout::pieces(std::size_t shares) const {
+  const auto [ranks, rank] = part_.tensor;
+  require(shares > 0 && shares % ranks == 0, "weights are cut into ", shares,
+          " shares; expected a multiple of the ", ranks, " tensor-parallel ranks");
+  require(static_cast<std::size_t>(part_.model.kv_heads) % shares == 0, "weights are cut into ", shares,
+          " shares; expected a divisor of the ", part_.model.kv_heads, " key/value heads");
+  std::vector<WeightPiece> pieces;
+  for (const WeightUnit& unit : units()) {
+    if (shares == 1) {
+      pieces.push_back({unit.place, 0, {unit.numbers}});
+      continue;
+    }
+    const auto in_unit = [&](const WeightTensor& tensor) {
+      return unit.numbers.begin <= tensor.offset && tensor.offset < unit.numbers.end;
+    };
+    for (std::size_t i = rank * (shares / ranks); i < (rank + 1) * (shares / ranks); ++i) {
+      WeightPiece& piece = pieces.emplace_back(WeightPiece{unit.place, i, {}});
+      for (const WeightTensor& tensor : tensors_) {
+        if (in_unit(tensor) && tensor.split != TensorSplit::none) add_runs(tensor, shares, i, piece);
+      }
+    }
+    WeightPiece common{unit.place, shares, {}};
+    for (const WeightTensor& tensor : tensors_) {
+      if (in_unit(tensor) && tensor.split == TensorSplit::none) add_runs(tensor, shares, shares, common);
+    }
+    if (!common.runs.empty()) pieces.push_back(std::move(common));
+  }
+  return pieces;
 }
 
 std::size_t stage_of_unit(std::span<const std::int32_t> layers, std::int32_t place) {

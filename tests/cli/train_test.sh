@@ -85,6 +85,24 @@ for exchange in ring all_to_all; do
   same "$folder/losses" "$folder/merged" 1e-10 || fail "merged packs ($exchange) train another model: $(cat "$folder/losses")"
 done
 cmp -s "$folder/ring" "$folder/all_to_all" && fail "no packs are merged"
+
+# Tensor-parallel ranks train the same model, merged or not, in memory as predicted.
+share=(--heads 4 --kv-heads 4 --head-dim 8 --layers 3 --real double --steps 3 --json)
+works "${train[@]}" "${share[@]}"
+losses >"$folder/shared"
+for layout in '--tp 2' '--tp 4' '--tp 2 --dp 2 --pp 2' '--tp 2 --dp 2 --planner megatron'; do
+  # shellcheck disable=SC2086
+  works "${train[@]}" "${share[@]}" $layout
+  losses >"$folder/losses"
+  same "$folder/losses" "$folder/shared" 1e-10 || fail "$layout trains another model: $(cat "$folder/losses")"
+  awk -F'[:,]' '/"peak_bytes"/ { peak = $2 } /"predicted_bytes"/ { n++; if (peak < 0.95 * $2 || peak > 1.05 * $2) bad = 1 }
+    END { exit bad || n < 2 }' "$folder/out" || fail "memory with $layout is not within 5 % of the prediction: $(cat "$folder/out")"
+done
+works "${train[@]}" "${share[@]}" --tp 2 --pp 2
+losses >"$folder/tensor.losses"
+[[ $(grep -c '"tensor_rank": 1' "$folder/out") == 2 ]] || fail "tp 2 and pp 2 are not four ranks: $(cat "$folder/out")"
+works "${train[@]}" "${share[@]/--json/--quiet}" --tp 2
+grep -qE '^pipeline 0 +0 tp 1 ' "$folder/out" || fail "no memory of the second tensor-parallel rank: $(cat "$folder/out")"
 works "${train[@]}" --steps 3 --json --seed 2
 losses | cmp -s - "$folder/1e-5" && fail "the seed changes nothing"
 
@@ -93,6 +111,11 @@ works "$slimpack" plan "${batch[@]}" --model llama-13b --layers 4 --dp 2 --pp 2 
 plan=("$slimpack" train --plan "$folder/plan.json" "${small[@]}")
 works "${plan[@]}" --steps 2 --json
 losses >"$folder/plan.losses"
+works "$slimpack" plan "${batch[@]}" --model llama-13b --layers 4 --tp 4 -o "$folder/tensor.json"
+works "$slimpack" train --plan "$folder/tensor.json" "${small[@]}" --steps 2 --json --whole-stages
+[[ $(grep -c peak_bytes "$folder/out") == 1 ]] || fail "a whole stage is not one rank: $(cat "$folder/out")"
+losses >"$folder/losses"
+same "$folder/losses" "$folder/plan.losses" 1e-5 || fail "a whole stage trains another model: $(cat "$folder/losses")"
 
 # Context-parallel ranks of a plan are ranks of the run: two on each of two stages. They exchange keys as the plan says.
 works "$slimpack" plan "${batch[@]}" --model llama-13b --layers 4 --dp 1 --cp 2 --pp 2 --exchange all_to_all -o "$folder/context.json"
@@ -122,7 +145,10 @@ refuses "MiB, but 1.1 MiB are there; expected " "${plan[@]}" --memory 1.2e6
 refuses "expected less than the 1e-06 GB of a device" "${train[@]}" --memory 1e3
 refuses "nan; expected a finite number" "${plan[@]}" --steps 9 --learning-rate 1e30 --json
 refuses "expected a finite number" "${train[@]}" --steps 9 --learning-rate 1e200 --real double --json
-refuses "tp is 2 and cp 1; expected 1 of each" "${train[@]}" --tp 2
+refuses "tp is 2; expected a divisor of the 1 key/value heads of model" "${train[@]}" --tp 2
+refuses "tp is 4; expected a divisor of the 2 key/value heads" "$slimpack" train --plan "$folder/tensor.json" "${small[@]}" --heads 4 --kv-heads 2
+refuses "--whole-stages is given without --plan" "${train[@]}" --whole-stages
+refuses "cp is 2; expected 1: pipelines share samples instead (--dp)" "${train[@]}" --cp 2
 refuses "--steps is 0; expected at least 1" "${train[@]}" --steps 0
 refuses "--steps is 99999; expected at most" "${train[@]}" --steps 99999
 refuses "--real is 'half'; expected float or double" "${train[@]}" --real half
@@ -164,6 +190,7 @@ declare -A lacking=(
 )
 gpu=("$slimpack" train "${batch[@]}" "${small[@]/#16/64}" --device cuda)
 if [[ $has_cuda == 1 ]]; then
+  refuses "tp is 2 and cp 1; expected 1 of each" "${gpu[@]}" --tp 2
   for lack in "${!lacking[@]}"; do
     SLIMPACK_TEST_GPU=$lack refuses "" "${gpu[@]}" --dp 2
     grep -qE "${lacking[$lack]}" "$folder/err" || fail "of $lack, threads say: $(cat "$folder/err")"
@@ -214,6 +241,8 @@ if [[ -n $mpirun ]]; then
   losses | cmp -s - "$folder/plan.losses" || fail "processes train otherwise than threads"
   mpi 6 "${train[@]}" --layers 4 --steps 3 --json --dp 2 --pp 3 --packs 7
   losses | cmp -s - "$folder/six.losses" || fail "processes train otherwise than threads"
+  mpi 4 "${train[@]}" "${share[@]}" --tp 2 --pp 2
+  losses | cmp -s - "$folder/tensor.losses" || fail "tensor-parallel processes train otherwise than threads"
 
   all_refuse 'there are 3 ranks; expected the 4 that the plan is for' 3 "${plan[@]}"
   all_refuse 'there are 5 ranks; expected the 4 that the plan is for' 5 "${plan[@]}"
@@ -272,6 +301,9 @@ for launcher in torchrun slurm; do
   [[ ${statuses[*]} == "0 0 0 0" ]] || fail "over TCP: ${statuses[*]}: $(cat "$folder"/err?)"
   losses | cmp -s - "$folder/plan.losses" || fail "processes over TCP train otherwise than threads"
 done
+launch torchrun 4 "${train[@]}" "${share[@]}" --tp 2 --pp 2
+[[ ${statuses[*]} == "0 0 0 0" ]] || fail "tensor-parallel ranks over TCP: ${statuses[*]}: $(cat "$folder"/err?)"
+losses | cmp -s - "$folder/tensor.losses" || fail "tensor-parallel processes over TCP train otherwise than threads"
 launch torchrun 3 "${plan[@]}"
 each_says 'there are 3 ranks; expected the 4 that the plan is for' 3
 
@@ -306,6 +338,7 @@ RANK=0 WORLD_SIZE=3 LOCAL_RANK=0 MASTER_ADDR=localhost MASTER_PORT=$port refuses
 
 # One rank without a GPU that it can use, or all of them: each says why, at once.
 if [[ $has_cuda == 1 ]]; then
+  refuses "tp is 2 and cp 1; expected 1 of each" "${gpu[@]}" --tp 2
   for lack in "${!lacking[@]}"; do
     why=${lacking[$lack]//GPU 0/GPU [01]}
     began=$SECONDS

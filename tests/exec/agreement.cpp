@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "slimpack/exec/program.hpp"
+#include "slimpack/exec/whole_stages.hpp"
 #include "tests/exec/plans.hpp"
 #include "tests/plan/sample_plan.hpp"
 
@@ -41,7 +42,7 @@ std::vector<std::string> answers(const std::vector<std::uint64_t>& own, std::siz
 }  // namespace
 
 TEST_CASE("ranks that hold the same plan agree", "[threads]") {
-  const Plan plan = testing::sample_plan();
+  const Plan plan = whole_stages(testing::sample_plan());
   const std::size_t ranks = rank_count(plan);
   REQUIRE(ranks == 6);
   const std::vector<std::uint64_t> hashes(ranks, plan_hash(plan));

@@ -11,6 +11,7 @@
 #include "slimpack/core/error.hpp"
 #include "slimpack/cost/calibrated.hpp"
 #include "slimpack/cost/memory.hpp"
+#include "slimpack/exec/whole_stages.hpp"
 #include "slimpack/plan/timeline.hpp"
 #include "slimpack/planners/bytescale.hpp"
 #include "slimpack/planners/dynamic_cp.hpp"
@@ -91,7 +92,7 @@ Plan plan_by_hand(unsigned seed) {
   options.merged = seed % 2 == 0 ? 3 : 0;
   options.split_weights = seed % 3 == 0;
   options.max_tokens = 40;
-  Plan plan = sample_plan(options);
+  Plan plan = whole_stages(sample_plan(options));
   if (seed % 4 != 0) take_shuffled_orders(plan, seed);
   return plan;
 }
@@ -114,7 +115,7 @@ Plan unequal_plan(unsigned seed) {
   options.deferred = seed % 4 == 0 ? 1 : 0;
   options.merged = static_cast<std::size_t>(pick(0, 4));
   options.max_tokens = 30;
-  Plan plan = sample_plan(options);
+  Plan plan = whole_stages(sample_plan(options));
   if (seed % 3 != 1) take_shuffled_orders(plan, seed);
   return plan;
 }
@@ -131,7 +132,7 @@ Plan overlapping_plan(unsigned seed) {
   options.merged = options.groups.size() + static_cast<std::size_t>(pick(0, 2));
   options.samples = options.merged + static_cast<std::size_t>(pick(0, 4));
   options.max_tokens = 25;
-  Plan plan = sample_plan(options);
+  Plan plan = whole_stages(sample_plan(options));
   take_shuffled_orders(plan, seed);
   return plan;
 }
@@ -278,8 +279,10 @@ std::optional<Plan> random_plan(PlanKind kind, unsigned seed) {
   if (kind == PlanKind::by_hand) return plan_by_hand(seed);
   if (kind == PlanKind::unequal) return unequal_plan(seed);
   if (kind == PlanKind::overlapping) return overlapping_plan(seed);
-  if (kind == PlanKind::chunks) return chunked_plan(seed);
-  return planned(kind, seed);
+  if (kind == PlanKind::chunks) return whole_stages(chunked_plan(seed));
+  std::optional<Plan> plan = planned(kind, seed);
+  if (plan) plan = whole_stages(std::move(*plan));
+  return plan;
 }
 
 }  // namespace slimpack::testing

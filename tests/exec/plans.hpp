@@ -79,7 +79,7 @@ struct ElasticOptions {
 /// (InfiniPipe, section 3.1.1). Each backward pack recomputes a number of layers of its own on each stage.
 [[nodiscard]] Plan elastic_plan(const ElasticOptions& options);
 
-/// By hand or by a planner. Memory is just above what weights need, so that recomputation and merging happen. Nothing if the
+/// By hand or by a planner, for ranks that run whole stages. Memory is just above what weights need, so that recomputation and merging happen. Nothing if the
 /// batch doesn't fit at all.
 [[nodiscard]] std::optional<Plan> random_plan(PlanKind kind, unsigned seed);
 

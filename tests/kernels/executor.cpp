@@ -13,6 +13,7 @@
 
 #include "kernels/transport/in_process.hpp"
 #include "slimpack/exec/context_members.hpp"
+#include "slimpack/exec/whole_stages.hpp"
 #include "slimpack/plan/validate.hpp"
 #include "tests/exec/plans.hpp"
 #include "tests/kernels/drive.hpp"
@@ -184,7 +185,7 @@ TEST_CASE("context-parallel ranks run as members", "[threads]") {
         .plan = slimpack::testing::sample_plan(options), .model = {}, .ids = {}, .options = {}, .seed = seed};
     if (seed % 3 == 0) slimpack::testing::take_shuffled_orders(c.plan, seed);
     if (options.pipelines == 2 && options.merged == 0) c.plan.pipelines[1].cp = 1;  // alone with its samples
-    const Plan whole = c.plan;
+    const Plan whole = whole_stages(c.plan);
     c.plan = context_ranks_as_members(whole, 4);
     CHECK(violations(c.plan).empty());
     CHECK(c.plan.forward.block == 4);

@@ -1,8 +1,10 @@
 #pragma once
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <cstddef>
+#include <limits>
 #include <map>
 #include <numeric>
 #include <random>
@@ -22,18 +24,39 @@ namespace slimpack::testing {
 
 using Tensors = std::map<std::string, std::vector<double>>;
 
-/// Adds a rank's gradients to those of the whole model, and sets its weights in them: replicas have the same ones.
+/// Takes numbers in that others hold as well: all have the same ones. NaN stands for what is not known.
+inline void merge(const Tensors& from, Tensors& to, bool check_same = true) {
+  for (const auto& [name, numbers] : from) {
+    auto& known = to.try_emplace(name, numbers).first->second;
+    bool same = true;
+    for (std::size_t i = 0; i < numbers.size(); ++i) {
+      same = same && (known[i] == numbers[i] || std::isnan(known[i]) || std::isnan(numbers[i]));
+      if (std::isnan(known[i])) known[i] = numbers[i];
+    }
+    if (check_same) CHECK(same);
+  }
+}
+
+/// Numbers that a rank has of the model's tensors, NaN where others have them.
+template <class Real>
+[[nodiscard]] Tensors whole_tensors(const kernels::WeightLayout& layout, std::span<const Real> numbers) {
+  Tensors out;
+  for (const kernels::WeightTensor& t : layout.tensors()) {
+    std::vector<double>& whole = out[t.name];
+    whole.assign(layout.whole_size(t), std::numeric_limits<double>::quiet_NaN());
+    layout.for_each_run(t, [&](std::size_t here, std::size_t there, std::size_t count) {
+      const auto run = numbers.subspan(t.offset + here, count);
+      std::copy(run.begin(), run.end(), whole.begin() + static_cast<std::ptrdiff_t>(there));
+    });
+  }
+  return out;
+}
+
+/// Takes a rank's gradients, and its weights, in: replicas have the same weights.
 template <class Real>
 void collect(const kernels::StageWeights<Real>& stage, Tensors& weights, Tensors& gradients) {
-  for (const kernels::WeightTensor& t : stage.tensors()) {
-    const auto numbers = stage.parameters().subspan(t.offset, t.size());
-    const std::vector<double> own(numbers.begin(), numbers.end());
-    auto& known = weights[t.name];
-    if (known.empty()) known = own;
-    CHECK(known == own);
-    const auto slopes = stage.gradients().subspan(t.offset, t.size());
-    gradients[t.name].assign(slopes.begin(), slopes.end());
-  }
+  merge(whole_tensors(stage.layout(), stage.parameters()), weights);
+  merge(whole_tensors(stage.layout(), stage.gradients()), gradients);
 }
 
 struct ExecutorCase {
@@ -75,10 +98,16 @@ struct ExecutorCase {
   }
 
  private:
-  /// All tensors of `result`: a rank alone has only its stage's.
-  static void compare(const char* what, const Tensors& result, const Tensors& expected, double tolerance) {
+  /// All numbers of `result`: a rank alone has only its stage's, or its share of them.
+  static void compare(const char* what, Tensors result, const Tensors& expected, double tolerance) {
     Tensors same;
-    for (const auto& [name, numbers] : result) same[name] = expected.at(name);
+    for (auto& [name, numbers] : result) {
+      same[name] = expected.at(name);
+      REQUIRE(numbers.size() == same[name].size());
+      for (std::size_t i = 0; i < numbers.size(); ++i) {
+        if (std::isnan(numbers[i])) numbers[i] = same[name][i] = 0.0;
+      }
+    }
     const auto [difference, tensor] = worst(result, same);
     INFO(what << " of " << tensor);
     CHECK(difference < tolerance);

@@ -38,8 +38,8 @@ Transformer model_of(std::int32_t layers, std::int32_t hidden, std::int32_t head
   return {"case", layers, hidden, heads, kv_heads, hidden / heads, 3 * hidden, 96};
 }
 
-Job job_of(const Transformer& model, std::int32_t dp, std::int32_t pp) {
-  return {model, device_preset("cpu"), {.dp = dp, .pp = pp}};
+Job job_of(const Transformer& model, std::int32_t dp, std::int32_t pp, std::int32_t tp = 1) {
+  return {model, device_preset("cpu"), {.dp = dp, .tp = tp, .pp = pp}};
 }
 
 std::vector<Tokens> short_samples(unsigned seed, std::size_t count, Tokens longest = 0) {
@@ -78,7 +78,8 @@ void check(const MemoryCase& c) {
   INFO(c.name << (sizeof(Real) == 4 ? ", float" : ", double"));
   StageOptions options{.merged = c.exchange, .limit_bytes = 1e15};
   const auto layers = split_layers(c.job.model.layers, c.job.layout.pp);
-  CpuMemory memory(c.job.model, layers, sizeof(Real), options, 2.0 / c.job.layout.dp);
+  const TensorShare share{static_cast<std::size_t>(c.job.layout.tp), 0};
+  CpuMemory memory(c.job.model, layers, sizeof(Real), options, 2.0 / c.job.layout.dp, share);
   Plan plan = plan_slimpack(c.lengths, c.job, CalibratedCost(c.job), memory, {.tile = 16, .merge = c.merge});
   std::size_t merged = 0;
   for (std::size_t k = 0; k < plan.forward.packs.size(); ++k) merged += plan.forward.pipelines[k].size() > 1;
@@ -88,15 +89,15 @@ void check(const MemoryCase& c) {
     for (PassPlan* pass : {&plan.forward, &plan.backward})
       pass->exchange.assign(pass->packs.size(), ring ? KeyExchange::ring : KeyExchange::all_to_all);
     options.merged = ring ? MergedAttention::heads : MergedAttention::ring;
-    memory = CpuMemory(c.job.model, layers, sizeof(Real), options, 2.0 / c.job.layout.dp);
+    memory = CpuMemory(c.job.model, layers, sizeof(Real), options, 2.0 / c.job.layout.dp, share);
   }
   const auto curves = memory_over_time(plan, time_plan(plan), memory);
   const auto ranks = run<Real>(c.job.model, plan, {.stage = options});
   for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
     const RankPlace place = PlanRanks(plan).place_of(rank);
     const double simulated = curves.peak_bytes[place.pipeline][place.stage];
-    INFO("pipeline " << place.pipeline << ", stage " << place.stage << ": static "
-                     << memory.static_bytes(place.stage) << ", measured " << ranks[rank].peak
+    INFO("pipeline " << place.pipeline << ", stage " << place.stage << ", tensor rank " << place.tensor
+                     << ": static " << memory.static_bytes(place.stage) << ", measured " << ranks[rank].peak
                      << ", simulated " << simulated << ", walked " << ranks[rank].predicted << ", held "
                      << ranks[rank].held);
     CHECK(ranks[rank].peak == Approx(simulated).epsilon(bar));
@@ -127,6 +128,13 @@ TEST_CASE("what a stage holds is what the simulator says, and what it says of it
       {"merged of two stages, in a ring", short_samples(7, 6, 2000), job_of(wide, 2, 2), true},
       {"merged of two stages, by heads", short_samples(7, 6, 2000), job_of(wide, 2, 2), true,
        MergedAttention::heads},
+      {"two tensor-parallel ranks", short_samples(9, 24), job_of(wide, 1, 1, 2)},
+      {"two tensor-parallel ranks of two stages", short_samples(10, 24), job_of(thin, 1, 2, 2)},
+      {"four tensor-parallel ranks of two pipelines", short_samples(11, 24), job_of(wide, 2, 1, 4)},
+      {"merged, each of two tensor-parallel ranks, in a ring", short_samples(12, 8, 2000),
+       job_of(thin, 2, 1, 2), true},
+      {"merged, each of two tensor-parallel ranks, by heads", short_samples(13, 6, 2000),
+       job_of(wide, 2, 1, 2), true, MergedAttention::heads},
       {"merged of four, by heads", short_samples(8, 4, 3000), job_of(model_of(2, 32, 4, 4), 4, 1), true,
        MergedAttention::heads},
   };

@@ -150,11 +150,12 @@ TEST_CASE("one rank's wrong buffers or other plan stop all ranks, and nothing ha
 
 namespace {
 
-/// The same samples on pipelines with these layers.
-Plan plan_on(unsigned seed, const std::vector<std::vector<std::int32_t>>& layers) {
+/// The same samples on pipelines with these layers, and tensor parallelism; none where nothing is said.
+Plan plan_on(unsigned seed, const std::vector<std::vector<std::int32_t>>& layers,
+             const std::vector<std::int32_t>& tp = {}) {
   Plan plan = slimpack::testing::sample_plan(
       {.seed = seed, .samples = 6, .max_tokens = 20, .split_weights = seed % 2 == 0, .layers = layers});
-  for (PipelinePlan& pipeline : plan.pipelines) pipeline.tp = 1;
+  for (PipelinePlan& pipeline : plan.pipelines) pipeline.tp = tp.empty() ? 1 : tp[pipeline.id];
   return plan;
 }
 
@@ -229,16 +230,47 @@ TEST_CASE("steps under different strategies train the model that one fixed strat
       const StageWeights<double>& weights = executor.stage().weights();
       const std::scoped_lock lock(mutex);
       double worst = 0.0;
-      for (const WeightUnit& unit : weights.units()) {
-        const auto place = static_cast<std::size_t>(unit.place);
-        for (std::size_t i = 0; i < unit.numbers.size(); ++i) {
-          worst = std::max(worst, std::abs(weights.parameters()[unit.numbers.begin + i] -
-                                           expected.parameters.at({place, static_cast<std::int64_t>(i)})));
+      std::map<std::size_t, std::int64_t> next;  // by unit
+      for (const WeightPiece& piece : vector_pieces(weights.layout(), model)) {
+        const auto place = static_cast<std::size_t>(piece.place);
+        for (const Part& run : piece.runs) {
+          for (std::size_t i = run.begin; i < run.end; ++i) {
+            worst = std::max(
+                worst, std::abs(weights.parameters()[i] - expected.parameters.at({place, next[place]++})));
+          }
         }
       }
       CHECK(worst < 1e-6);
     });
     for (const auto& [i, loss] : losses) CHECK(loss == Approx(expected.losses[i]).epsilon(1e-9));
+  }
+}
+
+TEST_CASE("steps of different tensor parallelism train the model that one fixed strategy trains",
+          "[threads]") {
+  for (unsigned seed = 1; seed <= seeds(6, 2, 2); ++seed) {
+    INFO("seed " << seed);
+    std::mt19937 random(seed);
+    const std::vector<std::vector<std::int32_t>> four = {{4}, {1, 3}};
+    const std::vector<Plan> fixed{plan_on(seed, four, {1, 1}), plan_on(seed + 50, four, {1, 1}),
+                                  plan_on(seed + 99, four, {1, 1}), plan_on(seed + 7, four, {1, 1})};
+    REQUIRE(rank_count(fixed[0]) == 3);
+    const std::vector<Plan> varied{plan_on(seed, {{4}, {4}}, {2, 1}), plan_on(seed + 50, {{4}}, {3}),
+                                   plan_on(seed + 99, {{1, 3}, {4}}), plan_on(seed + 7, {{4}, {4}}, {1, 2})};
+    Transformer model = slimpack::testing::small_model(random, fixed[0]);
+    model.kv_heads = model.heads = 6;
+    model.ffn = std::max(model.ffn, 6);
+    std::vector<Ragged<std::int32_t>> ids;
+    for (std::size_t i = 0; i < fixed.size(); ++i) {
+      REQUIRE(fixed[i].tokens == varied[i].tokens);
+      ids.push_back(slimpack::testing::random_ids(random, fixed[i], model.vocab));
+    }
+    const ExecutorOptions options{.init = {.seed = seed, .deviation = 0.4}};
+    const std::vector<DeviceId> ranks{0, 1, 2};
+    const Run expected = run_of(fixed, full_shards(ranks, model), model, ids, options);
+    for (const Plan& like : {varied[0], varied[1], fixed[0]})
+      check_close(run_of(varied, aligned_shards(rank_strategy(like), model), model, ids, options), expected);
+    check_close(run_of(varied, full_shards(ranks, model), model, ids, options), expected);
   }
 }
 

@@ -53,10 +53,7 @@ Trained run_and_compare(const ExecutorCase& c, const kernels::InProcessOptions& 
   Trained run = trained<Real>(c, transport);
   Tensors gradients;
   for (const auto& [rank, tensors] : run.gradients) {
-    for (const auto& [name, numbers] : tensors) {
-      auto& known = gradients.try_emplace(name, numbers).first->second;
-      if (!c.options.shard_optimiser) CHECK(known == numbers);  // the sum over all, of the same bits
-    }
+    merge(tensors, gradients, !c.options.shard_optimiser);  // the sum over all, of the same bits
   }
   c.check<Real>(run.losses(), run.weights, gradients);
   return run;

@@ -178,7 +178,7 @@ TEST_CASE("CUDA: a plan that changes in between is run without graphs, and captu
   other.samples = sanitized ? 3 : 5;
   const StageCase a = case_of(sample_plan(one), 1);
   StageCase b = a;
-  b.plan = sample_plan(other);
+  b.plan = whole_stages(sample_plan(other));
   std::vector<StepBatch> steps;
   std::mt19937 random(5);
   for (const StageCase* c : std::vector<const StageCase*>{&a, &a, &b, &a, &a, &a, &b, &b})

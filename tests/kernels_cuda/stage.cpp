@@ -343,7 +343,8 @@ TEST_CASE("CUDA: a later step that needs a larger arena gets one, and a smaller 
   StageCase c =
       case_of(slimpack::testing::sample_plan({.seed = 1, .samples = 2, .pipelines = 1, .stages = 1}), 1);
   StageCase large = c;
-  large.plan = slimpack::testing::sample_plan({.seed = 1, .samples = 5, .pipelines = 1, .stages = 1});
+  large.plan =
+      whole_stages(slimpack::testing::sample_plan({.seed = 1, .samples = 5, .pipelines = 1, .stages = 1}));
   std::mt19937 random(1);
   large.ids = slimpack::testing::random_ids(random, large.plan, c.model.vocab);
   run_in_process(1, [&](InProcessTransport& t) {

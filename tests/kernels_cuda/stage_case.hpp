@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "bench/gpu/stage_run.hpp"
+#include "slimpack/exec/whole_stages.hpp"
 #include "tests/kernels/drive.hpp"
 
 namespace slimpack::testing {
@@ -19,7 +20,7 @@ namespace slimpack::testing {
 
 [[nodiscard]] inline bench::StageCase case_of(Plan plan, unsigned seed) {
   std::mt19937 random(seed);
-  bench::StageCase c{.plan = std::move(plan), .model = {}, .ids = {}, .options = {}};
+  bench::StageCase c{.plan = whole_stages(std::move(plan)), .model = {}, .ids = {}, .options = {}};
   c.model = gpu_model(random, c.plan.model.layers);
   c.ids = random_ids(random, c.plan, c.model.vocab);
   c.options.stage.head_chunk_tokens = 1 + random() % 60;

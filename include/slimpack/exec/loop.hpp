@@ -10,9 +10,9 @@ namespace slimpack {
 
 /// What a trainer gives the loop, as members called with a `const StageTask&`:
 ///
-/// - `receive_activations(task)`: wait for the pack's input rows from the stage before (`program.rank() - 1`).
+/// - `receive_activations(task)`: wait for the pack's input rows from the stage before (`program.rank_before()`).
 /// - `forward(task)`: compute them, and store what backward needs by sample and token.
-/// - `send_activations(task)`: start sending the output rows to the next stage (`program.rank() + 1`).
+/// - `send_activations(task)`: start sending the output rows to the next stage (`program.rank_after()`).
 /// - `receive_gradients(task)`, `send_gradients(task)`: the same for gradients, from the next stage and to the one before.
 /// - `recompute(task)`: recompute the activations of the first `task.recompute_layers` layers.
 /// - `backward(task)`: gradients of the input, and of the weights unless a weight task follows.
@@ -26,7 +26,8 @@ namespace slimpack {
 /// - `started(task)` and `finished(task)`: around the computation of a task, recomputation included, transfers
 ///   not: the time between is what a plan's `seconds` predicts. Each by itself.
 ///
-/// A transfer moves `task.owned_tokens` rows: of `task.owned` one range after another, each in token order.
+/// A transfer moves `task.rows` rows: of `task.owned` one range after another, each in token order, those of the rank's
+/// `TensorShare`.
 /// Merged packs move likewise, from each member to the same member: never between pipelines. Transfers of empty
 /// packs are called for as well; both sides know that there is nothing to move.
 ///

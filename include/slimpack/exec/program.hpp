@@ -16,6 +16,7 @@
 #include "slimpack/plan/plan.hpp"
 #include "slimpack/schedule/task.hpp"
 #include "slimpack/sharding/by_position.hpp"
+#include "slimpack/sharding/tensor_share.hpp"
 
 namespace slimpack {
 
@@ -37,13 +38,17 @@ struct StageProgramOptions {
 /// allocates nothing. It refers to the plan, which has to outlive it.
 class StageProgram {
  public:
-  /// @param plan that `violations` finds nothing wrong with. @param stage of that pipeline, from 0.
-  /// @throws InvalidInput if there is no such stage, a task is not of this pipeline, slices of a sample are on
+  /// @param plan that `violations` finds nothing wrong with. @param place of a rank, as `PlanRanks` has them.
+  /// @throws InvalidInput if there is no such stage or tensor-parallel rank, a task is not of this pipeline, slices of a sample are on
   /// different pipelines (its keys and values could not be found), members share a pack in another way than by position
-  /// or hold other layers than this stage, or a token has no backward pack.
+  /// or have other layers or another tensor parallelism than this stage, or a token has no backward pack.
   /// Complexity: O(slices of the plan + tasks and owned ranges of the stage).
+  StageProgram(const Plan& plan, const RankPlace& place, const StageProgramOptions& options = {});
+  StageProgram(const Plan&&, const RankPlace&, const StageProgramOptions& = {}) = delete;
+  /// Of the stage's first tensor-parallel rank.
   StageProgram(const Plan& plan, PipelineId pipeline, std::size_t stage,
-               const StageProgramOptions& options = {});
+               const StageProgramOptions& options = {})
+      : StageProgram(plan, RankPlace{pipeline, stage, 0}, options) {}
   StageProgram(const Plan&&, PipelineId, std::size_t, const StageProgramOptions& = {}) = delete;
   StageProgram(StageProgram&&) = default;
   StageProgram& operator=(StageProgram&&) = default;
@@ -59,6 +64,12 @@ class StageProgram {
   [[nodiscard]] bool first() const { return place_.stage == 0; }
   [[nodiscard]] bool last() const { return place_.stage + 1 == stages_; }
   [[nodiscard]] std::size_t rank() const { return rank_; }
+  /// Which of the stage's tensor-parallel ranks this is, and so whose rows it holds.
+  [[nodiscard]] const TensorShare& tensor() const { return tensor_; }
+  /// The same tensor-parallel rank of the stage before. @pre not the first stage.
+  [[nodiscard]] std::size_t rank_before() const { return rank_ - tensor_.size; }
+  /// The same of the next stage. @pre not the last stage.
+  [[nodiscard]] std::size_t rank_after() const { return rank_ + tensor_.size; }
   [[nodiscard]] Tokens block() const { return block_; }
   /// Layers that the stage holds.
   [[nodiscard]] std::int32_t layers() const { return plan_->pipelines[place_.pipeline].layers[place_.stage]; }
@@ -70,6 +81,7 @@ class StageProgram {
 
   const Plan* plan_ = nullptr;
   RankPlace place_;
+  TensorShare tensor_;
   std::size_t rank_ = 0, stages_ = 0;
   Tokens block_ = default_ownership_block;
   std::size_t weight_tasks_ = 0;
@@ -141,7 +153,10 @@ class StageProgram::Builder {
 
   void add_slice(const Slice& slice, StageTask& out) {
     out.tokens += slice.size();
-    out.owned_tokens += owned_tokens(slice, out.members.size(), out.member, program_.block_);
+    for_each_owned_range(slice, out.members.size(), out.member, program_.block_, [&](const Slice& range) {
+      out.owned_tokens += range.size();
+      out.rows += program_.tensor_.count(range);
+    });
     if (out.merged()) owned_ranges(slice, out.members.size(), out.member, program_.block_, program_.owned_);
     if (out.pass == Pass::forward) {
       add_recompute(slice);
@@ -201,10 +216,13 @@ class StageProgram::Builder {
   /// Members meet layer by layer.
   void check_layers(const StageTask& task) const {
     for (const PipelineId member : task.members) {
-      require(member < plan_.pipelines.size() &&
-                  plan_.pipelines[member].layers == plan_.pipelines[program_.pipeline()].layers,
-              "pipelines ", program_.pipeline(), " and ", member, " run ", to_string(task),
+      const PipelinePlan& own = plan_.pipelines[program_.pipeline()];
+      require(member < plan_.pipelines.size() && plan_.pipelines[member].layers == own.layers, "pipelines ",
+              program_.pipeline(), " and ", member, " run ", to_string(task),
               " together; expected the same layers on each of their stages");
+      require(plan_.pipelines[member].tp == own.tp, "pipelines ", program_.pipeline(), " and ", member,
+              " run ", to_string(task), " together, with tp ", own.tp, " and ", plan_.pipelines[member].tp,
+              "; expected the same");
     }
   }
 
@@ -256,14 +274,18 @@ class StageProgram::Builder {
   std::vector<Ends> ends_;
 };
 
-inline StageProgram::StageProgram(const Plan& plan, PipelineId pipeline, std::size_t stage,
+inline StageProgram::StageProgram(const Plan& plan, const RankPlace& place,
                                   const StageProgramOptions& options)
-    : plan_(&plan), place_{pipeline, stage}, block_(block_of(plan, options.block)) {
+    : plan_(&plan), place_(place), block_(block_of(plan, options.block)) {
   const PlanRanks ranks(plan);
+  const auto [pipeline, stage, tensor] = place;
   require(pipeline < ranks.pipelines(), "pipeline is ", pipeline, "; expected below the plan's ",
           ranks.pipelines());
   stages_ = ranks.stages(pipeline);
   require(stage < stages_, "stage is ", stage, "; expected below the ", stages_, " of pipeline ", pipeline);
+  tensor_ = {ranks.tensor_ranks(pipeline), tensor};
+  require(tensor < tensor_.size, "the tensor-parallel rank is ", tensor, "; expected below the ",
+          tensor_.size, " of pipeline ", pipeline);
   rank_ = ranks.rank_of(place_);
   require(block_ > 0, "block is ", block_, "; expected a positive number of tokens");
   Builder(*this).build();

@@ -18,19 +18,23 @@
 
 namespace slimpack {
 
-/// The strategy of a plan on the ranks that run it (`PlanRanks`): a rank is a whole stage, whatever the tensor parallelism that
-/// the plan was priced with.
-/// @throws InvalidInput as `PlanRanks`, or if a pipeline has context parallelism. O(stages).
+/// The strategy of a plan on the ranks that run it, which are its devices (`PlanRanks`).
+/// @throws InvalidInput as `PlanRanks`, or if a pipeline has context parallelism. O(ranks).
 [[nodiscard]] inline Strategy rank_strategy(const Plan& plan) {
   const PlanRanks ranks(plan);
   std::vector<PipelineSpec> pipelines;
   for (const PipelinePlan& pipeline : plan.pipelines) {
-    require(pipeline.cp == 1, "pipeline ", pipeline.id, " has cp ", pipeline.cp,
-            "; expected 1, for a rank runs a whole stage");
+    require(
+        pipeline.cp == 1, "pipeline ", pipeline.id, " has cp ", pipeline.cp,
+        "; expected 1: context_ranks_as_members(plan, block) has a pipeline for each context-parallel rank");
     PipelineSpec& spec = pipelines.emplace_back();
+    spec.tp = pipeline.tp;
     spec.layers = pipeline.layers;
-    for (std::size_t s = 0; s < pipeline.stages(); ++s)
-      spec.devices.push_back({static_cast<DeviceId>(ranks.rank_of({pipeline.id, s}))});
+    for (std::size_t s = 0; s < pipeline.stages(); ++s) {
+      std::vector<DeviceId>& devices = spec.devices.emplace_back();
+      for (std::size_t i = 0; i < ranks.tensor_ranks(pipeline.id); ++i)
+        devices.push_back(static_cast<DeviceId>(ranks.rank_of({pipeline.id, s, i})));
+    }
   }
   return strategy_of(std::move(pipelines));
 }

@@ -27,6 +27,8 @@ struct StageTask {
   Tokens tokens = 0;                         ///< of the slices
   std::span<const Slice> owned;              ///< what this member holds of the slices, in their order
   Tokens owned_tokens = 0;
+  /// Of these, tokens whose rows this rank sends and receives: all, or those of its `TensorShare`.
+  Tokens rows = 0;
   std::span<const RecomputeRange>
       recompute;  ///< forward: the slices, by the layers that are recomputed and offloaded
   std::span<const Release> releases;  ///< what may be freed after the task, on all members

@@ -6,6 +6,7 @@
 
 #include "kernels/executor.hpp"
 #include "tests/kernels/executor_case.hpp"
+#include "tests/kernels/tensor_case.hpp"
 
 using namespace slimpack;
 using namespace slimpack::kernels;
@@ -26,6 +27,17 @@ void run_and_compare(const ExecutorCase& c) {
 }
 
 }  // namespace
+
+TEST_CASE("tensor-parallel processes train as the plain transformer does") {
+  for (std::size_t i = 0; i < slimpack::testing::all_pipelines.size(); ++i) {
+    for (unsigned seed = 1; seed <= 2; ++seed) {
+      const ExecutorCase c = slimpack::testing::tensor_case(slimpack::testing::all_pipelines[i], seed);
+      if (rank_count(c.plan) != own_rank->size()) continue;
+      INFO("rank " << own_rank->rank() << ", pipelines " << i << ", seed " << seed);
+      run_and_compare<double>(c);
+    }
+  }
+}
 
 TEST_CASE("processes train as the plain transformer does") {
   int merged = 0;
