@@ -26,8 +26,8 @@ struct TwoStageOptions {
   bool careful = false;
   /// Of the slowest pipeline: subsets and nodes that are looked at for one number of packs, and numbers of packs.
   std::uint64_t careful_steps = 2000;
-  std::size_t careful_counts = 2;
-  std::size_t most_careful = 4;  ///< pipelines that are packed so, one after another
+  std::size_t careful_counts = 1;
+  std::size_t most_careful = 2;  ///< pipelines that are packed so, one after another
   std::size_t refinements = 24;  ///< exchanges of samples with the slowest pipeline, whichever that is
   /// What is slower than the best plan so far by more than this share is not refined.
   double close = 0.04;

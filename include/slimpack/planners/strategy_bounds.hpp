@@ -108,7 +108,7 @@ class StrategyBounds {
     std::vector<double> class_latency;  // [class] mean
     double longest_chain = 0.0;         // of the longest sample, one stage after another in both passes
   };
-  static constexpr double tolerance = 1e-2;
+  static constexpr double tolerance = 3e-2;
   static constexpr std::size_t alone = 64, together = 64;  // the longest samples are classes of their own
 
   [[nodiscard]] bool holds(std::size_t k, Tokens length) const {
