@@ -70,7 +70,6 @@ void dispatch_search(benchmark::State& state) {
   DispatchResult result;
   for (auto _ : state) result = search_dispatch(made.problem());
   state.counters["over_bound"] = 1.0 + result.gap();
-  state.counters["greedy_over"] = result.greedy / result.bound;
 }
 
 /// About 64, 1024 and 16,384 devices.

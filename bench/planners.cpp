@@ -26,6 +26,7 @@
 #include "slimpack/planners/bytescale.hpp"
 #include "slimpack/planners/dynamic_cp.hpp"
 #include "slimpack/planners/dynapipe.hpp"
+#include "slimpack/planners/hydraulis.hpp"
 #include "slimpack/planners/megatron.hpp"
 #include "slimpack/planners/slimpack.hpp"
 #include "slimpack/planners/wlb.hpp"
@@ -131,6 +132,56 @@ BENCHMARK(plan_megatron)->Apply(batches);
 BENCHMARK(plan_dynamic_cp)->Apply(usual_batches);  // 65536 take a minute
 BENCHMARK(plan_bytescale)->Apply(usual_batches);
 BENCHMARK(plan_dynapipe)->Apply(usual_batches);
+
+/// Hydraulis for llama-32b on A800: what is done once for a data set, and for each batch. Arguments: devices, thousands of tokens.
+struct HydraulisRun {
+  slimpack::Job job{.model = slimpack::transformer_preset("llama-32b"),
+                    .device = slimpack::device_preset("a800"),
+                    .layout = {}};
+  std::vector<Tokens> data = batch(11000, 32768);
+  slimpack::MakeKindModels make = slimpack::calibrated_kinds(job.model, job.device);
+
+  [[nodiscard]] std::vector<slimpack::Strategy> propose(std::int64_t devices) const {
+    slimpack::StrategySpace space;
+    space.schemes.devices = devices;
+    return slimpack::candidate_strategies(slimpack::LengthHistogram(data), job.model, job.device, make, space,
+                                          true);
+  }
+};
+
+void propose_hydraulis(benchmark::State& state) {
+  const HydraulisRun run;
+  std::size_t strategies = 0;
+  for (auto _ : state) strategies = run.propose(state.range(0)).size();
+  state.counters["strategies"] = static_cast<double>(strategies);
+}
+
+void choose_hydraulis(benchmark::State& state) {
+  const HydraulisRun run;
+  slimpack::HydraulisPlanner planner(run.job.model, run.job.device, run.propose(state.range(0)), run.make);
+  std::mt19937_64 random(1);
+  double step = 0.0;
+  for (auto _ : state) {
+    state.PauseTiming();
+    std::vector<Tokens> lengths;
+    for (Tokens sum = 0; sum < 1000 * state.range(1); sum += lengths.back())
+      lengths.push_back(run.data[random() % run.data.size()]);
+    state.ResumeTiming();
+    step += planner(lengths).step.seconds;
+  }
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  state.counters["step_s"] = step / static_cast<double>(state.iterations());
+  state.counters["peak_rss_MiB"] = static_cast<double>(usage.ru_maxrss) / 1024.0;
+}
+
+void hydraulis_sizes(benchmark::internal::Benchmark* b) {
+  b->ArgNames({"devices", "ktokens"})->Unit(benchmark::kMillisecond);
+  b->Args({64, 200})->Args({1024, 3200})->Args({16384, 50000});
+}
+
+BENCHMARK(propose_hydraulis)->Apply(hydraulis_sizes);
+BENCHMARK(choose_hydraulis)->Apply(hydraulis_sizes);
 
 void plan_wlb(benchmark::State& state) {
   const auto dp = static_cast<std::int32_t>(state.range(0));

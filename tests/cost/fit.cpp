@@ -66,6 +66,29 @@ TEST_CASE("a fitted model prices slices that add up") {
   }
 }
 
+TEST_CASE("useful packs are the shortest that reach a share of the best efficiency") {
+  for (unsigned seed = 1; seed <= 300; ++seed) {
+    std::mt19937 random(seed);
+    const auto pick = [&](double most) { return std::uniform_real_distribution<double>(0.0, most)(random); };
+    const QuadraticFit fit{
+        .a = seed % 4 == 0 ? 0.0 : pick(1e-9), .b = pick(1e-5), .c = seed % 5 == 0 ? 0.0 : pick(1e-2)};
+    const Tokens longest = 1 + static_cast<Tokens>(random() % 5000);
+    const double share = 0.5 + pick(0.5);
+    const auto efficiency = [&](Tokens l) { return double(l) / fit.seconds(double(l)); };
+    double best = 0.0;
+    for (Tokens l = 1; l <= longest; ++l) best = std::max(best, efficiency(l));
+    Tokens first = 1;
+    while (efficiency(first) < share * best * (1.0 - 1e-9)) ++first;
+    INFO("seed " << seed << ", " << fit.a << " " << fit.b << " " << fit.c << ", " << longest << ", "
+                 << share);
+    // The best of whole numbers may be a little worse than the best of all.
+    CHECK(std::abs(useful_tokens(fit, longest, share) - first) <= 1);
+  }
+  CHECK_THROWS_WITH(useful_tokens({}, 10), Catch::Contains("not all 0"));
+  CHECK_THROWS_WITH(useful_tokens({.b = 1.0}, 10, 1.5), Catch::Contains("share is 1.5"));
+  CHECK_THROWS_WITH(useful_tokens({.b = 1.0}, 0), Catch::Contains("longest is 0"));
+}
+
 TEST_CASE("profiles that say too little are refused") {
   CHECK_THROWS_WITH(fit_quadratic(std::vector<ProfileRow>{{1, 1.0}, {2, 1.0}, {2, 1.1}}),
                     Catch::Contains("2 different lengths"));

@@ -142,6 +142,46 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("a planner gives each batch the plan that a call for it gives") {
+  const HydraulisCase c = hydraulis_case(2);
+  HydraulisPlanner planner(c.job.model, c.job.device, c.strategies,
+                           calibrated_kinds(c.job.model, c.job.device));
+  for (unsigned seed = 2; seed <= 6; ++seed) {
+    INFO("seed " << seed);
+    HydraulisCase other = hydraulis_case(seed);
+    other.strategies = c.strategies;
+    CHECK(to_json(planner(other.lengths)) == to_json(plan_case(other, c.strategies, false)));
+  }
+}
+
+TEST_CASE("no plan on a strategy takes less than its bound") {
+  for (unsigned seed = 1; seed <= slimpack::testing::seeds(40, 6); ++seed) {
+    INFO("seed " << seed);
+    HydraulisCase c = hydraulis_case(seed);
+    // More samples than classes.
+    while (seed % 2 == 0 && c.lengths.size() < 300) c.lengths.push_back(c.lengths[c.lengths.size() / 2] + 1);
+    const MakeKindModels make = calibrated_kinds(c.job.model, c.job.device);
+    const StrategySet set(c.job.model, c.strategies, make);
+    StrategyBounds bounds(c.lengths, set, true, true);
+    for (std::size_t i = 0; i < set.size(); ++i) {
+      if (!bounds.holds(i)) continue;
+      const double step = plan_case(c, {&set.strategy(i), 1}, false).step.seconds;
+      CHECK(bounds(i, bounds.divided(i)) <= step * (1.0 + 1e-9));
+      CHECK(bounds.estimate(i) > 0.5 * step);
+      CHECK(bounds.estimate(i) < 1.5 * step);
+    }
+  }
+}
+
+TEST_CASE("strategies that differ only in devices of the same nodes are planned once") {
+  HydraulisCase c = hydraulis_case(1);
+  Strategy other = c.strategies[0];
+  std::swap(other.pipelines[0].devices, other.pipelines[1].devices);
+  c.strategies.push_back(other);
+  const StrategySet set(c.job.model, c.strategies, calibrated_kinds(c.job.model, c.job.device));
+  CHECK(set.size() + 1 == c.strategies.size());
+}
+
 TEST_CASE("hydraulis refuses what no strategy holds, with the scheme that comes closest") {
   const Job job{.model = transformer_preset("llama-7b"),
                 .device = device_preset("a800"),

@@ -99,6 +99,25 @@ inline void state_errors(std::span<const ProfileRow> rows, QuadraticFit& fit) {
   return best;
 }
 
+/// UtilLen(P) of Hydraulis: the fewest tokens of a pack that reach a share of the best efficiency, tokens per second, of any pack of one
+/// sample of up to `longest` tokens. Shorter packs leave devices idle (`PackPipelineOptions::useful_tokens`).
+/// @param fit T(l, P) of the scheme. @param share of the best efficiency, in (0, 1].
+/// @throws InvalidInput if a number is impossible, or the fit takes no time. Source: Hydraulis, appendix C. O(1).
+[[nodiscard]] inline Tokens useful_tokens(const QuadraticFit& fit, Tokens longest, double share = 0.85) {
+  require(share > 0.0 && share <= 1.0, "share is ", share, "; expected more than 0 and at most 1");
+  require(longest > 0, "longest is ", longest, " tokens; expected a positive number");
+  require(fit.a >= 0.0 && fit.b >= 0.0 && fit.c >= 0.0 && fit.a + fit.b + fit.c > 0.0, "the fit is ", fit.a,
+          " l^2 + ", fit.b, " l + ", fit.c, "; expected coefficients from 0, not all 0");
+  // Seconds per token, a l + b + c / l, fall until l^2 = c / a.
+  const auto most = static_cast<double>(longest);
+  const double fastest = std::clamp(fit.a > 0.0 ? std::sqrt(fit.c / fit.a) : most, 1.0, most);
+  const double allowed = (fit.a * fastest + fit.b + fit.c / fastest) / share;
+  // The first l with a l^2 + (b - allowed) l + c <= 0, written so that it stays exact for a = 0.
+  const double q = allowed - fit.b, root = std::sqrt(std::max(0.0, q * q - 4.0 * fit.a * fit.c));
+  const double first = q + root > 0.0 ? 2.0 * fit.c / (q + root) : 1.0;
+  return std::clamp(static_cast<Tokens>(std::ceil(first * (1.0 - 1e-12))), Tokens{1}, longest);
+}
+
 /// A CostModel from fits of a user's profile: a slice costs the difference of the quadratic at its ends, a
 /// pack the constant. The stages are equal. A PolynomialCostModel.
 class FittedCost {

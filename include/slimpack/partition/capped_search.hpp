@@ -31,8 +31,9 @@ struct CappedSearchOptions {
   /// answer is never worse by more than the gap.
   std::span<const std::uint32_t> start = {};
   double gap = 0.0;  ///< the search ends when the makespan is at most 1 + gap times the lower bound
-  std::uint64_t max_exchange_steps = 1000000;  ///< subsets looked at, some nanoseconds each
-  std::uint64_t max_exact_steps = 1000000;     ///< of branch and bound, for up to `max_exact_items`
+  /// Subsets looked at, some nanoseconds each. 0: the greedy answer, improved by a local search, will do.
+  std::uint64_t max_exchange_steps = 1000000;
+  std::uint64_t max_exact_steps = 1000000;  ///< of branch and bound, for up to `max_exact_items`
   std::size_t max_exact_items = 32;
 };
 
@@ -97,7 +98,7 @@ class CappedSearch {
     if (!options_.start.empty()) offer({options_.start.begin(), options_.start.end()});
     offer_greedy();
     if (!known()) offer_first_fit();
-    if (!good()) offer_with_companions();
+    if (!good() && !(known() && options_.max_exchange_steps == 0)) offer_with_companions();
     bool ended = false;
     if (!good() && weights_.size() <= options_.max_exact_items) ended = search_exactly();
     if (known() && !good() && !ended) exchange();

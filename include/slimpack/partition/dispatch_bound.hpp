@@ -37,8 +37,9 @@ namespace detail {
 /// x becomes floor((m + 1) x) / m, which is more for samples of which m fit and m + 1 do not.
 class DispatchBounds {
  public:
-  explicit DispatchBounds(const DispatchProblem& problem)
-      : problem_(problem), shares_(counts(problem)), share_(problem.seconds.size()) {
+  /// @param count of samples that each of the problem's stands for, for `divisible` alone; empty: one.
+  explicit DispatchBounds(const DispatchProblem& problem, std::span<const double> count = {})
+      : problem_(problem), count_(count), shares_(counts(problem)), share_(problem.seconds.size()) {
     single_ = longest_sample();
   }
 
@@ -101,6 +102,7 @@ class DispatchBounds {
         share = problem_.holds(k, i)
                     ? share_of_pipeline(problem_.seconds_on(k, i), problem_.other_stages(k), makespan)
                     : std::numeric_limits<double>::infinity();
+        if (!count_.empty()) share *= count_[i];
         // Less than the smallest share is lost, so that rounding errors prove nothing.
         if (rounding > 0 && share <= 1.0) share = std::max(std::floor((m + 1.0) * share - 1e-9), 0.0) / m;
       }
@@ -118,6 +120,7 @@ class DispatchBounds {
   }
 
   DispatchProblem problem_;
+  std::span<const double> count_;
   KindShares shares_;
   std::vector<double> share_;  // [kind][sample]
   double single_ = 0.0;

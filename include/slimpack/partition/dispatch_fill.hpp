@@ -30,21 +30,20 @@ class DispatchFill {
     sort_kinds(bound);
   }
 
-  /// The best filling found between the bound and a makespan. O(steps samples (kinds + log pipelines)) mostly.
-  [[nodiscard]] std::vector<PipelineId> best(double low, double high, std::size_t steps) {
-    std::vector<PipelineId> best;
-    double least = std::numeric_limits<double>::infinity();
-    for (std::size_t step = 0; step < steps; ++step) {
+  /// The best filling found, each up to a target between the bound and the best before it.
+  /// O(steps samples (kinds + log pipelines)) mostly.
+  [[nodiscard]] std::vector<PipelineId> best(double bound, std::size_t steps) {
+    double low = bound, high = fill(bound);
+    std::vector<PipelineId> best = pipeline_;
+    for (std::size_t step = 0; step < steps && high > low * (1.0 + 1e-4); ++step) {
       // Fillings fail by little: high targets teach less than low ones.
       const double target = low + (high - low) * (step == 0 ? 0.25 : 0.5);
       const double makespan = fill(target);
-      if (makespan < least) {
-        least = makespan;
+      if (makespan < high) {
+        high = makespan;
         best = pipeline_;
       }
-      high = std::min(high, makespan);
       if (makespan > target) low = target;
-      if (high <= low * (1.0 + 1e-4)) break;
     }
     return best;
   }

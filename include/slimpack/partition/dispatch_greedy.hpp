@@ -85,15 +85,16 @@ class DispatchTrials {
   std::vector<PipelineId> pipeline_;
 };
 
-/// The best of the trials. The problem is valid.
-[[nodiscard]] inline std::vector<PipelineId> best_trial(const DispatchProblem& problem,
-                                                        const GreedyDispatchOptions& options) {
+/// The best of the trials. The problem is valid. @returns nothing if all reach `allowed`.
+[[nodiscard]] inline std::vector<PipelineId> best_trial(
+    const DispatchProblem& problem, const GreedyDispatchOptions& options,
+    double allowed = std::numeric_limits<double>::infinity()) {
   std::vector<SampleId> order(problem.lengths.size());
   std::iota(order.begin(), order.end(), SampleId{0});
   std::mt19937_64 random(options.seed);
   DispatchTrials trials(problem);
   std::vector<PipelineId> best;
-  double least = std::numeric_limits<double>::infinity();
+  double least = allowed;
   for (std::size_t trial = 0; trial < options.trials; ++trial) {
     shuffle(random, order);
     const double makespan = trials.run(order, least);

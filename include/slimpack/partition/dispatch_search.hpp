@@ -34,8 +34,7 @@ struct DispatchOptions {
 struct DispatchResult {
   SolveStatus status = SolveStatus::feasible;  ///< `optimal` if the makespan is the bound
   Dispatch dispatch = {};
-  double bound = 0.0;   ///< no dispatch is below, up to rounding
-  double greedy = 0.0;  ///< makespan of the best greedy trial
+  double bound = 0.0;  ///< no dispatch is below, up to rounding
   [[nodiscard]] double gap() const {
     const double makespan = dispatch.makespan();
     return makespan <= bound
@@ -58,14 +57,13 @@ class DispatchSearch {
     DispatchResult result;
     DispatchBounds bounds(problem_);
     DispatchBound bound = bounds.divisible(1e-4);
-    best_ = dispatch_of(problem_, best_trial(problem_, options_.greedy));
-    result.greedy = best_.makespan();
     enough_ = bound.seconds * (1.0 + options_.gap);
+    offer(DispatchFill(problem_, bound).best(bound.seconds, fill_steps));
     if (best_.makespan() > enough_) {
-      const std::vector<PipelineId> greedy = best_.pipeline;
-      offer(DispatchFill(problem_, bound).best(bound.seconds, best_.makespan(), fill_steps));
-      improve(best_.pipeline);
-      if (best_.makespan() > enough_) improve(greedy);
+      const std::vector<PipelineId> filled = best_.pipeline,
+                                    greedy = best_trial(problem_, options_.greedy, best_.makespan());
+      improve(greedy.empty() ? filled : greedy);
+      if (best_.makespan() > enough_ && !greedy.empty()) improve(filled);
       if (best_.makespan() > enough_) {
         bounds.raise(bound, best_.makespan(), 1e-3);
         enough_ = bound.seconds * (1.0 + options_.gap);

@@ -25,6 +25,8 @@ struct PackPipelineOptions {
   double gap = 1e-3;
   std::uint64_t max_exchange_steps = 20000;  ///< … or after so many subsets …
   std::uint64_t max_exact_steps = 20000;     ///< … and, with few samples, so many nodes.
+  /// Numbers of packs that are searched, those with the least bounds first.
+  std::size_t most_counts = std::numeric_limits<std::size_t>::max();
 };
 
 /// A pipeline's samples in packs.
@@ -66,25 +68,29 @@ struct PipelinePacking {
   const auto objective = [&](std::size_t packs, double slowest) {
     return static_cast<double>(kind.stages - 1 + packs) * (slowest + pack_seconds);
   };
-  best.bound = std::numeric_limits<double>::infinity();
-  // More packs than that only where so few do not fit.
-  for (std::size_t packs = least_packs; packs <= tokens.size() && (packs <= most_packs || best.pack.empty());
-       ++packs) {
-    const double bound = objective(packs, std::max(most, work / static_cast<double>(packs)));
-    best.bound = std::min(best.bound, bound);
-    if (bound * (1.0 + options.gap) >= best.seconds) continue;
-    const auto found = capped_search(seconds, {tokens, kind.max_tokens}, packs,
+  const SizeLimit limit{tokens, kind.max_tokens};
+  std::vector<std::pair<double, std::size_t>> counts;  // bound of a number of packs, and that number
+  for (std::size_t packs = least_packs; packs <= most_packs; ++packs)
+    counts.emplace_back(objective(packs, std::max(most, work / static_cast<double>(packs))), packs);
+  std::sort(counts.begin(), counts.end());
+  best.bound = counts.front().first;
+  const auto search = [&](std::size_t packs) {
+    const auto found = capped_search(seconds, limit, packs,
                                      {.gap = options.gap,
                                       .max_exchange_steps = options.max_exchange_steps,
                                       .max_exact_steps = options.max_exact_steps});
-    if (found.assignment.bin.empty()) continue;
+    if (found.assignment.bin.empty()) return;
     const double own = objective(packs, found.assignment.makespan());
-    if (own < best.seconds) {
-      best.packs = packs;
-      best.pack = found.assignment.bin;
-      best.seconds = own;
-    }
+    if (own < best.seconds) best = {packs, found.assignment.bin, own, best.bound};
+  };
+  std::size_t searched = 0;
+  for (const auto& [bound, packs] : counts) {
+    if (bound * (1.0 + options.gap) >= best.seconds || searched == options.most_counts) break;
+    ++searched;
+    search(packs);
   }
+  // More packs than are useful only where so few do not fit.
+  for (std::size_t packs = least_packs; packs <= tokens.size() && best.pack.empty(); ++packs) search(packs);
   return best;
 }
 

@@ -32,6 +32,8 @@ class SamplePrices {
     for (std::size_t r = 0; r < by_length.size(); ++r) rank_[by_length[r]] = static_cast<std::uint32_t>(r);
   }
 
+  /// The busiest stage.
+  [[nodiscard]] std::size_t stage() const { return stage_; }
   /// Of a sample on one pipeline, uncut.
   [[nodiscard]] double whole(SampleId id) const { return whole_[id]; }
   /// The same in slices, once it is known how long these are.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -17,14 +18,46 @@ namespace slimpack {
 /// Hydraulis: pipelines of unequal kinds, chosen anew for each batch. Long samples run on pipelines that hold them, short ones on
 /// those that are fastest. Of the given strategies, the one with the shortest simulated step wins; a strategy's plan is made by
 /// the two-stage assignment, samples to pipelines and then to packs, or with `HydraulisOptions::slices` as `plan_slimpack` does.
-/// @param strategies at least one, for example `candidate_strategies` of the data set.
-/// @param make prices and memory of a kind of a strategy's pipelines, of any models (`price_models`).
-/// @throws InvalidInput if the batch, a strategy or an option is impossible, or no strategy holds the longest sample.
-/// Source: Hydraulis, sections 4 and 6. O(strategies * samples) for bounds, and a plan for each strategy that can be best.
+/// What is known before any batch is found out once. Source: Hydraulis, sections 4 and 6.
+class HydraulisPlanner {
+ public:
+  /// @param strategies at least one, for example `candidate_strategies` of the data set.
+  /// @param make prices and memory of a kind of a strategy's pipelines, of any models (`price_models`).
+  /// @throws InvalidInput if a strategy or an option is impossible. O(strategies * devices), and `make` for each of their kinds.
+  HydraulisPlanner(Transformer model, Device device, std::vector<Strategy> strategies,
+                   const MakeKindModels& make, HydraulisOptions options = {})
+      : model_(std::move(model)),
+        device_(std::move(device)),
+        strategies_(std::move(strategies)),
+        options_(std::move(options)) {
+    require(!strategies_.empty(), "there are no strategies; expected at least one");
+    require(options_.rounds > 0, "rounds is 0; expected at least 1");
+    require(options_.hysteresis >= 0.0, "hysteresis is ", options_.hysteresis, "; expected 0 or more");
+    require(options_.most_planned > 0, "most_planned is 0; expected at least 1");
+    set_.emplace(model_, strategies_, make);
+  }
+  HydraulisPlanner(const HydraulisPlanner&) = delete;
+  HydraulisPlanner& operator=(const HydraulisPlanner&) = delete;
+
+  /// The plan of a batch. @throws InvalidInput if the batch is impossible, or no strategy holds the longest sample.
+  /// O(strategies * samples) for bounds, and a quick plan for each strategy that can be best.
+  [[nodiscard]] Plan operator()(std::span<const Tokens> lengths) {
+    return detail::search_hydraulis(lengths, model_, device_, *set_, options_);
+  }
+
+ private:
+  Transformer model_;
+  Device device_;
+  std::vector<Strategy> strategies_;
+  HydraulisOptions options_;
+  std::optional<StrategySet> set_;
+};
+
+/// The plan of one batch by `HydraulisPlanner`.
 [[nodiscard]] inline Plan plan_hydraulis(std::span<const Tokens> lengths, const Transformer& model,
                                          const Device& device, std::span<const Strategy> strategies,
                                          const MakeKindModels& make, const HydraulisOptions& options = {}) {
-  return detail::search_hydraulis(lengths, model, device, strategies, make, options);
+  return HydraulisPlanner(model, device, {strategies.begin(), strategies.end()}, make, options)(lengths);
 }
 
 /// Makes the calibrated cost model, the transformer's memory model and the device's assumed attention table of any strategy's

@@ -4,9 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
-#include <memory>
-#include <numeric>
-#include <optional>
+#include <queue>
 #include <span>
 #include <string>
 #include <utility>
@@ -15,6 +13,8 @@
 #include "slimpack/core/batch.hpp"
 #include "slimpack/planners/hydraulis_options.hpp"
 #include "slimpack/planners/sliced_strategy.hpp"
+#include "slimpack/planners/strategy_bounds.hpp"
+#include "slimpack/planners/strategy_set.hpp"
 #include "slimpack/planners/two_stage.hpp"
 #include "slimpack/schedule/lower_bound.hpp"
 
@@ -31,126 +31,119 @@ namespace slimpack::detail {
   return text;
 }
 
-/// Finds the best of candidate strategies for a batch.
+/// The best plan of candidate strategies for a batch.
 class StrategyChoice {
  public:
-  StrategyChoice(std::span<const Tokens> lengths, const HydraulisOptions& options)
-      : lengths_(lengths), options_(options) {}
+  /// All have to outlive this.
+  StrategyChoice(std::span<const Tokens> lengths, const StrategySet& set, const HydraulisOptions& options)
+      : lengths_(lengths), set_(set), options_(options) {}
 
-  /// Looks at a strategy: the least that any plan on it takes, with samples divided among kinds where that is cheapest.
-  void look(const Strategy& strategy, const MakeKindModels& make) {
-    std::vector<double> pipelines, seconds;
-    double longest_chain = std::numeric_limits<double>::infinity();
-    for (std::uint32_t k = 0; k < strategy.kinds(); ++k) {
-      const KnownKind& kind = known(strategy, k, make);
-      if (!kind.usable) return;
-      pipelines.push_back(static_cast<double>(std::count(strategy.kind.begin(), strategy.kind.end(), k)));
-      seconds.insert(seconds.end(), kind.seconds.begin(), kind.seconds.end());
-      longest_chain = std::min(longest_chain, kind.longest_chain);
+  /// Plans whole samples on strategies in the order of their estimates. These are made only where a bound is below those of others.
+  void plan_whole_samples() {
+    StrategyBounds bounds(lengths_, set_, true, options_.two_stage.recompute);
+    std::priority_queue<Candidate> candidates;
+    for (std::size_t i = 0; i < set_.size(); ++i) {
+      if (bounds.holds(i)) candidates.push(candidate(i, bounds));
     }
-    KindShares shares(pipelines);
-    const double most = std::numeric_limits<double>::infinity();
-    const double least = shares.solve(seconds, lengths_.size(), most, 1e-3).bound;
-    Candidate own{&strategy, least, least};
-    if (!options_.slices) own.bound = std::max(own.bound, longest_chain);
-    own.bound += make(strategy, 0).prices.alone().sync_seconds();
-    candidates_.push_back(own);
+    const TwoStageOptions careful = careful_two_stage(options_.two_stage);
+    for (std::size_t planned = 0; !candidates.empty() && planned < options_.most_planned;) {
+      Candidate own = candidates.top();
+      candidates.pop();
+      if (own.bound >= seconds_) continue;
+      if (!own.estimated) {
+        own.estimated = true;
+        // The strategy of the step before is planned first.
+        own.seconds =
+            own.margin > 1.0 ? 0.0 : std::max(own.bound, bounds.estimate(own.strategy) / own.margin);
+        candidates.push(own);
+        continue;
+      }
+      if (own.seconds * (1.0 + options_.beyond) >= seconds_) break;
+      ++planned;
+      plan(own, [&](StrategyModels& models, double most) {
+        const std::vector<double> seconds = bounds.latencies(own.strategy);
+        return TwoStageAssignment(lengths_, models, seconds, options_.two_stage)(most);
+      });
+    }
+    if (!found()) return;
+    const double margin = margin_of(best_);
+    plan({best_, margin, 0.0, 0.0}, [&](StrategyModels& models, double most) {
+      const std::vector<double> seconds = bounds.latencies(best_);
+      return TwoStageAssignment(lengths_, models, seconds, careful)(most);
+    });
   }
 
-  /// Plans on the candidates in the order of their bounds, until a bound is no less than the best plan. Of unequal pipelines only the
-  /// first ones are planned, of equal ones all that can be best: so unequal pipelines never cost time.
-  void choose(const MakeKindModels& make) {
-    std::stable_sort(candidates_.begin(), candidates_.end(),
-                     [](const Candidate& a, const Candidate& b) { return a.bound < b.bound; });
-    for (const Candidate& candidate : candidates_) {
-      const bool unequal = candidate.strategy->kinds() > 1;
-      if (unequal && unequal_ >= options_.most_unequal && found()) continue;
-      // What replaces the strategy of the step before has to be better by some margin.
-      const bool current = options_.current && *candidate.strategy == *options_.current;
-      const double margin = current ? 1.0 + options_.hysteresis : 1.0;
-      if (candidate.bound >= best_seconds_ * margin) continue;
-      StrategyModels models(*candidate.strategy, make);
-      const double sync = models.sync_seconds();
-      StrategySchedules found = plan(models, best_seconds_ * margin - sync);
-      ++planned_;
-      if (unequal) ++unequal_;
-      const double seconds = (found.seconds + sync) / margin;
-      if (seconds >= best_seconds_) continue;
-      best_seconds_ = seconds;
-      best_least_ = candidate.least;
-      best_.emplace(std::move(models));
-      schedules_ = std::move(found);
+  /// Cuts samples, on strategies in the order of their bounds: on all of equal pipelines that can be best, so that unequal ones never
+  /// cost time, and on some of unequal pipelines.
+  void plan_slices() {
+    StrategyBounds bounds(lengths_, set_, false, true);
+    std::vector<Candidate> candidates;
+    for (std::size_t i = 0; i < set_.size(); ++i) candidates.push_back(candidate(i, bounds));
+    std::stable_sort(candidates.rbegin(), candidates.rend());
+    std::size_t unequal = 0;
+    for (const Candidate& own : candidates) {
+      const bool mixed = set_.kinds(own.strategy).size() > 1;
+      if (own.bound >= seconds_ || (mixed && unequal >= options_.most_unequal && found())) continue;
+      if (mixed) ++unequal;
+      plan(own, [&](StrategyModels& models, double) {
+        SlicedStrategy sliced(lengths_, models, bounds.latencies(own.strategy), options_.slimpack);
+        return sliced(options_.rounds);
+      });
     }
   }
 
-  [[nodiscard]] bool found() const { return best_.has_value(); }
-  [[nodiscard]] StrategyModels& models() { return *best_; }
-  /// What samples take at least on the best strategy's pipelines, if parts of a sample cost no less than the whole.
-  [[nodiscard]] double least_seconds() const { return best_least_; }
+  [[nodiscard]] bool found() const { return best_ < set_.size(); }
+  /// The best strategy's place in the set.
+  [[nodiscard]] std::size_t best() const { return best_; }
   [[nodiscard]] StrategySchedules take_schedules() { return std::move(schedules_); }
-  [[nodiscard]] std::size_t candidates() const { return candidates_.size(); }
   [[nodiscard]] std::size_t planned() const { return planned_; }
-  /// Why the first kind of pipelines that can't be used can't; empty if all can.
-  [[nodiscard]] const std::string& reason() const { return reason_; }
 
  private:
+  /// Seconds are of a step, divided by the margin by which another strategy has to be better.
   struct Candidate {
-    const Strategy* strategy;
-    double least;  // seconds of samples that are divided among kinds where that is cheapest
-    double bound;  // seconds of plans as options allow, synchronisation included
-  };
+    std::size_t strategy;
+    double margin;
+    double bound;
+    double seconds;  // bound or estimate
+    bool estimated = false;
 
-  /// What is known of pipelines of a kind, whatever the strategy.
-  struct KnownKind {
-    PipelineSpec spec;
-    bool usable = true;
-    std::vector<double> seconds;  // [sample] on the busiest stage
-    double longest_chain = 0.0;   // of the longest sample, uncut, one stage after another in both passes
-  };
-
-  [[nodiscard]] const KnownKind& known(const Strategy& strategy, std::uint32_t k,
-                                       const MakeKindModels& make) {
-    const PipelineSpec& spec = strategy.spec_of_kind(k);
-    const auto seen = std::find_if(known_.begin(), known_.end(),
-                                   [&](const auto& kind) { return same_kind(kind->spec, spec); });
-    if (seen != known_.end()) return **seen;
-    known_.push_back(std::make_unique<KnownKind>(KnownKind{spec, true, {}}));
-    KnownKind& own = *known_.back();
-    try {
-      PricedModels models = make(strategy, k);
-      const SamplePrices prices(lengths_, {}, models.prices);
-      const Tokens longest = *std::max_element(lengths_.begin(), lengths_.end());
-      if (largest_full_pack(models.memory, std::numeric_limits<std::int32_t>::max()) < longest) {
-        own.longest_chain = std::numeric_limits<double>::infinity();
-      } else {
-        for (const Pass pass : {Pass::forward, Pass::backward})
-          own.longest_chain += models.prices.alone().pipeline_seconds(0, longest, pass);
-      }
-      for (SampleId id = 0; id < lengths_.size(); ++id) own.seconds.push_back(prices.whole(id));
-    } catch (const InvalidInput& error) {
-      own.usable = false;
-      if (reason_.empty()) reason_ = error.what();
+    [[nodiscard]] bool operator<(const Candidate& other) const {
+      return seconds > other.seconds || (seconds == other.seconds && strategy > other.strategy);
     }
-    return own;
+  };
+
+  [[nodiscard]] double margin_of(std::size_t i) const {
+    const bool current = options_.current && set_.strategy(i) == *options_.current;
+    return current ? 1.0 + options_.hysteresis : 1.0;
   }
 
-  [[nodiscard]] StrategySchedules plan(StrategyModels& models, double most) const {
-    StrategySchedules best = TwoStageAssignment(lengths_, models, options_.two_stage)(most);
-    if (!options_.slices) return best;
-    StrategySchedules sliced = SlicedStrategy(lengths_, models, options_.slimpack)(options_.rounds);
-    return sliced.seconds < best.seconds ? std::move(sliced) : std::move(best);
+  [[nodiscard]] Candidate candidate(std::size_t i, StrategyBounds& bounds) const {
+    const double margin = margin_of(i);
+    const double bound = bounds(i, bounds.divided(i)) / margin;
+    return {i, margin, bound, bound};
+  }
+
+  /// Keeps a strategy's plan if it is the best. @param make schedules, or none if they take so long or longer.
+  template <class Make>
+  void plan(const Candidate& own, const Make& make) {
+    StrategyModels models = set_.models(own.strategy);
+    const double sync = models.sync_seconds();
+    StrategySchedules found = make(models, seconds_ * own.margin - sync);
+    ++planned_;
+    const double step = (found.seconds + sync) / own.margin;
+    if (step >= seconds_) return;
+    seconds_ = step;
+    best_ = own.strategy;
+    schedules_ = std::move(found);
   }
 
   std::span<const Tokens> lengths_;
+  const StrategySet& set_;
   const HydraulisOptions& options_;
-  std::vector<std::unique_ptr<KnownKind>> known_;
-  std::vector<Candidate> candidates_;
-  std::optional<StrategyModels> best_;
-  double best_seconds_ = std::numeric_limits<double>::infinity();
-  double best_least_ = 0.0;
+  std::size_t best_ = std::numeric_limits<std::size_t>::max();
+  double seconds_ = std::numeric_limits<double>::infinity();
   StrategySchedules schedules_;
-  std::size_t planned_ = 0, unequal_ = 0;
-  std::string reason_;
+  std::size_t planned_ = 0;
 };
 
 /// Whether the prices of all kinds give a lower bound (`step_lower_bound`).
@@ -161,29 +154,27 @@ class StrategyChoice {
   return true;
 }
 
-/// `plan_hydraulis` among given strategies.
+/// `plan_hydraulis` among known strategies.
 [[nodiscard]] inline Plan search_hydraulis(std::span<const Tokens> lengths, const Transformer& model,
-                                           const Device& device, std::span<const Strategy> strategies,
-                                           const MakeKindModels& make, const HydraulisOptions& options) {
+                                           const Device& device, const StrategySet& set,
+                                           const HydraulisOptions& options) {
   validate_batch(lengths, 1);
-  require(!strategies.empty(), "there are no strategies; expected at least one");
-  require(options.rounds > 0, "rounds is 0; expected at least 1");
-  require(options.hysteresis >= 0.0, "hysteresis is ", options.hysteresis, "; expected 0 or more");
-  for (const Strategy& strategy : strategies) validate(strategy, model);
-  StrategyChoice choice(lengths, options);
-  for (const Strategy& strategy : strategies) choice.look(strategy, make);
-  choice.choose(make);
+  StrategyChoice choice(lengths, set, options);
+  choice.plan_whole_samples();
+  if (options.slices) choice.plan_slices();
   const Tokens longest = *std::max_element(lengths.begin(), lengths.end());
-  require(choice.found(), "a sample of ", longest, " tokens fits none of ", strategies.size(),
+  require(choice.found(), "a sample of ", longest, " tokens fits none of ", set.size(),
           " strategies; expected shorter samples, more devices or more memory",
-          choice.reason().empty() ? "" : concat(" (", choice.reason(), ")"));
-  StrategyModels& models = choice.models();
+          set.reason().empty() ? "" : concat(" (", set.reason(), ")"));
+  StrategyModels models = set.models(choice.best());
   StrategySchedules schedules = choice.take_schedules();
   Plan plan = assemble_plan(options.slices ? "hydraulis-slices" : "hydraulis", lengths, model, device,
                             models.strategy(), std::move(schedules.placed), models.sync_seconds());
+  // Of any plan on these pipelines, samples that are cut included.
   const bool additive = parts_cost_no_less(lengths, models);
-  state_lower_bound(additive ? choice.least_seconds() : 0.0, additive, plan);
-  plan.notes.push_back(concat("strategy: ", to_text(models.strategy()), ", the best of ", choice.candidates(),
+  state_lower_bound(additive ? StrategyBounds(lengths, set, false, true).divided(choice.best()) : 0.0,
+                    additive, plan);
+  plan.notes.push_back(concat("strategy: ", to_text(models.strategy()), ", the best of ", set.size(),
                               ", of which ", choice.planned(), " were planned"));
   return plan;
 }

@@ -20,9 +20,10 @@ namespace detail {
 /// order theirs as `plan_slimpack` does.
 class SlicedStrategy {
  public:
-  /// @param models, lengths have to outlive this.
-  SlicedStrategy(std::span<const Tokens> lengths, StrategyModels& models, const SlimPackOptions& options)
-      : lengths_(lengths), models_(models), options_(options), seconds_(sample_seconds(models, lengths)) {
+  /// @param seconds T(l, P), [kind * samples + sample]. The others have to outlive this.
+  SlicedStrategy(std::span<const Tokens> lengths, StrategyModels& models, std::vector<double> seconds,
+                 const SlimPackOptions& options)
+      : lengths_(lengths), models_(models), options_(options), seconds_(std::move(seconds)) {
     for (std::size_t k = 0; k < models.kinds(); ++k) {
       const std::size_t pipelines = models.pipelines(k).size();
       std::size_t largest = 1;

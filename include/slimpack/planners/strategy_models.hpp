@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <limits>
+#include <memory>
 #include <span>
 #include <utility>
 #include <vector>
@@ -19,34 +20,73 @@ namespace slimpack {
 /// Makes prices and memory of one kind of a strategy's pipelines.
 using MakeKindModels = std::function<PricedModels(const Strategy& strategy, std::uint32_t kind)>;
 
+/// What pipelines cost and hold.
+struct PipelineModels {
+  std::shared_ptr<PricedModels> priced;
+  std::vector<Tokens>
+      max_tokens;  ///< of a pack, by the layers that each stage recomputes (`largest_full_packs`)
+
+  /// MaxLen(P). @param recompute whether packs may recompute all layers.
+  [[nodiscard]] Tokens most(bool recompute) const {
+    return recompute ? max_tokens.back() : max_tokens.front();
+  }
+
+  /// T(l, P) of Hydraulis, [sample]: seconds of whole samples on the busiest stage, both passes, without the constants of packs, and
+  /// with the layers that are recomputed because a full pipeline of such samples would not fit otherwise.
+  /// @param[out] work the same without recomputation. O(samples * stages).
+  [[nodiscard]] std::vector<double> latencies(std::span<const Tokens> lengths,
+                                              std::vector<double>& work) const {
+    const SamplePrices prices(lengths, {}, priced->prices);
+    std::vector<double> out, layer(priced->memory.stages());
+    out.reserve(lengths.size());
+    work.clear();
+    work.reserve(lengths.size());
+    for (SampleId i = 0; i < lengths.size(); ++i) {
+      work.push_back(prices.whole(i));
+      out.push_back(work.back());
+      const auto fits = std::lower_bound(max_tokens.begin(), max_tokens.end(), lengths[i]);
+      if (fits == max_tokens.begin() || fits == max_tokens.end()) continue;
+      const Slice sample{i, 0, lengths[i]};
+      priced->prices.alone().price_recompute({&sample, 1}, layer);
+      const auto layers =
+          std::min<std::ptrdiff_t>(fits - max_tokens.begin(), priced->memory.recompute_limit(prices.stage()));
+      out.back() += static_cast<double>(layers) * layer[prices.stage()];
+    }
+    return out;
+  }
+};
+
 /// A strategy, and what its pipelines cost and hold.
 class StrategyModels {
  public:
-  /// @throws InvalidInput as `make`.
-  StrategyModels(Strategy strategy, const MakeKindModels& make)
-      : strategy_(std::move(strategy)), pipelines_(strategy_.kinds()) {
-    for (std::size_t p = 0; p < strategy_.kind.size(); ++p)
-      pipelines_[strategy_.kind[p]].push_back(static_cast<PipelineId>(p));
-    for (std::uint32_t k = 0; k < pipelines_.size(); ++k) models_.push_back(make(strategy_, k));
+  /// @param strategy has to outlive this. @param models of each kind. @param sync_seconds as below.
+  StrategyModels(const Strategy& strategy, std::vector<PipelineModels> models, double sync_seconds)
+      : strategy_(&strategy),
+        pipelines_(strategy.kinds()),
+        models_(std::move(models)),
+        sync_seconds_(sync_seconds) {
+    for (std::size_t p = 0; p < strategy.kind.size(); ++p)
+      pipelines_[strategy.kind[p]].push_back(static_cast<PipelineId>(p));
   }
 
-  [[nodiscard]] const Strategy& strategy() const { return strategy_; }
+  [[nodiscard]] const Strategy& strategy() const { return *strategy_; }
   [[nodiscard]] std::size_t kinds() const { return pipelines_.size(); }
   /// The pipelines of a kind, ascending.
   [[nodiscard]] std::span<const PipelineId> pipelines(std::size_t kind) const { return pipelines_[kind]; }
-  [[nodiscard]] GroupPrices& prices(std::size_t kind) { return models_[kind].prices; }
-  [[nodiscard]] const Memory& memory(std::size_t kind) const { return models_[kind].memory; }
-  /// Gradients and optimiser at the end of a step, which all pipelines wait for.
-  [[nodiscard]] double sync_seconds() const {
-    double most = 0.0;
-    for (const PricedModels& models : models_) most = std::max(most, models.prices.alone().sync_seconds());
-    return most;
+  [[nodiscard]] GroupPrices& prices(std::size_t kind) { return models_[kind].priced->prices; }
+  [[nodiscard]] const Memory& memory(std::size_t kind) const { return models_[kind].priced->memory; }
+  /// As `PipelineModels::most`.
+  [[nodiscard]] Tokens max_tokens(std::size_t kind, bool recompute) const {
+    return models_[kind].most(recompute);
   }
+  /// Gradients and optimiser at the end of a step, which all pipelines wait for.
+  [[nodiscard]] double sync_seconds() const { return sync_seconds_; }
 
  private:
-  Strategy strategy_;
+  const Strategy* strategy_;
   std::vector<std::vector<PipelineId>> pipelines_;  // [kind]
-  std::vector<PricedModels> models_;                // [kind]
+  std::vector<PipelineModels> models_;              // [kind]
+  double sync_seconds_;
 };
 
 /// Schedules of all pipelines of a strategy.
@@ -67,19 +107,6 @@ struct StrategySchedules {
   for (std::size_t s = 0; s < memory.stages(); ++s) bytes.push_back(memory.static_bytes(s));
   idle.peak_bytes.assign(pipelines.size(), bytes);
   return idle;
-}
-
-/// T(l, P) of Hydraulis for all kinds and samples: seconds on the kind's busiest stage, both passes, without the constants of
-/// packs. [kind * samples + sample]. O(kinds * samples).
-[[nodiscard]] inline std::vector<double> sample_seconds(StrategyModels& models,
-                                                        std::span<const Tokens> lengths) {
-  std::vector<double> seconds;
-  seconds.reserve(models.kinds() * lengths.size());
-  for (std::size_t k = 0; k < models.kinds(); ++k) {
-    const SamplePrices prices(lengths, {}, models.prices(k));
-    for (SampleId id = 0; id < lengths.size(); ++id) seconds.push_back(prices.whole(id));
-  }
-  return seconds;
 }
 
 }  // namespace slimpack

@@ -2,86 +2,184 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <cstdint>
 #include <limits>
 #include <span>
 #include <utility>
 #include <vector>
 
 #include "slimpack/partition/dispatch_search.hpp"
-#include "slimpack/partition/pack_pipeline.hpp"
 #include "slimpack/planners/hydraulis_options.hpp"
+#include "slimpack/planners/pipeline_packs.hpp"
 #include "slimpack/planners/strategy_models.hpp"
-#include "slimpack/schedule/full_pack.hpp"
-#include "slimpack/schedule/pack_orders.hpp"
-#include "slimpack/schedule/scheduler.hpp"
 
 namespace slimpack::detail {
 
-/// Hydraulis' two-stage assignment of a batch to one strategy: samples to pipelines, then each pipeline's samples to packs.
+/// Hydraulis' two-stage assignment of a batch to one strategy: samples to pipelines, then each pipeline's samples to packs. What the
+/// formulas leave open is decided by the simulation: orders of packs, and what the slowest pipeline hands to others.
 /// Source: sections 6.1 and 6.2.
 class TwoStageAssignment {
  public:
-  /// @param models, lengths, options have to outlive this.
-  TwoStageAssignment(std::span<const Tokens> lengths, StrategyModels& models, const TwoStageOptions& options)
-      : lengths_(lengths), models_(models), options_(options), seconds_(sample_seconds(models, lengths)) {}
+  /// @param seconds T(l, P), [kind * samples + sample]. All have to outlive this.
+  TwoStageAssignment(std::span<const Tokens> lengths, StrategyModels& models, std::span<const double> seconds,
+                     const TwoStageOptions& options)
+      : lengths_(lengths), models_(models), seconds_(seconds), options_(options) {
+    packers_.reserve(models.kinds());
+    for (std::size_t k = 0; k < models.kinds(); ++k)
+      packers_.emplace_back(lengths, models, k, seconds.subspan(k * lengths.size(), lengths.size()), options);
+  }
 
   /// The schedules of all pipelines; without any if nothing fits. With recomputation, packs are as large as fit without any, or as fit
   /// with it, whichever is faster. @param most gives up if that takes so long or longer.
   [[nodiscard]] StrategySchedules operator()(double most) {
     StrategySchedules best;
-    for (const bool recompute : {false, true}) {
-      if (recompute && !options_.recompute) continue;
-      StrategySchedules found = assign(recompute, std::min(most, best.seconds));
-      if (found.seconds < best.seconds) best = std::move(found);
-    }
-    return best;
+    const std::vector<PipelineKind> plain = kinds_with(false), larger = kinds_with(true);
+    if (options_.recompute && some_kind_holds(larger)) best = assign(larger, most);
+    const auto bound_by_memory = [](const PlacedSchedule& each) { return each.schedule.memory_bound; };
+    const bool needed =
+        best.placed.empty() || std::any_of(best.placed.begin(), best.placed.end(), bound_by_memory);
+    if (!needed || !some_kind_holds(plain) || (options_.recompute && same_limits(plain, larger))) return best;
+    StrategySchedules found = assign(plain, std::min(most, best.seconds));
+    return found.seconds < best.seconds ? std::move(found) : std::move(best);
   }
 
  private:
+  /// A pipeline with its samples.
+  struct Run {
+    std::size_t kind = 0;
+    std::vector<SampleId> samples;
+    Schedule schedule;  // empty without samples
+    bool careful = false;
+
+    [[nodiscard]] double seconds() const { return samples.empty() ? 0.0 : schedule.seconds; }
+  };
+
   /// Both stages, with packs of up to MaxLen(P).
-  [[nodiscard]] StrategySchedules assign(bool recompute, double most) {
-    const std::vector<PipelineKind> kinds = kinds_with(recompute);
-    if (!some_kind_holds(kinds)) return {};
-    const DispatchResult dispatched =
+  [[nodiscard]] StrategySchedules assign(std::span<const PipelineKind> kinds, double most) {
+    std::vector<Run> runs = dispatch(kinds);
+    // However the samples of a pipeline are packed, they take no less than their work.
+    std::vector<std::pair<double, std::size_t>> by_work;
+    for (std::size_t p = 0; p < runs.size(); ++p)
+      by_work.emplace_back(packer(runs[p]).work(runs[p].samples), p);
+    std::sort(by_work.rbegin(), by_work.rend());
+    const double far = options_.refinements > 0 ? most * (1.0 + options_.close) : most;
+    for (const auto& [work, p] : by_work) {
+      if (runs[p].samples.empty()) continue;
+      runs[p].schedule = packer(runs[p])(runs[p].samples, kinds[runs[p].kind].max_tokens, far);
+      if (runs[p].seconds() >= far) return {};
+    }
+    refine(runs, kinds);
+    return finish(runs, most);
+  }
+
+  /// The samples of each pipeline, kind after kind.
+  [[nodiscard]] std::vector<Run> dispatch(std::span<const PipelineKind> kinds) const {
+    const DispatchResult found =
         search_dispatch({.lengths = lengths_, .kinds = kinds, .seconds = seconds_}, options_.dispatch);
+    std::vector<Run> runs;
+    for (std::size_t k = 0; k < kinds.size(); ++k)
+      runs.insert(runs.end(), kinds[k].pipelines, Run{.kind = k, .samples = {}, .schedule = {}});
+    for (SampleId i = 0; i < lengths_.size(); ++i) runs[found.dispatch.pipeline[i]].samples.push_back(i);
+    return runs;
+  }
+
+  /// Makes the slowest pipeline faster, as long as that is possible: by its packs, and by exchanging samples with the fastest ones.
+  void refine(std::vector<Run>& runs, std::span<const PipelineKind> kinds) {
+    std::size_t careful = 0;
+    for (std::size_t step = 0; step < options_.refinements; ++step) {
+      std::vector<std::pair<double, std::size_t>> order;
+      for (std::size_t p = 0; p < runs.size(); ++p) order.emplace_back(runs[p].seconds(), p);
+      std::sort(order.begin(), order.end());
+      Run& slowest = runs[order.back().second];
+      const bool wanted = options_.careful || slowest.schedule.memory_bound;
+      if (wanted && !slowest.careful && careful < options_.most_careful) {
+        ++careful;
+        slowest.careful = true;
+        Schedule found =
+            packer(slowest).careful(slowest.samples, kinds[slowest.kind].max_tokens, slowest.seconds());
+        if (found.seconds < slowest.seconds()) slowest.schedule = std::move(found);
+        continue;
+      }
+      bool better = false;
+      for (std::size_t n = 0; !better && n < most_partners && n + 1 < order.size(); ++n)
+        better = exchange(slowest, runs[order[n].second], kinds);
+      if (!better) return;
+    }
+  }
+
+  /// Hands a sample of a pipeline to another one, perhaps for one in return, such that both would take about as long by T(l, P).
+  /// @returns whether that makes both faster than the first was.
+  bool exchange(Run& from, Run& to, std::span<const PipelineKind> kinds) {
+    const double before = from.seconds(), wanted = (before - to.seconds()) / 2.0;
+    struct {
+      double off;
+      SampleId given, back;
+    } best{wanted, no_sample, no_sample};
+    const auto look = [&](SampleId given, SampleId back) {
+      if (lengths_[given] > kinds[to.kind].max_tokens) return;
+      if (back != no_sample && lengths_[back] > kinds[from.kind].max_tokens) return;
+      // What both change by, on the mean.
+      double moved = packer(from).work({&given, 1}) + packer(to).work({&given, 1});
+      if (back != no_sample) moved -= packer(from).work({&back, 1}) + packer(to).work({&back, 1});
+      const double off = std::abs(moved / 2.0 - wanted);
+      if (moved > 0.0 && off < best.off) best = {off, given, back};
+    };
+    for (const SampleId given : from.samples) {
+      look(given, no_sample);
+      for (const SampleId back : to.samples) look(given, back);
+    }
+    if (best.given == no_sample) return false;
+    Run less{.kind = from.kind, .samples = from.samples, .schedule = {}},
+        more{.kind = to.kind, .samples = to.samples, .schedule = {}};
+    std::erase(less.samples, best.given);
+    more.samples.push_back(best.given);
+    if (best.back != no_sample) {
+      std::erase(more.samples, best.back);
+      less.samples.push_back(best.back);
+    }
+    for (Run* const run : {&less, &more}) {
+      std::sort(run->samples.begin(), run->samples.end());
+      if (run->samples.empty()) continue;
+      run->schedule = packer(*run)(run->samples, kinds[run->kind].max_tokens, before);
+      if (run->seconds() >= before) return false;
+    }
+    from = std::move(less);
+    to = std::move(more);
+    return true;
+  }
+
+  [[nodiscard]] StrategySchedules finish(std::vector<Run>& runs, double most) {
     StrategySchedules out;
     out.seconds = 0.0;
-    std::size_t next =
-        0;  // number of a pipeline among those dispatched to, which are numbered kind after kind
-    for (std::size_t k = 0; k < kinds.size(); ++k) {
-      Scheduler scheduler(lengths_, models_.prices(k), models_.memory(k));
-      std::vector<std::vector<SampleId>> samples(kinds[k].pipelines);
-      for (SampleId i = 0; i < lengths_.size(); ++i) {
-        const std::size_t own = dispatched.dispatch.pipeline[i] - next;
-        if (dispatched.dispatch.pipeline[i] >= next && own < samples.size()) samples[own].push_back(i);
+    for (const Run& run : runs) out.seconds = std::max(out.seconds, run.seconds());
+    if (out.seconds >= most) return {};
+    std::vector<std::size_t> next(models_.kinds(), 0);
+    for (Run& run : runs) {
+      const std::span<const PipelineId> pipeline = models_.pipelines(run.kind).subspan(next[run.kind]++, 1);
+      if (run.samples.empty()) {
+        out.placed.push_back(idle_schedule(models_.memory(run.kind), pipeline));
+        continue;
       }
-      for (std::size_t p = 0; p < samples.size(); ++p) {
-        if (samples[p].empty()) {
-          out.placed.push_back(idle_schedule(models_.memory(k), models_.pipelines(k).subspan(p, 1)));
-          continue;
-        }
-        Schedule schedule = pack(k, samples[p], kinds[k], scheduler);
-        out.seconds = std::max(out.seconds, schedule.seconds);
-        if (out.seconds >= most) return {};
-        auto peaks = scheduler.peak_bytes(schedule);
-        out.placed.push_back({{models_.pipelines(k)[p]}, std::move(schedule), std::move(peaks)});
-      }
-      next += kinds[k].pipelines;
+      auto peaks = packer(run).peak_bytes(run.schedule);
+      out.placed.push_back({{pipeline.front()}, std::move(run.schedule), std::move(peaks)});
     }
     return out;
   }
 
+  [[nodiscard]] PipelinePacker& packer(const Run& run) { return packers_[run.kind]; }
+
   [[nodiscard]] std::vector<PipelineKind> kinds_with(bool recompute) const {
     std::vector<PipelineKind> kinds;
     for (std::size_t k = 0; k < models_.kinds(); ++k) {
-      const Memory& memory = models_.memory(k);
-      const std::int32_t layers = recompute ? std::numeric_limits<std::int32_t>::max() : 0;
-      kinds.push_back({.max_tokens = largest_full_pack(memory, layers),
-                       .stages = memory.stages(),
+      kinds.push_back({.max_tokens = models_.max_tokens(k, recompute),
+                       .stages = models_.memory(k).stages(),
                        .pipelines = models_.pipelines(k).size()});
     }
     return kinds;
+  }
+
+  [[nodiscard]] static bool same_limits(std::span<const PipelineKind> a, std::span<const PipelineKind> b) {
+    return std::equal(a.begin(), a.end(), b.begin(),
+                      [](const auto& x, const auto& y) { return x.max_tokens == y.max_tokens; });
   }
 
   [[nodiscard]] bool some_kind_holds(std::span<const PipelineKind> kinds) const {
@@ -90,42 +188,15 @@ class TwoStageAssignment {
                        [&](const PipelineKind& kind) { return kind.max_tokens >= longest; });
   }
 
-  /// The fastest schedule of a pipeline's samples, of the numbers of packs that Eq. 1 likes best.
-  [[nodiscard]] Schedule pack(std::size_t k, std::span<const SampleId> samples, const PipelineKind& kind,
-                              Scheduler& scheduler) const {
-    std::vector<double> seconds;
-    std::vector<Tokens> tokens;
-    for (const SampleId id : samples) {
-      seconds.push_back(seconds_[k * lengths_.size() + id]);
-      tokens.push_back(lengths_[id]);
-    }
-    const Prices& prices = models_.prices(k).alone();
-    double constant = 0.0;
-    for (std::size_t s = 0; s < kind.stages; ++s)
-      constant =
-          std::max(constant, prices.pack_seconds(s, Pass::forward) + prices.pack_seconds(s, Pass::backward));
-    const PipelinePacking packing = pack_pipeline(seconds, tokens, kind, constant, options_.packing);
-    Schedule best;
-    if (packing.pack.empty()) return best;
-    std::vector<Packs> packs(1);
-    for (std::size_t v = 0; v < packing.packs; ++v) {
-      for (std::size_t i = 0; i < samples.size(); ++i) {
-        if (packing.pack[i] == v) packs[0].add({samples[i], 0, tokens[i]});
-      }
-      packs[0].close();
-    }
-    const ScheduleOptions fit{.fit = FitPolicy::recompute, .each_pack = options_.recompute};
-    best.pipelines = 1;
-    best.forward = best.backward = in_rows(std::move(packs[0]));
-    scheduler(best, fit);
-    if (best.fits() && kind.stages > 1) shorten_by_order(best, fit, scheduler);
-    return best;
-  }
+  static constexpr SampleId no_sample = ~SampleId{0};
+  /// Pipelines with which the slowest tries to exchange samples: the fastest ones.
+  static constexpr std::size_t most_partners = 3;
 
   std::span<const Tokens> lengths_;
   StrategyModels& models_;
+  std::span<const double> seconds_;  // [kind * samples + sample]
   const TwoStageOptions& options_;
-  std::vector<double> seconds_;  // [kind * samples + sample]
+  std::vector<PipelinePacker> packers_;  // [kind]
 };
 
 }  // namespace slimpack::detail

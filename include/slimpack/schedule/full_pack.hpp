@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "slimpack/core/ids.hpp"
 #include "slimpack/cost/memory_prices.hpp"
@@ -28,6 +29,17 @@ namespace slimpack {
     const Tokens middle = most + (above - most) / 2;
     (fits(middle) ? most : above) = middle;
   }
+  return most;
+}
+
+/// The same for each number of recomputed layers, from none to all that a stage has: MaxLen(P) of Hydraulis, which recomputes nothing, is
+/// the first. Never falling. O(layers stages log tokens).
+[[nodiscard]] inline std::vector<Tokens> largest_full_packs(const Memory& memory) {
+  std::int32_t all = 0;
+  for (std::size_t s = 0; s < memory.stages(); ++s) all = std::max(all, memory.recompute_limit(s));
+  std::vector<Tokens> most;
+  for (std::int32_t layers = 0; layers <= all; ++layers)
+    most.push_back(std::max(most.empty() ? 0 : most.back(), largest_full_pack(memory, layers)));
   return most;
 }
 

@@ -1,0 +1,115 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <limits>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "slimpack/partition/pack_pipeline.hpp"
+#include "slimpack/planners/hydraulis_options.hpp"
+#include "slimpack/planners/strategy_models.hpp"
+#include "slimpack/schedule/pack_orders.hpp"
+#include "slimpack/schedule/scheduler.hpp"
+
+namespace slimpack::detail {
+
+/// Packs and schedules the samples of one pipeline of a kind (Eq. 1, and the simulation).
+class PipelinePacker {
+ public:
+  /// @param seconds T(l, P), [sample]. All have to outlive this.
+  PipelinePacker(std::span<const Tokens> lengths, StrategyModels& models, std::size_t kind,
+                 std::span<const double> seconds, const TwoStageOptions& options)
+      : lengths_(lengths),
+        seconds_(seconds),
+        options_(options),
+        stages_(models.memory(kind).stages()),
+        scheduler_(lengths, models.prices(kind), models.memory(kind)) {
+    const Prices& prices = models.prices(kind).alone();
+    for (std::size_t s = 0; s < stages_; ++s) {
+      const double both = prices.pack_seconds(s, Pass::forward) + prices.pack_seconds(s, Pass::backward);
+      constant_ = std::max(constant_, both);
+    }
+  }
+
+  /// T(l, P) of samples together.
+  [[nodiscard]] double work(std::span<const SampleId> samples) const {
+    double sum = 0.0;
+    for (const SampleId i : samples) sum += seconds_[i];
+    return sum;
+  }
+
+  /// The schedule of the packs that Eq. 1 likes best. @param max_tokens of a pack. @param most gives up, with infinite seconds, if it
+  /// takes so long or longer. @pre there are samples, and each has at most `max_tokens`.
+  [[nodiscard]] Schedule operator()(std::span<const SampleId> samples, Tokens max_tokens, double most) {
+    return schedule(samples, pack(samples, max_tokens, options_.packing), most);
+  }
+
+  /// The fastest schedule of packs as even as can be, for each of several limits of their tokens: shorter packs may need less
+  /// recomputation, or none. @pre as above.
+  [[nodiscard]] Schedule careful(std::span<const SampleId> samples, Tokens max_tokens, double most) {
+    Schedule best;
+    best.seconds = most;
+    Tokens longest = 0;
+    for (const SampleId i : samples) longest = std::max(longest, lengths_[i]);
+    PackPipelineOptions even = options_.packing;
+    even.max_exchange_steps = even.max_exact_steps = options_.careful_steps;
+    even.most_counts = options_.careful_counts;
+    for (Tokens limit = max_tokens;; limit = std::max(longest, limit * 3 / 4)) {
+      for (const PackPipelineOptions& options : {options_.packing, even}) {
+        Schedule found = schedule(samples, pack(samples, limit, options), best.seconds);
+        if (found.seconds < best.seconds) best = std::move(found);
+      }
+      if (limit <= longest || limit <= max_tokens / 4) return best;
+    }
+  }
+
+  [[nodiscard]] std::vector<std::vector<double>> peak_bytes(const Schedule& schedule) {
+    return scheduler_.peak_bytes(schedule);
+  }
+
+ private:
+  [[nodiscard]] PipelinePacking pack(std::span<const SampleId> samples, Tokens max_tokens,
+                                     const PackPipelineOptions& options) const {
+    std::vector<double> seconds;
+    std::vector<Tokens> tokens;
+    seconds.reserve(samples.size());
+    tokens.reserve(samples.size());
+    for (const SampleId i : samples) {
+      seconds.push_back(seconds_[i]);
+      tokens.push_back(lengths_[i]);
+    }
+    const PipelineKind kind{.max_tokens = max_tokens, .stages = stages_};
+    return pack_pipeline(seconds, tokens, kind, constant_, options);
+  }
+
+  [[nodiscard]] Schedule schedule(std::span<const SampleId> samples, const PipelinePacking& packing,
+                                  double most) {
+    Schedule best;
+    if (packing.pack.empty()) return best;
+    std::vector<std::vector<SampleId>> own(packing.packs);
+    for (std::size_t i = 0; i < samples.size(); ++i) own[packing.pack[i]].push_back(samples[i]);
+    Packs packs;
+    for (const std::vector<SampleId>& ids : own) {
+      for (const SampleId i : ids) packs.add({i, 0, lengths_[i]});
+      packs.close();
+    }
+    const ScheduleOptions fit{.fit = FitPolicy::recompute, .each_pack = options_.recompute};
+    best.pipelines = 1;
+    best.forward = best.backward = in_rows(std::move(packs));
+    scheduler_(best, fit);
+    if (best.fits() && stages_ > 1) shorten_by_order(best, fit, scheduler_);
+    if (best.seconds >= most) best.seconds = std::numeric_limits<double>::infinity();
+    return best;
+  }
+
+  std::span<const Tokens> lengths_;
+  std::span<const double> seconds_;
+  const TwoStageOptions& options_;
+  std::size_t stages_;
+  Scheduler scheduler_;
+  double constant_ = 0.0;  // of a pack on the stage that has most
+};
+
+}  // namespace slimpack::detail

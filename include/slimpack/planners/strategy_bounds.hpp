@@ -1,0 +1,164 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <limits>
+#include <numeric>
+#include <span>
+#include <vector>
+
+#include "slimpack/partition/dispatch.hpp"
+#include "slimpack/partition/dispatch_bound.hpp"
+#include "slimpack/partition/kind_shares.hpp"
+#include "slimpack/planners/strategy_set.hpp"
+
+namespace slimpack {
+
+/// What the samples of a batch take on the pipelines of a `StrategySet`, each priced once, and what no plan on a strategy beats.
+class StrategyBounds {
+ public:
+  /// @param whole whether samples are not cut: then only pipelines that hold a sample run it, one stage after another.
+  /// @param recompute whether packs may recompute. The first two have to outlive this. O(samples log(samples)).
+  StrategyBounds(std::span<const Tokens> lengths, const StrategySet& set, bool whole, bool recompute)
+      : lengths_(lengths),
+        set_(set),
+        whole_(whole),
+        recompute_(recompute),
+        longest_(*std::max_element(lengths.begin(), lengths.end())),
+        prices_(set.pipelines().size()) {
+    gather();
+  }
+
+  /// T(l, P) of all kinds of a strategy, [kind * samples + sample] (`PipelineModels::latencies`). Each kind is priced once.
+  [[nodiscard]] std::vector<double> latencies(std::size_t strategy) {
+    std::vector<double> all;
+    all.reserve(set_.kinds(strategy).size() * lengths_.size());
+    for (const std::size_t k : set_.kinds(strategy)) {
+      const std::vector<double>& own = prices_of(k).latency;
+      all.insert(all.end(), own.begin(), own.end());
+    }
+    return all;
+  }
+
+  /// Whether some of a strategy's pipelines hold the longest sample, if samples are whole.
+  [[nodiscard]] bool holds(std::size_t strategy) const {
+    return !whole_ || std::any_of(set_.kinds(strategy).begin(), set_.kinds(strategy).end(),
+                                  [&](std::size_t k) { return holds(k, longest_); });
+  }
+
+  /// Seconds of samples that are divided among a strategy's pipelines where that is cheapest, without synchronisation. No plan takes less
+  /// if parts of a sample cost no less than the whole. @pre holds(strategy).
+  /// O(samples * kinds), and a linear program over at most `most_classes` classes of samples, whose prices prove it.
+  [[nodiscard]] double divided(std::size_t strategy) {
+    const std::span<const std::size_t> kinds = set_.kinds(strategy);
+    std::vector<double> load;
+    load.reserve(kinds.size() * classes());
+    for (const std::size_t k : kinds) {
+      const std::vector<double>& own = prices_of(k).class_work;
+      load.insert(load.end(), own.begin(), own.end());
+    }
+    detail::KindShares shares(set_.counts(strategy));
+    const double bound =
+        shares.solve(load, classes(), std::numeric_limits<double>::infinity(), tolerance).bound;
+    if (classes() == lengths_.size()) return bound;
+    double cost = 0.0;
+    for (std::size_t i = 0; i < lengths_.size(); ++i) {
+      double least = std::numeric_limits<double>::infinity();
+      for (std::size_t n = 0; n < kinds.size(); ++n) {
+        if (!whole_ || holds(kinds[n], lengths_[i]))
+          least = std::min(least, shares.price()[n] * prices_[kinds[n]].work[i]);
+      }
+      cost += least;
+    }
+    return cost;
+  }
+
+  /// Seconds that no step on a strategy beats. @param divided as above.
+  [[nodiscard]] double operator()(std::size_t strategy, double divided) {
+    double chain = whole_ ? std::numeric_limits<double>::infinity() : 0.0;
+    for (const std::size_t k : set_.kinds(strategy)) {
+      if (whole_ && holds(k, longest_)) chain = std::min(chain, prices_of(k).longest_chain);
+    }
+    return std::max(divided, chain) + set_.sync_seconds(strategy);
+  }
+
+  /// About what a strategy's step takes: Eq. 3 with divisible samples, and T(l, P) of the mean of a class. Ranks strategies well.
+  /// @pre holds(strategy), and samples are whole. O(classes * kinds) for each of some hundred steps.
+  [[nodiscard]] double estimate(std::size_t strategy) {
+    std::vector<double> seconds;
+    std::vector<PipelineKind> kinds;
+    for (std::size_t n = 0; n < set_.kinds(strategy).size(); ++n) {
+      const std::size_t k = set_.kinds(strategy)[n];
+      const std::vector<double>& own = prices_of(k).class_latency;
+      seconds.insert(seconds.end(), own.begin(), own.end());
+      kinds.push_back({.max_tokens = set_.pipelines()[k].most(recompute_),
+                       .stages = set_.pipelines()[k].priced->memory.stages(),
+                       .pipelines = static_cast<std::size_t>(set_.counts(strategy)[n])});
+    }
+    const DispatchProblem problem{class_longest_, kinds, seconds};
+    return detail::DispatchBounds(problem, class_count_).divisible(tolerance).seconds +
+           set_.sync_seconds(strategy);
+  }
+
+ private:
+  struct KindPrices {
+    std::vector<double> work, latency;  // [sample]
+    std::vector<double>
+        class_work;  // [class] of all its samples; infinite if the kind does not hold the longest
+    std::vector<double> class_latency;  // [class] mean
+    double longest_chain = 0.0;         // of the longest sample, one stage after another in both passes
+  };
+  static constexpr double tolerance = 3e-2;
+  static constexpr std::size_t alone = 64, together = 64;  // the longest samples are classes of their own
+
+  [[nodiscard]] bool holds(std::size_t k, Tokens length) const {
+    return length <= set_.pipelines()[k].most(recompute_);
+  }
+
+  [[nodiscard]] std::size_t classes() const { return class_begin_.size() - 1; }
+
+  /// Classes of samples of about the same length.
+  void gather() {
+    by_length_ = detail::longest_samples_first(lengths_);
+    const std::size_t own = lengths_.size() <= alone + together ? lengths_.size() : alone;
+    for (std::size_t i = 0; i <= own; ++i) class_begin_.push_back(i);
+    const std::size_t rest = lengths_.size() - own;
+    for (std::size_t c = 1; rest > 0 && c <= together; ++c) class_begin_.push_back(own + rest * c / together);
+    for (std::size_t c = 0; c < classes(); ++c) {
+      class_longest_.push_back(lengths_[by_length_[class_begin_[c]]]);
+      class_count_.push_back(static_cast<double>(class_begin_[c + 1] - class_begin_[c]));
+    }
+  }
+
+  KindPrices& prices_of(std::size_t k) {
+    KindPrices& own = prices_[k];
+    if (!own.work.empty()) return own;
+    PricedModels& models = *set_.pipelines()[k].priced;
+    own.latency = set_.pipelines()[k].latencies(lengths_, own.work);
+    for (std::size_t c = 0; c < classes(); ++c) {
+      double work = 0.0, latency = 0.0;
+      for (std::size_t i = class_begin_[c]; i < class_begin_[c + 1]; ++i) {
+        work += own.work[by_length_[i]];
+        latency += own.latency[by_length_[i]];
+      }
+      const bool held = !whole_ || holds(k, class_longest_[c]);
+      own.class_work.push_back(held ? work : std::numeric_limits<double>::infinity());
+      own.class_latency.push_back(latency / class_count_[c]);
+    }
+    for (const Pass pass : {Pass::forward, Pass::backward})
+      own.longest_chain += models.prices.alone().pipeline_seconds(0, longest_, pass);
+    return own;
+  }
+
+  std::span<const Tokens> lengths_;
+  const StrategySet& set_;
+  bool whole_, recompute_;
+  Tokens longest_;
+  std::vector<SampleId> by_length_;
+  std::vector<std::size_t> class_begin_;  // [class] in by_length_, and their end
+  std::vector<Tokens> class_longest_;     // [class]
+  std::vector<double> class_count_;       // [class] samples
+  std::vector<KindPrices> prices_;        // [place in StrategySet::pipelines]
+};
+
+}  // namespace slimpack
