@@ -11,8 +11,8 @@
 
 namespace slimpack::kernels::cuda {
 
-/// A block per row: to += from; or the rows of `to` that `rows` names, each once.
-template <class From>
+/// A block per row: to += from, n numbers at a time; or the rows of `to` that `rows` names, each once.
+template <class From, int n>
 struct AccumulateRowsKernel {
   MatrixView<const From> from;
   MatrixView<float> to;
@@ -22,11 +22,14 @@ struct AccumulateRowsKernel {
   SLIMPACK_DEVICE void operator()(Warp& warp) const {
     for (std::size_t row = warp.block(); row < from.rows; row += warp.blocks()) {
       const std::size_t there = rows == nullptr ? row : static_cast<std::size_t>(rows[row]);
-      for_each_in_block<1>(warp, from.cols, [&](int /*lane*/, std::size_t i) {
+      for_each_in_block<n>(warp, from.cols, [&](int /*lane*/, std::size_t i) {
+        float* sums = row_of(to, there) + i;
         if constexpr (sizeof(From) == sizeof(float)) {
-          row_of(to, there)[i] += row_of(from, row)[i];
+          *sums += row_of(from, row)[i];
         } else {
-          row_of(to, there)[i] += to_float(row_of(from, row)[i]);
+          const Pack<n> numbers = load<n>(row_of(from, row) + i);
+          SLIMPACK_UNROLL
+          for (int j = 0; j < n; ++j) sums[j] += numbers.at[j];
         }
       });
     }
@@ -42,8 +45,11 @@ void accumulate_rows_by(Launch&& launch, const MatrixView<From>& from, const Mat
           "; expected ", expected, " x ", to.cols);
   if (from.rows == 0) return;
   using Number = std::remove_const_t<From>;
-  launch(AccumulateRowsKernel<Number>{from, to, rows.data()},
-         Grid{.blocks = blocks_for(from.rows), .warps = 4});
+  const Grid grid{.blocks = blocks_for(from.rows), .warps = 4};
+  if constexpr (sizeof(Number) == sizeof(Bf16)) {
+    if (in_packs(from)) return launch(AccumulateRowsKernel<Number, 8>{from, to, rows.data()}, grid);
+  }
+  launch(AccumulateRowsKernel<Number, 1>{from, to, rows.data()}, grid);
 }
 
 }  // namespace slimpack::kernels::cuda
