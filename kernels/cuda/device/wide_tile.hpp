@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "kernels/cuda/device/block.hpp"
-#include "kernels/cuda/device/fragments.hpp"
+#include "kernels/cuda/device/warp_product.hpp"
 
 // What Hopper's copy engine (TMA) and matrix instructions (`wgmma`) share: barriers that count bytes, tiles
 // in shared memory with the 128-byte swizzle, and the descriptors that say where they lie.
