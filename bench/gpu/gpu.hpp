@@ -6,7 +6,7 @@
 
 #include "bench/gpu/attention_by.hpp"
 #include "bench/gpu/figures.hpp"
-#include "kernels/cuda/ceilings.hpp"
+#include "kernels/cuda/profile_device.hpp"
 
 // What the program that checks and times the CUDA back end does, part by part.
 namespace slimpack::bench {

@@ -3,8 +3,8 @@
 
 #include "bench/gpu/buffers.hpp"
 #include "bench/gpu/gpu.hpp"
-#include "kernels/cuda/ceilings.hpp"
 #include "kernels/cuda/operators.hpp"
+#include "kernels/cuda/profile_device.hpp"
 #include "kernels/cuda/runtime.hpp"
 
 namespace slimpack::bench {

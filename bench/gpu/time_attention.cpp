@@ -11,7 +11,7 @@
 #include "bench/gpu/buffers.hpp"
 #include "bench/gpu/gpu.hpp"
 #include "bench/gpu/pack_attention.hpp"
-#include "kernels/cuda/ceilings.hpp"
+#include "kernels/cuda/profile_device.hpp"
 #include "kernels/cuda/runtime.hpp"
 
 namespace slimpack::bench {

@@ -17,7 +17,6 @@
 #include "bench/gpu/violins.hpp"
 #include "kernels/cuda/cuda_stage.hpp"
 #include "kernels/cuda/device.hpp"
-#include "kernels/cuda/device_rows.hpp"
 #include "kernels/cuda/profile_device.hpp"
 #include "slimpack/core/error.hpp"
 #include "slimpack/cost/flops.hpp"

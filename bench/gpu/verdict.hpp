@@ -11,6 +11,7 @@
 
 #include "bench/gpu/attention_by.hpp"
 #include "bench/gpu/figures.hpp"
+#include "slimpack/core/error.hpp"
 
 // What the figures of a run of gpu.sh come to.
 namespace slimpack::bench {
@@ -47,7 +48,8 @@ struct Expected {
     for (const std::string kernels : {"operators", "mma.sync", "wgmma"}) {
       // By wgmma, racecheck also reports what is no race.
       const bool judged = tool == "memcheck" || kernels != "wgmma";
-      all.push_back({"sanitizer/" + tool + ", " + kernels, "findings", judged ? Bar::at_most : Bar::none, 0});
+      all.push_back(
+          {concat("sanitizer/", tool, ", ", kernels), "findings", judged ? Bar::at_most : Bar::none, 0});
     }
   }
   for (const std::string plan : {"whole samples", "slices"}) {

@@ -10,7 +10,6 @@
 
 #include "kernels/cuda/cuda_stage.hpp"
 #include "kernels/cuda/device.hpp"
-#include "kernels/cuda/device_rows.hpp"
 #include "kernels/cuda/profile_device.hpp"
 #include "rank_memory.hpp"
 #ifdef SLIMPACK_COMMAND_CUDNN

@@ -4,8 +4,8 @@
 #include <utility>
 #include <variant>
 
-#include "kernels/cuda/cuda_device.hpp"
-#include "kernels/cuda/device_memory_model.hpp"
+#include "kernels/cuda/cuda_stage.hpp"
+#include "kernels/cuda/stage_memory.hpp"
 #include "kernels/model/memory.hpp"
 
 namespace slimpack::command {

@@ -8,11 +8,10 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/cuda/arena.hpp"
 #include "kernels/cuda/attention_work.hpp"
 #include "kernels/cuda/idle_units.hpp"
 #include "kernels/cuda/portable.hpp"
-#include "kernels/cuda/unit_space.hpp"
+#include "kernels/cuda/runtime.hpp"
 #include "kernels/model/fragments.hpp"
 #include "kernels/model/layout.hpp"
 #include "kernels/model/stage_options.hpp"

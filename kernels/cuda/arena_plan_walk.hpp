@@ -11,8 +11,8 @@
 #include "kernels/cuda/arena_plan.hpp"
 #include "kernels/cuda/attention_work.hpp"
 #include "kernels/cuda/ring_plan.hpp"
-#include "kernels/cuda/stage_workspace.hpp"
-#include "kernels/cuda/task_data.hpp"
+#include "kernels/cuda/stage_memory.hpp"
+#include "kernels/cuda/task_io.hpp"
 
 namespace slimpack::kernels::cuda {
 

@@ -14,10 +14,10 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/cuda/check_private.hpp"
 #include "kernels/cuda/device.hpp"
 #include "kernels/cuda/library_plans.hpp"
 #include "kernels/cuda/runtime.hpp"
+#include "kernels/cuda/runtime_private.hpp"
 #include "slimpack/core/error.hpp"
 
 namespace slimpack::kernels::cuda {

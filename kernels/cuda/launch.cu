@@ -1,5 +1,4 @@
-#include "kernels/cuda/check_private.hpp"
-#include "kernels/cuda/launch_private.hpp"
+#include "kernels/cuda/runtime_private.hpp"
 
 namespace slimpack::kernels::cuda {
 

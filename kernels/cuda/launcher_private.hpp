@@ -2,11 +2,10 @@
 
 #include <cstddef>
 
-#include "kernels/cuda/check_private.hpp"
 #include "kernels/cuda/device/block.hpp"
 #include "kernels/cuda/device_group_private.hpp"
 #include "kernels/cuda/device_warp_private.hpp"
-#include "kernels/cuda/tensor_map_private.hpp"
+#include "kernels/cuda/runtime_private.hpp"
 
 namespace slimpack::kernels::cuda {
 

@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/cuda/row_slots.hpp"
 #include "kernels/cuda/stage_device.hpp"
+#include "kernels/cuda/task_io.hpp"
 #include "kernels/device_links.hpp"
 #include "kernels/model/pack_attention.hpp"
 #include "slimpack/core/error.hpp"

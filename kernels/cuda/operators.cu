@@ -1,6 +1,6 @@
 #include "kernels/cuda/operators.hpp"
 
-#include "kernels/cuda/device/accumulate_rows.hpp"
+#include "kernels/cuda/device/kept_rows.hpp"
 #include "kernels/cuda/device/adamw.hpp"
 #include "kernels/cuda/device/embedding.hpp"
 #include "kernels/cuda/device/head_exchange.hpp"

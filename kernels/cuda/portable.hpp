@@ -135,13 +135,16 @@ SLIMPACK_HOST_DEVICE inline void store_pair(Bf16* to, float low, float high) {
   *reinterpret_cast<detail::Word*>(to) = {to_bf16_pair(low, high)};
 }
 
-/// Reads n bf16. With n = 8 they must begin at a multiple of 16 bytes.
+/// Reads n bf16, which must begin at a multiple of n * 2 bytes.
 template <int n>
 [[nodiscard]] SLIMPACK_HOST_DEVICE inline Pack<n> load(const Bf16* from) {
-  static_assert(n == 1 || n == 8, "packs hold 1 or 8 bf16");
+  static_assert(n == 1 || n == 2 || n == 8, "packs hold 1, 2 or 8 bf16");
   Pack<n> out;
   if constexpr (n == 1) {
     out.at[0] = to_float(*from);
+  } else if constexpr (n == 2) {
+    const auto word = *reinterpret_cast<const detail::Word*>(from);
+    out.at[0] = pair_element(word.at, 0), out.at[1] = pair_element(word.at, 1);
   } else {
     const auto words = *reinterpret_cast<const detail::Words*>(from);
     SLIMPACK_UNROLL
@@ -161,6 +164,17 @@ SLIMPACK_HOST_DEVICE inline void store(Bf16* to, const Pack<n>& pack) {
     SLIMPACK_UNROLL
     for (int i = 0; i < n / 2; ++i) words.at[i] = to_bf16_pair(pack.at[2 * i], pack.at[2 * i + 1]);
     *reinterpret_cast<detail::Words*>(to) = words;
+  }
+}
+
+/// Copies n numbers, unchanged: 8 bf16, which must begin at multiples of 16 bytes, or one of any type.
+template <int n, class T>
+SLIMPACK_HOST_DEVICE inline void copy_numbers(T* to, const T* from) {
+  static_assert(n == 1 || (n == 8 && sizeof(T) == sizeof(Bf16)), "one number is copied, or 8 bf16");
+  if constexpr (n == 1) {
+    *to = *from;
+  } else {
+    *reinterpret_cast<detail::Words*>(to) = *reinterpret_cast<const detail::Words*>(from);
   }
 }
 

@@ -2,14 +2,60 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <functional>
+#include <span>
 
-#include "kernels/cuda/ceilings.hpp"
 #include "kernels/cuda/device.hpp"
+#include "kernels/cuda/runtime.hpp"
+#include "kernels/cuda/stage_device.hpp"
 #include "kernels/profile.hpp"
 #include "kernels/profile_transfer.hpp"
 #include "slimpack/cost/profile.hpp"
 
 namespace slimpack::kernels::cuda {
+
+/// Median seconds of work in a stream, by the GPU's clock, after a fifth as many warm-up runs.
+/// @param run puts the work into the stream. The host waits.
+[[nodiscard]] double median_seconds(const OwnedStream& stream, const std::function<void()>& run,
+                                    int repeats = 15);
+
+/// What a GPU does at its best.
+struct Ceilings {
+  double flops = 0.0;      ///< per second: cuBLASLt's product of two matrices of 8192 x 8192 bf16 numbers
+  double bandwidth = 0.0;  ///< bytes read and written per second by a copy of 1 GiB
+};
+
+/// Measures the calling thread's GPU, on random numbers: on zeros, products are faster than real ones.
+/// @throws InvalidInput without a GPU, or if it has not 3 GiB of free memory, saying how much is missing.
+[[nodiscard]] Ceilings measure_ceilings();
+
+/// Rows of a device's memory that a transport of the host sends: of `measure_transfers`. Copies go through the queues and
+/// the host memory that a stage's port uses.
+template <StageDevice D>
+class DeviceRows {
+ public:
+  /// @throws InvalidInput if the device has not the memory.
+  explicit DeviceRows(std::size_t bytes)
+      : rows_(device_.memory(bytes, "a transfer")), buffer_(device_.host_memory(bytes)) {
+    device_.fill(Queue::leave, rows_.bytes(), 0x3c);
+    device_.wait_all();
+  }
+
+  [[nodiscard]] std::span<std::byte> buffer() { return buffer_.bytes(); }
+  [[nodiscard]] std::span<std::byte> rows() { return rows_.bytes(); }
+  void leave() { copy(Queue::leave, buffer_.bytes(), rows_.bytes()); }
+  void arrive() { copy(Queue::arrive, rows_.bytes(), buffer_.bytes()); }
+
+ private:
+  void copy(Queue queue, std::span<std::byte> to, std::span<const std::byte> from) {
+    device_.copy(queue, to.data(), from.data(), from.size());
+    device_.wait_all();
+  }
+
+  D device_;
+  typename D::Memory rows_;
+  typename D::HostMemory buffer_;
+};
 
 /// Bytes of a GPU that stages may take: what is free, but for what the runtime and cuBLASLt load when they need it.
 [[nodiscard]] inline double usable_bytes(const Device& device) {

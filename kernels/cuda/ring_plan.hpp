@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "kernels/cuda/attention_work.hpp"
-#include "kernels/cuda/task_data.hpp"
+#include "kernels/cuda/task_io.hpp"
 #include "slimpack/exec/program.hpp"
 #include "slimpack/sharding/by_position.hpp"
 

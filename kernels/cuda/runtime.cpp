@@ -1,6 +1,6 @@
 #include "kernels/cuda/runtime.hpp"
 
-#include "kernels/cuda/check_private.hpp"
+#include "kernels/cuda/runtime_private.hpp"
 
 namespace slimpack::kernels::cuda {
 

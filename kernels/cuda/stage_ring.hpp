@@ -12,7 +12,6 @@
 #include <span>
 #include <vector>
 
-#include "kernels/cuda/device/accumulate_rows.hpp"
 #include "kernels/cuda/device/attention_launch.hpp"
 #include "kernels/cuda/device/kept_rows.hpp"
 #include "kernels/cuda/device/ring.hpp"

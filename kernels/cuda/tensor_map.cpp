@@ -3,8 +3,7 @@
 #include <cstring>
 #include <stdexcept>
 
-#include "kernels/cuda/check_private.hpp"
-#include "kernels/cuda/tensor_map_private.hpp"
+#include "kernels/cuda/runtime_private.hpp"
 
 namespace slimpack::kernels::cuda {
 

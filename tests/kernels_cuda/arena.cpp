@@ -1,9 +1,9 @@
-#include "kernels/cuda/arena.hpp"
-
 #include <catch2/catch.hpp>
 #include <cstdint>
 #include <limits>
 #include <vector>
+
+#include "kernels/cuda/runtime.hpp"
 
 using namespace slimpack;
 using namespace slimpack::kernels::cuda;

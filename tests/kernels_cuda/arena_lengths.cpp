@@ -7,7 +7,7 @@
 
 #include "kernels/cuda/arena_plan.hpp"
 #include "kernels/cuda/arena_plan_walk.hpp"
-#include "kernels/cuda/device_memory_model.hpp"
+#include "kernels/cuda/stage_memory.hpp"
 #include "slimpack/cost/calibrated.hpp"
 #include "slimpack/exec/program.hpp"
 #include "slimpack/model/presets.hpp"

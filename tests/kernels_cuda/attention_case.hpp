@@ -171,13 +171,21 @@ inline std::pair<std::vector<double>, bool> rows_of_slices(const Case& c, const 
   return out;
 }
 
+/// Relative error; of what is 0, as the gradient of scores that a single key has, what roundings may leave is none.
+[[nodiscard]] inline double error_of(std::vector<double> result, const std::vector<double>& expected) {
+  const auto is_rounding = [](double x) { return std::abs(x) <= 1e-5; };
+  if (std::all_of(expected.begin(), expected.end(), [](double x) { return x == 0; }))
+    std::replace_if(result.begin(), result.end(), is_rounding, 0.0);
+  return relative_error(result, expected);
+}
+
 inline void compare(const Case& c, std::int32_t block_rows = attention_rows) {
   const Result result(c, block_rows);
   const Expected expected(c);
   for (const auto& [got, wanted] :
        {std::pair{&result.out, &expected.out}, std::pair{&result.dq, &expected.dq}}) {
     const auto [rows, others_untouched] = rows_of_slices(c, got->in_double());
-    CHECK(relative_error(rows, rows_of_slices(c, *wanted).first) <= bound);
+    CHECK(error_of(rows, rows_of_slices(c, *wanted).first) <= bound);
     CHECK(others_untouched);
   }
   std::vector<double> lse, expected_lse;
@@ -190,7 +198,9 @@ inline void compare(const Case& c, std::int32_t block_rows = attention_rows) {
     }
   }
   CHECK(relative_error(lse, expected_lse) <= 1e-5);
-  CHECK(relative_error(numbers(result.dk), numbers(expected.dk)) <= bound);
+  const auto dk = numbers(result.dk);
+  const auto expected_dk = numbers(expected.dk);
+  CHECK(error_of({dk.begin(), dk.end()}, {expected_dk.begin(), expected_dk.end()}) <= bound);
   CHECK(relative_error(numbers(result.dv), numbers(expected.dv)) <= bound);
 }
 

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "kernels/cuda/cudnn/cudnn_batch.hpp"
-#include "kernels/cuda/device/accumulate_rows.hpp"
 #include "kernels/cuda/device/head_exchange.hpp"
+#include "kernels/cuda/device/kept_rows.hpp"
 #include "kernels/cuda/library_plans.hpp"
 #include "tests/kernels_cuda/host_launcher.hpp"
 #include "tests/kernels_cuda/random_bf16.hpp"

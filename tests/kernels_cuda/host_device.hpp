@@ -24,9 +24,9 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/cuda/arena.hpp"
 #include "kernels/cuda/attention_work.hpp"
 #include "kernels/cuda/device.hpp"
+#include "kernels/cuda/runtime.hpp"
 #include "kernels/cuda/stage_device.hpp"
 #include "kernels/math/aligned.hpp"
 #include "tests/kernels_cuda/fibers.hpp"

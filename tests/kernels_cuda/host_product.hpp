@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "kernels/cuda/device/fragments.hpp"
+#include "kernels/cuda/device/warp_product.hpp"
 
 // Products of numbers that lie in the tests' own memory, where sanitizers have nothing to find. Checked like the rest, they
 // take most of the time of whole steps on the host.

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "kernels/cuda/device/block.hpp"
-#include "kernels/cuda/device/fragments.hpp"
+#include "kernels/cuda/device/warp_product.hpp"
 #include "kernels/cuda/portable.hpp"
 #include "tests/kernels_cuda/host_product.hpp"
 

@@ -8,7 +8,6 @@
 #include <random>
 #include <vector>
 
-#include "kernels/cuda/unit_space.hpp"
 #include "tests/kernels/random.hpp"
 
 using namespace slimpack;

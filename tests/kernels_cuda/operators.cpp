@@ -1,3 +1,5 @@
+#include "kernels/cuda/operators.hpp"
+
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <cstdint>
@@ -11,7 +13,6 @@
 #include "kernels/cuda/device/rms_norm.hpp"
 #include "kernels/cuda/device/rope.hpp"
 #include "kernels/cuda/device/swiglu.hpp"
-#include "kernels/cuda/token_order.hpp"
 #include "kernels/math/adamw.hpp"
 #include "kernels/math/cross_entropy.hpp"
 #include "kernels/math/rms_norm.hpp"

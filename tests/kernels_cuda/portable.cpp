@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/cuda/device/fragments.hpp"
+#include "kernels/cuda/device/warp_product.hpp"
 #include "tests/kernels_cuda/host_warp.hpp"
 
 using namespace slimpack::kernels::cuda;

@@ -6,7 +6,6 @@
 #include <memory>
 #include <vector>
 
-#include "kernels/cuda/device_rows.hpp"
 #include "kernels/cuda/profile_device.hpp"
 #include "kernels/cuda/stage.hpp"
 #include "kernels/task_record.hpp"

@@ -27,6 +27,11 @@ for file in "${files[@]}"; do
     fail "$(basename "$file") does not compile: $(tail -5 "$reports/$(basename "$file")")"
 done
 
+# Builds for first runs, whose waits are bounded, have to do with the same registers.
+"$nvcc" -gencode=arch=compute_90a,code=sm_90a -std=c++20 --expt-relaxed-constexpr -O3 -I"$source" -I"$source/include" -DSLIMPACK_CUDA_WGMMA \
+  -DSLIMPACK_CUDA_BOUNDED_WAITS -Xptxas=-v -fatbin -o /dev/null "$source/kernels/cuda/attention.cu" 2>"$reports/bounded_waits" ||
+  fail "attention.cu does not compile with bounded waits: $(tail -5 "$reports/bounded_waits")"
+
 # FILE PATTERN: for each architecture, how many kernels match.
 count() {
   for architecture in "${architectures[@]}"; do

@@ -151,8 +151,8 @@ TEST_CASE("CUDA: a stage runs what the planners make, and holds what they reckon
         CHECK(report.peak_bytes == Approx(report.predicted_bytes).epsilon(0.02));
         // Weights are most of it here, so the arena is checked by itself as well. While a small task runs, rows
         // that come and go keep the size of the largest one.
-        const double rows =
-            2.0 * sizeof(Bf16) * model.hidden * (tasks[place.pipeline].second - tasks[place.pipeline].first);
+        const double rows = 2.0 * sizeof(cuda::Bf16) * model.hidden *
+                            (tasks[place.pipeline].second - tasks[place.pipeline].first);
         CHECK(report.peak_bytes - held >= 0.98 * (simulated - held));
         CHECK(report.peak_bytes - held <= (pp == 1 ? 1.02 : 1.08) * (simulated - held) + rows);
       }

@@ -30,7 +30,7 @@ struct AttentionBackwardMaps {
   TensorMap q, k, v, dout;
 };
 
-/// A warp per token and head: delta = sum of dout * out.
+/// A warp per token: delta = sum of dout * out for each head. 8 or 16 lanes share a head.
 struct AttentionDeltaKernel {
   MatrixView<const Bf16> out, dout;  ///< [tokens x heads * dim]
   int heads = 0, dim = 0;
@@ -38,23 +38,27 @@ struct AttentionDeltaKernel {
 
   template <class Warp>
   SLIMPACK_DEVICE void operator()(Warp& warp) const {
-    const auto warps = static_cast<std::size_t>(warp.warps()), all_heads = static_cast<std::size_t>(heads);
-    for (std::size_t i = warp.block() * warps + static_cast<std::size_t>(warp.warp());
-         i < out.rows * all_heads; i += warp.blocks() * warps) {
-      const std::size_t token = i / all_heads, head = i % all_heads;
-      const std::size_t column = head * static_cast<std::size_t>(dim);
-      LanesOf<Warp, float> sum{};
-      warp.lanes([&](int lane) {
-        for (int c = lane; c < dim; c += warp_lanes) {
-          sum[lane] += to_float(row_of(out, token)[column + static_cast<std::size_t>(c)]) *
-                       to_float(row_of(dout, token)[column + static_cast<std::size_t>(c)]);
-        }
-      });
-      combine_lanes<Warp, float>(warp, sum, warp_lanes / 2, [](float x, float y) { return x + y; });
-      warp.lanes([&](int lane) {
-        if (lane == 0) row_of(delta, head)[token] = sum[lane];
-      });
-    }
+    const std::uint32_t sharing = static_cast<std::uint32_t>(dim) / 8;  // a power of two
+    const std::uint32_t packs = static_cast<std::uint32_t>(heads) * sharing;
+    for_each_row_in_grid(warp, out.rows, [&](std::size_t token) {
+      for (std::uint32_t first = 0; first < packs; first += warp_lanes) {
+        LanesOf<Warp, float> sum{};
+        warp.lanes([&](int lane) {
+          const std::uint32_t pack = first + static_cast<std::uint32_t>(lane);
+          if (pack >= packs) return;
+          const Pack<8> a = load<8>(row_of(out, token) + 8 * pack),
+                        b = load<8>(row_of(dout, token) + 8 * pack);
+          SLIMPACK_UNROLL
+          for (int j = 0; j < 8; ++j) sum[lane] += a.at[j] * b.at[j];
+        });
+        combine_lanes<Warp, float>(warp, sum, static_cast<int>(sharing) / 2,
+                                   [](float x, float y) { return x + y; });
+        warp.lanes([&](int lane) {
+          const std::uint32_t pack = first + static_cast<std::uint32_t>(lane);
+          if (pack < packs && pack % sharing == 0) row_of(delta, pack / sharing)[token] = sum[lane];
+        });
+      }
+    });
   }
 };
 

@@ -173,11 +173,13 @@ void attention_delta_by(Launch&& launch, const HeadShape& shape, const MatrixVie
           "attention's output is ", out.rows, " x ", out.cols, ", its gradient ", dout.rows, " x ", dout.cols,
           "; expected both to have as many rows of ", shape.query_width());
   detail::require_per_head(shape, out.rows, delta, "the deltas");
+  require(shape.head_dim == 64 || shape.head_dim == 128, "head_dim is ", shape.head_dim,
+          "; expected 64 or 128");
+  detail::require_packs(in_packs(out) && in_packs(dout), "attention's output, or its gradient,");
   if (out.rows == 0) return;
-  constexpr int warps = 4;
   launch(
       AttentionDeltaKernel{out, dout, static_cast<int>(shape.heads), static_cast<int>(shape.head_dim), delta},
-      Grid{.blocks = blocks_for((out.rows * shape.heads + warps - 1) / warps), .warps = warps});
+      warp_per_row(out.rows));
 }
 
 /// `attention_backward` of the deltas, which take the output's place, by any launcher; see attention.hpp.

@@ -52,7 +52,7 @@ struct AttentionWgmmaForwardKernel {
       warp.show_barriers();
     }
     run_groups(
-        warp, block.consumers, [&] { produce(warp, block); },
+        warp, block.consumers, [&] { produce(warp, block); }, [&] { help(warp, block); },
         [&](int group) { consume(warp, block, group); });
   }
 
@@ -81,18 +81,31 @@ struct AttentionWgmmaForwardKernel {
     return b;
   }
 
+  [[nodiscard]] SLIMPACK_DEVICE TilePlace key_rows(const Block& b, int tile) const {
+    return {static_cast<std::size_t>(b.queries.slice.key_begin) + static_cast<std::size_t>(tile) * keys,
+            b.head / a.group() * dim, b.queries.seen - tile * keys};
+  }
+
+  /// The group's other warps bring the last values, unless these fill a tile.
+  template <class Warp>
+  SLIMPACK_DEVICE void help(Warp& warp, const Block& b) const {
+    const TilePlace rows = key_rows(b, b.tiles - 1);
+    if (rows.valid >= keys) return;
+    const int stage = ring_place<stages>(b.tiles - 1).stage;
+    meet_for_tile(warp);
+    bring_share<KeyTileShape>(warp, a.v, rows, stage_of<KeyTileShape>(b.v, stage));
+    meet_for_tile(warp);
+  }
+
   template <class Warp>
   SLIMPACK_DEVICE void produce(Warp& warp, const Block& b) const {
     // Rows after the item's may be anything: each row's result is its own, and these are not written.
     bring_tile<QueryTileShape>(warp, maps.q, {b.queries.first_row, b.head * dim, b.queries.rows}, b.q,
                                b.barriers->queries);
     warp.arrive(b.barriers->queries);
-    const int column = b.head / a.group() * dim;
     for (int tile = 0; tile < b.tiles; ++tile) {
       const RingPlace at = ring_place<stages>(tile);
-      const TilePlace rows{
-          static_cast<std::size_t>(b.queries.slice.key_begin) + static_cast<std::size_t>(tile) * keys, column,
-          b.queries.seen - tile * keys};
+      const TilePlace rows = key_rows(b, tile);
       RingBarriers<stages>&k_ring = b.barriers->keys, &v_ring = b.barriers->values;
       warp.wait(k_ring.empty[at.stage], at.parity ^ 1U);
       // Scores of keys after the valid ones are hidden, but 0 times NaN is NaN.
@@ -100,8 +113,13 @@ struct AttentionWgmmaForwardKernel {
                                k_ring.full[at.stage]);
       warp.arrive(k_ring.full[at.stage]);
       warp.wait(v_ring.empty[at.stage], at.parity ^ 1U);
-      bring_valid<KeyTileShape>(warp, maps.v, a.v, rows, stage_of<KeyTileShape>(b.v, at.stage),
-                                v_ring.full[at.stage]);
+      if (rows.valid >= keys) {
+        bring_tile<KeyTileShape>(warp, maps.v, rows, stage_of<KeyTileShape>(b.v, at.stage),
+                                 v_ring.full[at.stage]);
+      } else {
+        meet_for_tile(warp);  // the others bring them
+        meet_for_tile(warp);
+      }
       warp.arrive(v_ring.full[at.stage]);
     }
   }

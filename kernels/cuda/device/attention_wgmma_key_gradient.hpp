@@ -32,9 +32,15 @@ struct AttentionWgmmaKeyGradientKernel {
     typename KeyQueries<queries>::Sight sight;  ///< of the block's first key
     bool is_last;
   };
+  /// A tile that the group's other warps bring; after the last one, none.
+  struct SharedTile {
+    TilePlace rows;
+    int stage;  ///< none: negative
+  };
   struct Barriers {
     Mbarrier keys;
     RingBarriers<stages> queries;
+    SharedTile shared;
   };
   static constexpr std::size_t tiles_bytes = 2 * KeyTileShape::bytes + 2 * stages * QueryTileShape::bytes;
   static constexpr std::size_t shared = tiles_bytes + stages * sizeof(Numbers) + sizeof(Barriers);
@@ -54,7 +60,7 @@ struct AttentionWgmmaKeyGradientKernel {
       warp.show_barriers();
     }
     run_groups(
-        warp, block.consumers, [&] { produce(warp, block); },
+        warp, block.consumers, [&] { produce(warp, block); }, [&] { help(warp, block); },
         [&](int group) { consume(warp, block, group); });
   }
 
@@ -94,6 +100,28 @@ struct AttentionWgmmaKeyGradientKernel {
             reinterpret_cast<Barriers*>(memory + tiles_bytes + stages * sizeof(Numbers))};
   }
 
+  /// The group's first warp says which tile comes next that the others bring. @param stage negative: none
+  template <class Warp>
+  SLIMPACK_DEVICE void call_for_tile(Warp& warp, const Block& b, const TilePlace& rows, int stage) const {
+    warp.lanes([&](int lane) {
+      if (lane == 0) b.barriers->shared = {rows, stage};
+    });
+    meet_for_tile(warp);
+  }
+
+  /// The group's other warps bring queries and output gradients that do not fill a tile.
+  template <class Warp>
+  SLIMPACK_DEVICE void help(Warp& warp, const Block& b) const {
+    for (;;) {
+      meet_for_tile(warp);
+      const SharedTile& tile = b.barriers->shared;
+      if (tile.stage < 0) return;
+      bring_share<QueryTileShape>(warp, a.q, tile.rows, stage_of<QueryTileShape>(b.q, tile.stage));
+      bring_share<QueryTileShape>(warp, saved.dout, tile.rows, stage_of<QueryTileShape>(b.dout, tile.stage));
+      meet_for_tile(warp);
+    }
+  }
+
   template <class Warp>
   SLIMPACK_DEVICE void produce(Warp& warp, const Block& b) const {
     // Rows after the sample's may be anything: each row's gradient is its own, and these are not written.
@@ -114,6 +142,7 @@ struct AttentionWgmmaKeyGradientKernel {
       });
       warp.arrive(full);
     }
+    call_for_tile(warp, b, {}, -1);
   }
 
   /// Starts to bring a tile of queries and the output's gradients, and brings what goes with them.
@@ -123,9 +152,13 @@ struct AttentionWgmmaKeyGradientKernel {
     const TilePlace rows{static_cast<std::size_t>(slice.query_begin) + static_cast<std::size_t>(at.first),
                          at.head * dim, slice.tokens - at.first};
     Mbarrier& full = b.barriers->queries.full[stage];
-    bring_valid<QueryTileShape>(warp, maps.q, a.q, rows, stage_of<QueryTileShape>(b.q, stage), full);
-    bring_valid<QueryTileShape>(warp, maps.dout, saved.dout, rows, stage_of<QueryTileShape>(b.dout, stage),
-                                full);
+    if (rows.valid >= queries) {
+      bring_tile<QueryTileShape>(warp, maps.q, rows, stage_of<QueryTileShape>(b.q, stage), full);
+      bring_tile<QueryTileShape>(warp, maps.dout, rows, stage_of<QueryTileShape>(b.dout, stage), full);
+    } else {
+      call_for_tile(warp, b, rows, stage);
+      meet_for_tile(warp);
+    }
     Numbers& to = b.numbers[stage];
     const auto head = static_cast<std::size_t>(at.head);
     const typename Queries::Sight sight = b.tiles.sight(at);

@@ -49,7 +49,7 @@ struct AttentionWgmmaQueryGradientKernel {
       warp.show_barriers();
     }
     run_groups(
-        warp, block.consumers, [&] { produce(warp, block); },
+        warp, block.consumers, [&] { produce(warp, block); }, [&] { help(warp, block); },
         [&](int group) { consume(warp, block, group); });
   }
 
@@ -80,6 +80,23 @@ struct AttentionWgmmaQueryGradientKernel {
     return b;
   }
 
+  [[nodiscard]] SLIMPACK_DEVICE TilePlace key_rows(const Block& b, int tile) const {
+    return {static_cast<std::size_t>(b.queries.slice.key_begin) + static_cast<std::size_t>(tile) * keys,
+            b.head / a.group() * dim, b.queries.seen - tile * keys};
+  }
+
+  /// The group's other warps bring the last keys and values, unless these fill a tile.
+  template <class Warp>
+  SLIMPACK_DEVICE void help(Warp& warp, const Block& b) const {
+    const TilePlace rows = key_rows(b, b.tiles - 1);
+    if (rows.valid >= keys) return;
+    const int stage = ring_place<stages>(b.tiles - 1).stage;
+    meet_for_tile(warp);
+    bring_share<KeyTileShape>(warp, a.k, rows, stage_of<KeyTileShape>(b.k, stage));
+    bring_share<KeyTileShape>(warp, a.v, rows, stage_of<KeyTileShape>(b.v, stage));
+    meet_for_tile(warp);
+  }
+
   template <class Warp>
   SLIMPACK_DEVICE void produce(Warp& warp, const Block& b) const {
     // Rows after the item's may be anything: each row's gradient is its own, and these are not written.
@@ -90,15 +107,17 @@ struct AttentionWgmmaQueryGradientKernel {
     RingBarriers<stages>& ring = b.barriers->keys;
     for (int tile = 0; tile < b.tiles; ++tile) {
       const RingPlace at = ring_place<stages>(tile);
-      const TilePlace rows{
-          static_cast<std::size_t>(b.queries.slice.key_begin) + static_cast<std::size_t>(tile) * keys,
-          b.head / a.group() * dim, b.queries.seen - tile * keys};
+      const TilePlace rows = key_rows(b, tile);
       warp.wait(ring.empty[at.stage], at.parity ^ 1U);
-      // Rows after the valid ones are hidden, but 0 times NaN is NaN.
-      bring_valid<KeyTileShape>(warp, maps.k, a.k, rows, stage_of<KeyTileShape>(b.k, at.stage),
-                                ring.full[at.stage]);
-      bring_valid<KeyTileShape>(warp, maps.v, a.v, rows, stage_of<KeyTileShape>(b.v, at.stage),
-                                ring.full[at.stage]);
+      if (rows.valid >= keys) {
+        bring_tile<KeyTileShape>(warp, maps.k, rows, stage_of<KeyTileShape>(b.k, at.stage),
+                                 ring.full[at.stage]);
+        bring_tile<KeyTileShape>(warp, maps.v, rows, stage_of<KeyTileShape>(b.v, at.stage),
+                                 ring.full[at.stage]);
+      } else {                // rows after the valid ones are hidden, but 0 times NaN is NaN
+        meet_for_tile(warp);  // the others bring them
+        meet_for_tile(warp);
+      }
       warp.arrive(ring.full[at.stage]);
     }
   }

@@ -48,6 +48,34 @@ SLIMPACK_DEVICE inline void for_each_in_grid(Warp& warp, std::size_t size, const
   });
 }
 
+/// For divisions in kernels: of 64 bits, a GPU has none, and takes some hundred instructions.
+[[nodiscard]] SLIMPACK_HOST_DEVICE constexpr std::uint32_t narrow(std::size_t n) {
+  return static_cast<std::uint32_t>(n);
+}
+
+/// Calls f(row) for the rows that a warp has to do, dealt out to all warps of all blocks one by one.
+template <class Warp, class F>
+SLIMPACK_DEVICE inline void for_each_row_in_grid(Warp& warp, std::size_t rows, const F& f) {
+  const auto warps = static_cast<std::size_t>(warp.warps());
+  for (std::size_t row = warp.block() * warps + static_cast<std::size_t>(warp.warp()); row < rows;
+       row += warp.blocks() * warps)
+    f(row);
+}
+
+/// Calls f(lane, i) for i = 0, n, 2n, ... below `size`, dealt out to the warp's lanes.
+template <int n, class Warp, class F>
+SLIMPACK_DEVICE inline void for_each_in_warp(Warp& warp, std::uint32_t size, const F& f) {
+  warp.lanes([&](int lane) {
+    for (std::uint32_t i = static_cast<std::uint32_t>(lane) * n; i < size; i += warp_lanes * n) f(lane, i);
+  });
+}
+
+/// A grid for kernels with a warp per row.
+[[nodiscard]] constexpr Grid warp_per_row(std::size_t rows) {
+  constexpr int warps = 4;
+  return {.blocks = blocks_for((rows + warps - 1) / warps), .warps = warps};
+}
+
 /// Combines the values of lanes whose numbers differ in the bits of `mask` and lower ones: 16 for all lanes,
 /// 2 for fours. All of them get the result, of the same bits.
 template <class Warp, class T, class Combine>

@@ -21,7 +21,7 @@ struct EmbeddingKernel {
     for (std::size_t row = warp.block(); row < out.rows; row += warp.blocks()) {
       const Bf16* from = row_of(table, static_cast<std::size_t>(ids[row]));
       for_each_in_block<n>(warp, out.cols,
-                           [&](int, std::size_t i) { store(row_of(out, row) + i, load<n>(from + i)); });
+                           [&](int, std::size_t i) { copy_numbers<n>(row_of(out, row) + i, from + i); });
     }
   }
 };

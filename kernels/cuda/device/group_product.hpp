@@ -32,14 +32,14 @@ static_assert(registers_suffice(producer_registers, consumer_registers, group_co
 inline constexpr int block_groups = 1 + group_consumers;
 
 /// Gives each group of a block its part once barriers have begun: `produce()` is for the first group's first
-/// warp, `consume(index)` for all warps of the first `consumers` groups after it.
-template <class Warp, class Produce, class Consume>
-SLIMPACK_DEVICE inline void run_groups(Warp& warp, int consumers, const Produce& produce,
+/// warp, `help()` for that group's others, `consume(index)` for all warps of the first `consumers` groups after it.
+template <class Warp, class Produce, class Help, class Consume>
+SLIMPACK_DEVICE inline void run_groups(Warp& warp, int consumers, const Produce& produce, const Help& help,
                                        const Consume& consume) {
   warp.sync();
   if (warp.group() == 0) {
     warp.template lower_registers<producer_registers>();
-    if (warp.warp() == 0) produce();
+    warp.warp() == 0 ? produce() : help();
   } else {
     warp.template raise_registers<consumer_registers>();
     if (warp.group() <= consumers) consume(warp.group() - 1);

@@ -65,7 +65,8 @@ template <class T>
 /// Own tokens with all heads: to the buffer, or from it. Columns are consecutive sections, such as
 /// keys and values, of each of which a member has its share. The buffer is [member][row][its shares of all
 /// sections].
-template <class T>
+/// A warp per member and row, n numbers at a time.
+template <class T, int n>
 struct MemberColumnsKernel {
   Strided<T> tokens;
   std::size_t members = 1, sections = 1;
@@ -74,17 +75,23 @@ struct MemberColumnsKernel {
 
   template <class Warp>
   SLIMPACK_DEVICE void operator()(Warp& warp) const {
-    const std::size_t share = tokens.cols / members, part = share / sections;
-    for_each_in_grid<1>(warp, tokens.rows * tokens.cols, [&](int, std::size_t i) {
-      const std::size_t member = i / (tokens.rows * share), row = i / share % tokens.rows, j = i % share;
-      T& number = tokens.at(row, j / part * (part * members) + member * part + j % part);
-      to_buffer ? void(buffer[i] = number) : void(number = buffer[i]);
+    const std::uint32_t share = narrow(tokens.cols / members), part = share / narrow(sections);
+    for_each_row_in_grid(warp, tokens.rows * members, [&](std::size_t line) {
+      const std::size_t member = line / tokens.rows, row = line - member * tokens.rows;
+      T* numbers = buffer + line * share;
+      for_each_in_warp<n>(warp, share, [&](int, std::uint32_t i) {
+        const std::uint32_t section = i / part;
+        T* own = &tokens.at(row, section * (part * members) + member * part + (i - section * part));
+        to_buffer ? copy_numbers<n>(numbers + i, static_cast<const T*>(own))
+                  : copy_numbers<n>(own, static_cast<const T*>(numbers + i));
+      });
     });
   }
 };
 
-/// All tokens with own heads: to the buffer, or from it, in the order in which members hold them.
-template <class T>
+/// All tokens with own heads: to the buffer, or from it, in the order in which members hold them. A warp per
+/// row, n numbers at a time.
+template <class T, int n>
 struct OrderedRowsKernel {
   Strided<T> heads;
   const std::int32_t* order = nullptr;  ///< [rows]
@@ -93,12 +100,28 @@ struct OrderedRowsKernel {
 
   template <class Warp>
   SLIMPACK_DEVICE void operator()(Warp& warp) const {
-    for_each_in_grid<1>(warp, heads.rows * heads.cols, [&](int, std::size_t i) {
-      T& number = heads.at(static_cast<std::size_t>(order[i / heads.cols]), i % heads.cols);
-      to_buffer ? void(buffer[i] = number) : void(number = buffer[i]);
+    for_each_row_in_grid(warp, heads.rows, [&](std::size_t line) {
+      const auto row = static_cast<std::size_t>(order[line]);
+      T* numbers = buffer + line * heads.cols;
+      for_each_in_warp<n>(warp, narrow(heads.cols), [&](int, std::uint32_t i) {
+        T* own = &heads.at(row, i);
+        to_buffer ? copy_numbers<n>(numbers + i, static_cast<const T*>(own))
+                  : copy_numbers<n>(own, static_cast<const T*>(numbers + i));
+      });
     });
   }
 };
+
+namespace detail {
+
+/// Whether a matrix and a buffer can be copied 8 numbers at a time, in pieces of so many columns.
+template <class T>
+[[nodiscard]] bool in_packs(const Strided<T>& m, std::size_t piece, const T* buffer) {
+  return sizeof(T) == sizeof(Bf16) && m.col_stride == 1 && m.row_stride % 8 == 0 && piece % 8 == 0 &&
+         cuda::in_packs(static_cast<const void*>(m.data)) && cuda::in_packs(static_cast<const void*>(buffer));
+}
+
+}  // namespace detail
 
 template <class Launch, class T>
 void member_columns_by(Launch&& launch, const Strided<T>& tokens, std::size_t members, std::size_t sections,
@@ -106,16 +129,24 @@ void member_columns_by(Launch&& launch, const Strided<T>& tokens, std::size_t me
   require(tokens.cols % (members * sections) == 0, "rows of ", tokens.cols, " numbers shall be shared by ",
           members, " members; expected equal shares of ", sections, " sections");
   if (tokens.rows * tokens.cols == 0) return;
-  launch(MemberColumnsKernel<T>{tokens, members, sections, buffer, to_buffer},
-         Grid{.blocks = blocks_for((tokens.rows * tokens.cols + 127) / 128), .warps = 4});
+  const Grid grid = warp_per_row(tokens.rows * members);
+  if constexpr (sizeof(T) == sizeof(Bf16)) {
+    if (detail::in_packs(tokens, tokens.cols / (members * sections), buffer))
+      return launch(MemberColumnsKernel<T, 8>{tokens, members, sections, buffer, to_buffer}, grid);
+  }
+  launch(MemberColumnsKernel<T, 1>{tokens, members, sections, buffer, to_buffer}, grid);
 }
 
 template <class Launch, class T>
 void ordered_rows_by(Launch&& launch, const Strided<T>& heads, const std::int32_t* order, T* buffer,
                      bool to_buffer) {
   if (heads.rows * heads.cols == 0) return;
-  launch(OrderedRowsKernel<T>{heads, order, buffer, to_buffer},
-         Grid{.blocks = blocks_for((heads.rows * heads.cols + 127) / 128), .warps = 4});
+  const Grid grid = warp_per_row(heads.rows);
+  if constexpr (sizeof(T) == sizeof(Bf16)) {
+    if (detail::in_packs(heads, heads.cols, buffer))
+      return launch(OrderedRowsKernel<T, 8>{heads, order, buffer, to_buffer}, grid);
+  }
+  launch(OrderedRowsKernel<T, 1>{heads, order, buffer, to_buffer}, grid);
 }
 
 /// `to_token_order`, or `from_token_order`, by any launcher: as one member with one section would exchange it.

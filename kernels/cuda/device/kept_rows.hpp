@@ -6,6 +6,7 @@
 #include <type_traits>
 
 #include "kernels/cuda/device/block.hpp"
+#include "kernels/math/matrix.hpp"
 #include "slimpack/core/error.hpp"
 
 // How rows of a task get into a stage's stores and out again.
@@ -52,11 +53,24 @@ struct KeptField {
   return field.always || field.layer >= static_cast<std::size_t>(piece.recompute_layers);
 }
 
-[[nodiscard]] SLIMPACK_HOST_DEVICE inline Bf16* kept_number(const KeptPages& kept, const KeptPiece& piece,
-                                                            std::size_t i) {
-  const auto page =
-      static_cast<std::size_t>(kept.pages[static_cast<std::size_t>(piece.first_page) + i / kept.unit]);
-  return kept.units + page * kept.unit + i % kept.unit;
+/// Where a row's numbers stand. The row's first place takes a division of 64 bits, each further number one of 32.
+struct KeptRow {
+  const std::int32_t* pages = nullptr;  ///< from the row's first on
+  std::uint32_t first = 0;              ///< number of that page, where the row begins
+};
+
+/// @param begin of the row among the piece's numbers
+[[nodiscard]] SLIMPACK_HOST_DEVICE inline KeptRow kept_row(const KeptPages& kept, const KeptPiece& piece,
+                                                           std::size_t begin) {
+  const std::size_t page = begin / kept.unit;
+  return {kept.pages + piece.first_page + page, narrow(begin - page * kept.unit)};
+}
+
+/// @param i of the row's numbers
+[[nodiscard]] SLIMPACK_HOST_DEVICE inline Bf16* kept_number(const KeptPages& kept, const KeptRow& row,
+                                                            std::uint32_t i) {
+  const std::uint32_t unit = narrow(kept.unit), at = row.first + i, page = at / unit;
+  return kept.units + static_cast<std::size_t>(row.pages[page]) * kept.unit + (at - page * unit);
 }
 
 /// A block per row: saves it if T is constant, and loads it otherwise.
@@ -71,20 +85,20 @@ struct KeptRowsKernel {
     for (std::size_t row = warp.block(); row < rows.rows; row += warp.blocks()) {
       const KeptPiece piece = kept.pieces[kept.piece_of[row]];
       if (!is_kept(field, piece)) continue;
-      const std::size_t begin = kept_begin(field, piece, row);
+      const KeptRow place = kept_row(kept, piece, kept_begin(field, piece, row));
       for_each_in_block<8>(warp, field.width, [&](int, std::size_t i) {
-        Bf16* at = kept_number(kept, piece, begin + i);
+        Bf16* at = kept_number(kept, place, narrow(i));
         if constexpr (std::is_const_v<T>) {
-          store(at, load<8>(row_of(rows, row) + i));
+          copy_numbers<8>(at, row_of(rows, row) + i);
         } else {
-          store(row_of(rows, row) + i, load<8>(at));
+          copy_numbers<8>(row_of(rows, row) + i, static_cast<const Bf16*>(at));
         }
       });
     }
   }
 };
 
-/// The same of a float for each head and token.
+/// The same of a float for each head and token, a warp per token.
 template <class T>
 struct KeptHeadsKernel {
   KeptPages kept;
@@ -93,17 +107,19 @@ struct KeptHeadsKernel {
 
   template <class Warp>
   SLIMPACK_DEVICE void operator()(Warp& warp) const {
-    for_each_in_grid<1>(warp, numbers.rows * numbers.cols, [&](int, std::size_t i) {
-      const std::size_t token = i / numbers.rows, head = i % numbers.rows;
+    for_each_row_in_grid(warp, numbers.cols, [&](std::size_t token) {
       const KeptPiece piece = kept.pieces[kept.piece_of[token]];
       if (!is_kept(field, piece)) return;
-      Bf16* at = kept_number(kept, piece, kept_begin(field, piece, token) + 2 * head);
-      T* number = row_of(numbers, head) + token;
-      if constexpr (std::is_const_v<T>) {
-        memcpy(at, number, sizeof *number);
-      } else {
-        memcpy(number, at, sizeof *number);
-      }
+      const KeptRow place = kept_row(kept, piece, kept_begin(field, piece, token));
+      for_each_in_warp<1>(warp, narrow(numbers.rows), [&](int, std::uint32_t head) {
+        Bf16* at = kept_number(kept, place, 2 * head);
+        T* number = row_of(numbers, head) + token;
+        if constexpr (std::is_const_v<T>) {
+          memcpy(at, number, sizeof *number);
+        } else {
+          memcpy(number, at, sizeof *number);
+        }
+      });
     });
   }
 };
@@ -119,7 +135,7 @@ struct StoreKeysKernel {
     for (std::size_t row = warp.block(); row < from.rows; row += warp.blocks()) {
       Bf16* out = row_of(to, static_cast<std::size_t>(rows[row]));
       for_each_in_block<8>(warp, from.cols,
-                           [&](int, std::size_t i) { store(out + i, load<8>(row_of(from, row) + i)); });
+                           [&](int, std::size_t i) { copy_numbers<8>(out + i, row_of(from, row) + i); });
     }
   }
 };
@@ -144,7 +160,8 @@ struct LoadKeyGradientsKernel {
   }
 };
 
-/// Numbers rounded.
+/// Numbers rounded, n at a time.
+template <int n>
 struct RoundKernel {
   const float* from = nullptr;
   Bf16* to = nullptr;
@@ -152,7 +169,12 @@ struct RoundKernel {
 
   template <class Warp>
   SLIMPACK_DEVICE void operator()(Warp& warp) const {
-    for_each_in_grid<1>(warp, size, [&](int, std::size_t i) { to[i] = to_bf16(from[i]); });
+    for_each_in_grid<n>(warp, size, [&](int, std::size_t i) {
+      Pack<n> numbers;
+      SLIMPACK_UNROLL
+      for (int j = 0; j < n; ++j) numbers.at[j] = from[i + static_cast<std::size_t>(j)];
+      store(to + i, numbers);
+    });
   }
 };
 
@@ -172,10 +194,8 @@ void kept_heads_by(Launch&& launch, const KeptPages& kept, const KeptField& fiel
                    const MatrixView<T>& numbers) {
   require(2 * numbers.rows <= field.width && kept.unit % 8 == 0, "floats of ", numbers.rows,
           " heads shall be kept as ", field.width, " bf16; expected room for them");
-  const std::size_t size = numbers.rows * numbers.cols;
-  if (size == 0) return;
-  launch(KeptHeadsKernel<T>{kept, field, numbers},
-         Grid{.blocks = blocks_for((size + 127) / 128), .warps = 4});
+  if (numbers.rows == 0 || numbers.cols == 0) return;
+  launch(KeptHeadsKernel<T>{kept, field, numbers}, warp_per_row(numbers.cols));
 }
 
 template <class Launch>
@@ -201,8 +221,53 @@ void round_by(Launch&& launch, std::span<const float> from, std::span<Bf16> to) 
   require(from.size() == to.size(), from.size(), " numbers shall be rounded to ", to.size(),
           "; expected as many");
   if (from.empty()) return;
-  launch(RoundKernel{from.data(), to.data(), from.size()},
-         Grid{.blocks = blocks_for((from.size() + 127) / 128), .warps = 4});
+  const Grid grid{.blocks = blocks_for((from.size() + 127) / 128), .warps = 4};
+  if (from.size() % 8 == 0 && in_packs(to.data())) {
+    launch(RoundKernel<8>{from.data(), to.data(), from.size()}, grid);
+  } else {
+    launch(RoundKernel<1>{from.data(), to.data(), from.size()}, grid);
+  }
+}
+
+/// A block per row: to += from, n numbers at a time; or the rows of `to` that `rows` names, each once.
+template <class From, int n>
+struct AccumulateRowsKernel {
+  MatrixView<const From> from;
+  MatrixView<float> to;
+  const std::int32_t* rows = nullptr;
+
+  template <class Warp>
+  SLIMPACK_DEVICE void operator()(Warp& warp) const {
+    for (std::size_t row = warp.block(); row < from.rows; row += warp.blocks()) {
+      const std::size_t there = rows == nullptr ? row : static_cast<std::size_t>(rows[row]);
+      for_each_in_block<n>(warp, from.cols, [&](int /*lane*/, std::size_t i) {
+        float* sums = row_of(to, there) + i;
+        if constexpr (sizeof(From) == sizeof(float)) {
+          *sums += row_of(from, row)[i];
+        } else {
+          const Pack<n> numbers = load<n>(row_of(from, row) + i);
+          SLIMPACK_UNROLL
+          for (int j = 0; j < n; ++j) sums[j] += numbers.at[j];
+        }
+      });
+    }
+  }
+};
+
+/// `accumulate_rows` by any launcher; see operators.hpp.
+template <class Launch, class From>
+void accumulate_rows_by(Launch&& launch, const MatrixView<From>& from, const MatrixView<float>& to,
+                        std::span<const std::int32_t> rows = {}) {
+  const std::size_t expected = rows.empty() ? to.rows : rows.size();
+  require(from.rows == expected && from.cols == to.cols, "rows to add are ", from.rows, " x ", from.cols,
+          "; expected ", expected, " x ", to.cols);
+  if (from.rows == 0) return;
+  using Number = std::remove_const_t<From>;
+  const Grid grid{.blocks = blocks_for(from.rows), .warps = 4};
+  if constexpr (sizeof(Number) == sizeof(Bf16)) {
+    if (in_packs(from)) return launch(AccumulateRowsKernel<Number, 8>{from, to, rows.data()}, grid);
+  }
+  launch(AccumulateRowsKernel<Number, 1>{from, to, rows.data()}, grid);
 }
 
 }  // namespace slimpack::kernels::cuda

@@ -52,7 +52,8 @@ struct MergePartsKernel {
     const float* ours = row_of(lse, at.head);
     const float* theirs = row_of(part_lse, at.head);
     for_each_in_block<8>(warp, at.count * dim, [&](int, std::size_t i) {
-      const std::size_t token = at.first + i / dim, column = at.head * dim + i % dim;
+      const std::uint32_t line = narrow(i) / narrow(dim);
+      const std::size_t token = at.first + line, column = at.head * dim + (i - line * dim);
       const float both = log_sum_exp(ours[token], theirs[token]);
       const float kept = expf(ours[token] - both), added = expf(theirs[token] - both);
       const Pack<8> from = load<8>(row_of(part, token) + column);
@@ -81,7 +82,8 @@ struct AddPartsKernel {
   SLIMPACK_DEVICE void operator()(Warp& warp) const {
     const ItemRows at = item_rows(warp, slices, items, rows, heads);
     for_each_in_block<8>(warp, at.count * dim, [&](int, std::size_t i) {
-      const std::size_t token = at.first + i / dim, column = at.head * dim + i % dim;
+      const std::uint32_t line = narrow(i) / narrow(dim);
+      const std::size_t token = at.first + line, column = at.head * dim + (i - line * dim);
       const Pack<8> from = load<8>(row_of(part, token) + column);
       float* to = row_of(sum, token) + column;
       SLIMPACK_UNROLL
@@ -101,14 +103,14 @@ struct SetRowsKernel {
     for (std::size_t row = warp.block(); row < from.rows; row += warp.blocks()) {
       for_each_in_block<8>(warp, from.cols, [&](int, std::size_t i) {
         const From* in = row_of(from, row) + i;
-        Pack<8> numbers;
         if constexpr (sizeof(From) == sizeof(Bf16)) {
-          numbers = load<8>(in);
+          copy_numbers<8>(row_of(to, row) + i, in);
         } else {
+          Pack<8> numbers;
           SLIMPACK_UNROLL
           for (int j = 0; j < 8; ++j) numbers.at[j] = in[j];
+          store(row_of(to, row) + i, numbers);
         }
-        store(row_of(to, row) + i, numbers);
       });
     }
   }

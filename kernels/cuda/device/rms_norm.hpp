@@ -96,7 +96,8 @@ struct RmsNormInputKernel {
   }
 };
 
-/// A block per strip of columns and part of the rows: the part's gradient of the weight. A lane has a column.
+/// A block per strip of columns and part of the rows: the part's gradient of the weight. A lane has n columns.
+template <int n>
 struct RmsNormWeightKernel {
   MatrixView<const Bf16> x, dy;
   const float* factors = nullptr;  ///< [tokens]
@@ -111,14 +112,17 @@ struct RmsNormWeightKernel {
     const std::size_t last = first + part_rows < x.rows ? first + part_rows : x.rows;
     warp.lanes([&](int lane) {
       const auto warps = static_cast<std::size_t>(warp.warps());
-      const std::size_t column = (strip * warps + static_cast<std::size_t>(warp.warp())) * warp_lanes +
-                                 static_cast<std::size_t>(lane);
+      const std::size_t column = n * ((strip * warps + static_cast<std::size_t>(warp.warp())) * warp_lanes +
+                                      static_cast<std::size_t>(lane));
       if (column >= x.cols) return;
-      float sum = 0;
+      float sums[n] = {};
       for (std::size_t row = first; row < last; ++row) {
-        sum += factors[row] * to_float(row_of(x, row)[column]) * to_float(row_of(dy, row)[column]);
+        const Pack<n> a = load<n>(row_of(x, row) + column), g = load<n>(row_of(dy, row) + column);
+        SLIMPACK_UNROLL
+        for (int j = 0; j < n; ++j) sums[j] += factors[row] * a.at[j] * g.at[j];
       }
-      parts[part * x.cols + column] = sum;
+      SLIMPACK_UNROLL
+      for (int j = 0; j < n; ++j) parts[part * x.cols + column + static_cast<std::size_t>(j)] = sums[j];
     });
   }
 };
@@ -206,12 +210,15 @@ void rms_norm_backward_by(Launch&& launch, const MatrixView<const Bf16>& x, std:
   packs ? start(RmsNormInputKernel<8>{}) : start(RmsNormInputKernel<1>{});
 
   constexpr std::size_t width = detail::row_warps * warp_lanes;
-  const std::size_t strips = (x.cols + width - 1) / width;
   const std::size_t count = (x.rows + detail::norm_part_rows - 1) / detail::norm_part_rows;
-  launch(RmsNormWeightKernel{x, dy, factors, parts, detail::norm_part_rows, strips},
-         Grid{.blocks = strips * count, .warps = detail::row_warps});
+  const auto start_weight = [&]<int n>(RmsNormWeightKernel<n> kernel) {
+    kernel.x = x, kernel.dy = dy, kernel.factors = factors, kernel.parts = parts;
+    kernel.part_rows = detail::norm_part_rows, kernel.strips = (x.cols + n * width - 1) / (n * width);
+    launch(kernel, Grid{.blocks = kernel.strips * count, .warps = detail::row_warps});
+  };
+  packs ? start_weight(RmsNormWeightKernel<2>{}) : start_weight(RmsNormWeightKernel<1>{});
   launch(AddRowsKernel{parts, count, x.cols, dweight.data()},
-         Grid{.blocks = blocks_for(strips), .warps = detail::row_warps});
+         Grid{.blocks = blocks_for((x.cols + width - 1) / width), .warps = detail::row_warps});
 }
 
 }  // namespace slimpack::kernels::cuda

@@ -20,11 +20,12 @@ struct RopeTableKernel {
   template <class Warp>
   SLIMPACK_DEVICE void operator()(Warp& warp) const {
     for_each_in_grid<1>(warp, tokens * half, [&](int, std::size_t i) {
-      const std::size_t token = i / half, pair = i % half;
+      const std::uint32_t token = narrow(i) / narrow(half), pair = narrow(i) - token * narrow(half);
       const double angle =
           positions[token] * pow(theta, -static_cast<double>(pair) / static_cast<double>(half));
-      table[token * 2 * half + pair] = static_cast<float>(cos(angle));
-      table[(token * 2 + 1) * half + pair] = static_cast<float>(sin(angle));
+      float* row = table + static_cast<std::size_t>(token) * 2 * half;
+      row[pair] = static_cast<float>(cos(angle));
+      row[half + pair] = static_cast<float>(sin(angle));
     });
   }
 };
@@ -42,13 +43,13 @@ struct RopeKernel {
     for (std::size_t row = warp.block(); row < x.rows; row += warp.blocks()) {
       const float* cosines = table + row * 2 * half;
       for_each_in_block<n>(warp, x.cols / 2, [&](int, std::size_t i) {
-        const std::size_t pair = i % half;
-        Bf16* low = row_of(x, row) + i / half * 2 * half + pair;
+        const std::uint32_t head = narrow(i) / narrow(half), pair = narrow(i) - head * narrow(half);
+        Bf16* low = row_of(x, row) + static_cast<std::size_t>(head) * 2 * half + pair;
         Pack<n> a = load<n>(low), b = load<n>(low + half);
         SLIMPACK_UNROLL
         for (int j = 0; j < n; ++j) {
-          const float c = cosines[pair + static_cast<std::size_t>(j)];
-          const float s = direction * cosines[half + pair + static_cast<std::size_t>(j)];
+          const float c = cosines[pair + static_cast<std::uint32_t>(j)];
+          const float s = direction * cosines[half + pair + static_cast<std::uint32_t>(j)];
           const float before = a.at[j];
           a.at[j] = before * c - b.at[j] * s;
           b.at[j] = b.at[j] * c + before * s;
@@ -68,6 +69,7 @@ void rope_table_by(Launch&& launch, std::span<const std::int32_t> positions, std
   require(theta > 0, "theta is ", theta, "; expected a positive number");
   require(table.size() == positions.size() * head_dim, "the table has ", table.size(), " numbers; expected ",
           positions.size() * head_dim);
+  require(table.size() <= 0xffffffffU, "the table has ", table.size(), " numbers; expected less than 2^32");
   if (positions.empty()) return;
   launch(RopeTableKernel{positions.data(), positions.size(), head_dim / 2, theta, table.data()},
          Grid{.blocks = blocks_for((table.size() / 2 + 127) / 128), .warps = 4});

@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "kernels/cuda/device/block.hpp"
-#include "kernels/cuda/device/fragments.hpp"
+#include "kernels/cuda/device/warp_product.hpp"
 
 // What Hopper's copy engine (TMA) and matrix instructions (`wgmma`) share: barriers that count bytes, tiles
 // in shared memory with the 128-byte swizzle, and the descriptors that say where they lie.
@@ -117,10 +117,16 @@ SLIMPACK_DEVICE inline void bring_tile(Warp& warp, const TensorMap& map, const T
   }
 }
 
-/// The same by the warp itself, chunk by chunk, with zeros after the valid rows. It waits for the copies.
+/// Warps of the group that brings tiles, those of them that bring what the copy engine can't, and the turn at which
+/// they meet.
+inline constexpr int tile_warps = 4, tile_helpers = tile_warps - 1, tile_turn = 2;
+
+/// A helper's share of a tile, chunk by chunk, with zeros after the valid rows: for tiles that are not
+/// whole and whose rows a product sums over, where no probability of 0 makes up for a row that is no number.
+/// It waits for its copies.
 template <class Tile, class Warp>
-SLIMPACK_DEVICE inline void bring_rows(Warp& warp, const MatrixView<const Bf16>& from, const TilePlace& at,
-                                       Bf16* tile) {
+SLIMPACK_DEVICE inline void bring_share(Warp& warp, const MatrixView<const Bf16>& from, const TilePlace& at,
+                                        Bf16* tile) {
   constexpr int chunks = Tile::parts * line_numbers / chunk_numbers, rows_at_once = warp_lanes / chunks;
   static_assert(warp_lanes % chunks == 0, "each lane copies one chunk of some rows");
   const Bf16* begin = row_of(from, at.row) + at.column;
@@ -128,7 +134,8 @@ SLIMPACK_DEVICE inline void bring_rows(Warp& warp, const MatrixView<const Bf16>&
     const int chunk = lane % chunks;
     // Its warp has few registers.
     SLIMPACK_NO_UNROLL
-    for (int row = lane / chunks; row < Tile::rows; row += rows_at_once) {
+    for (int row = (warp.warp_of_group() - 1) * rows_at_once + lane / chunks; row < Tile::rows;
+         row += tile_helpers * rows_at_once) {
       const bool is_valid = row < at.valid;
       // No address beyond the rows is formed, even where none is read.
       const std::size_t skipped = is_valid ? static_cast<std::size_t>(row) * from.stride : 0;
@@ -140,16 +147,11 @@ SLIMPACK_DEVICE inline void bring_rows(Warp& warp, const MatrixView<const Bf16>&
   warp.show_to_engines();
 }
 
-/// Whole tiles by the copy engine, others chunk by chunk: for tiles whose rows a product sums over, where no
-/// probability of 0 makes up for a row that is no number. The caller arrives at the barrier.
-template <class Tile, class Warp>
-SLIMPACK_DEVICE inline void bring_valid(Warp& warp, const TensorMap& map, const MatrixView<const Bf16>& from,
-                                        const TilePlace& at, Bf16* tile, Mbarrier& full) {
-  if (at.valid >= Tile::rows) {
-    bring_tile<Tile>(warp, map, at, tile, full);
-  } else {
-    bring_rows<Tile>(warp, from, at, tile);
-  }
+/// Makes the warps that bring tiles wait for each other: before the helpers bring one, once its place is free, and after
+/// it.
+template <class Warp>
+SLIMPACK_DEVICE inline void meet_for_tile(Warp& warp) {
+  warp.wait_for_turn(tile_turn, tile_warps);
 }
 
 }  // namespace slimpack::kernels::cuda

@@ -1,13 +1,15 @@
 #pragma once
 
-// For the back end's own sources only: the toolkit stays out of its headers.
 #include <cuda_runtime.h>
 
 #include <stdexcept>
 #include <string_view>
 
+#include "kernels/cuda/device/wide_tile.hpp"
+#include "kernels/math/matrix.hpp"
 #include "slimpack/core/error.hpp"
 
+// For the back end's own sources only: the toolkit stays out of its headers.
 namespace slimpack::kernels::cuda {
 
 /// What to do about an error, as far as the error tells.
@@ -44,5 +46,12 @@ inline void check_launch(std::string_view kernel, const char* file = __builtin_F
                          int line = __builtin_LINE()) {
   check(cudaGetLastError(), kernel, file, line);
 }
+
+/// Whether the library was compiled for the current GPU, or for one whose code it can run.
+[[nodiscard]] bool has_code_for_current_device();
+
+/// What the copy engine needs to know of a matrix in the GPU's memory.
+/// @param rows of a box @throws std::runtime_error if the driver has no tensor maps, or refuses this one.
+[[nodiscard]] TensorMap tensor_map(const MatrixView<const Bf16>& matrix, int rows);
 
 }  // namespace slimpack::kernels::cuda

@@ -1,11 +1,10 @@
-#include "kernels/cuda/cuda_device.hpp"
+#include "kernels/cuda/cuda_stage.hpp"
 
 #include <string>
 
 #include "kernels/cuda/attention.hpp"
-#include "kernels/cuda/check_private.hpp"
 #include "kernels/cuda/device.hpp"
-#include "kernels/cuda/tensor_map_private.hpp"
+#include "kernels/cuda/runtime_private.hpp"
 
 namespace slimpack::kernels::cuda {
 

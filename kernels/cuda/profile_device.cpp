@@ -1,4 +1,4 @@
-#include "kernels/cuda/ceilings.hpp"
+#include "kernels/cuda/profile_device.hpp"
 
 #include <algorithm>
 #include <cstddef>
