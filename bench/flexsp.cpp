@@ -121,9 +121,13 @@ void program(benchmark::State& state, const Solve& solve) {
     return detail::assemble_rows("flexsp", lengths, job, std::move(plan), prices, scheduler);
   };
   Plan theirs;
-  for (auto _ : state)
-    theirs = detail::plan_with_models(lengths, job, CalibratedCost(job, own.cost),
-                                      TransformerMemory(job, own.memory), assumed_attention(job), planner);
+  try {
+    for (auto _ : state)
+      theirs = detail::plan_with_models(lengths, job, CalibratedCost(job, own.cost),
+                                        TransformerMemory(job, own.memory), assumed_attention(job), planner);
+  } catch (const InvalidInput& error) {
+    return state.SkipWithError(error.what());
+  }
   state.counters["program_step_s"] = theirs.step.seconds;
   state.counters["step_s"] = plan_flexsp(lengths, job, {.limit = state.range(1)}).step.seconds;
 }
