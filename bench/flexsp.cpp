@@ -4,7 +4,7 @@
 // plan_flexsp: a whole call on one core. Arguments: tokens of context; 7 or 13, the size of the model.
 // flexsp_program: micro-batches of equal tokens, from the fewest that hold all samples to four more; for each, the authors' program over 16
 // buckets by a solver, which has a second (SLIMPACK_MILP_SECONDS); the row with least work, as solved, is taken. Arguments: tokens of
-// context, and of a rank at most. Counters: seconds of a step of both, with the same prices, recomputation and limit.
+// context, and of a rank at most. An error if the solver finds nothing in its time. Counters: seconds of a step of both, with the same prices, recomputation and limit.
 
 #include "slimpack/planners/flexsp.hpp"
 
@@ -117,7 +117,7 @@ void program(benchmark::State& state, const Solve& solve) {
     Scheduler scheduler(lengths, prices, memory);
     detail::RowPlan plan = detail::schedule_with_barriers(lengths, rows, ranks, scheduler,
                                                           std::numeric_limits<double>::infinity());
-    require(!rows.empty() && plan.schedule.fits(), "no rows of the program fit");
+    require(!rows.empty() && plan.schedule.fits(), "the solver found no rows in its time");
     return detail::assemble_rows("flexsp", lengths, job, std::move(plan), prices, scheduler);
   };
   Plan theirs;
