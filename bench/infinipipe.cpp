@@ -8,9 +8,14 @@
 // of 25 to 60 GB, three orders of passes. Argument: nodes; 1 for `quick_covering`. Counters over all that need recomputation: how many
 // there are, median and longest time, mean and largest gap, and how many gaps are at most 1 %.
 
+//
+// breakdown: where a device's time goes on 32 A800s, after Figure 9: seconds of a step, and of computation, recomputation, communication
+// that is not hidden, and the rest, which is waiting. Argument: tokens of context.
+
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <ctime>
 #include <numeric>
@@ -20,6 +25,8 @@
 #include "bench/lengths.hpp"
 #include "slimpack/model/presets.hpp"
 #include "slimpack/planners/chunk_pipelines.hpp"
+#include "slimpack/planners/deepspeed.hpp"
+#include "slimpack/planners/flexsp.hpp"
 
 #ifndef SLIMPACK_SOURCE_DIR
 #define SLIMPACK_SOURCE_DIR "."  // run from the repository's root, then
@@ -131,5 +138,97 @@ void checkpointing_programs(benchmark::State& state) {
   state.counters["ms_worst"] = milliseconds.back();
 }
 BENCHMARK(checkpointing_programs)->Arg(1)->Arg(1000)->Iterations(1)->Unit(benchmark::kMillisecond);
+
+/// Seconds of all tasks of a plan on a device, priced anew with nothing recomputed. @param cost, memory of its pipelines.
+double task_seconds(const Plan& plan, const Job& job, const CalibratedOptions& cost,
+                    const MemoryOptions& memory) {
+  Schedule packs;
+  packs.pipelines = plan.pipelines.size();
+  for (const Pass pass : {Pass::forward, Pass::backward}) {
+    const PassPlan& own = plan.of(pass);
+    Ragged<std::uint32_t> members;
+    for (std::size_t k = 0; k < own.packs.size(); ++k) {
+      for (const PipelineId p : own.pipelines[k]) members.add(p);
+      members.close();
+    }
+    (pass == Pass::forward ? packs.forward : packs.backward) =
+        in_rows(Packs{own.packs}, std::move(members), packs.pipelines);
+  }
+  double sum = 0.0;
+  const auto price = [&](GroupPrices& prices, const Memory& own) {
+    Scheduler scheduler(plan.tokens, prices, own);
+    scheduler.price(packs);
+    const std::size_t stages = own.stages();
+    for (const auto& [rows, times] : {std::pair{&packs.forward, &packs.forward_times},
+                                      std::pair{&packs.backward, &packs.backward_times}}) {
+      for (std::size_t i = 0; i < times->seconds.size(); ++i)
+        sum += times->seconds[i] * static_cast<double>(rows->members[i / stages].size());
+    }
+    return Plan{};
+  };
+  (void)detail::plan_with_models(plan.tokens, job, CalibratedCost(job, cost), TransformerMemory(job, memory),
+                                 assumed_attention(job), price);
+  return sum / static_cast<double>(plan.pipelines.size() * plan.pipelines[0].stages());
+}
+
+/// The same as planned, with what is recomputed.
+double planned_seconds(const Plan& plan) {
+  double sum = 0.0;
+  for (const Pass pass : {Pass::forward, Pass::backward}) {
+    const PassPlan& own = plan.of(pass);
+    for (std::size_t k = 0; k < own.packs.size(); ++k) {
+      const auto row = own.seconds[k];
+      sum += std::accumulate(row.begin(), row.end(), 0.0) * static_cast<double>(own.pipelines[k].size());
+    }
+  }
+  return sum / static_cast<double>(plan.pipelines.size() * plan.pipelines[0].stages());
+}
+
+template <class Planner>
+void breakdown(benchmark::State& state, Layout layout, const UlyssesOptions& options,
+               const Planner& planner) {
+  Job job = job_of(4, 85);
+  job.model.heads = job.model.kv_heads = 32;  // which 16 and 32 ranks can divide
+  job.model.head_dim = 160;
+  job.device = device_preset("a800");
+  job.device.inter_node.bandwidth = 5.625e9;
+  job.layout = layout;
+  Plan plan;
+  for (auto _ : state) plan = planner(batch(0, state.range(0)), job);
+  Job free = job;
+  free.device.intra_node = free.device.inter_node = {.bandwidth = 1e29, .latency = 0.0};
+  const double priced = task_seconds(plan, job, options.cost, options.memory),
+               computed = task_seconds(plan, free, options.cost, options.memory),
+               planned = planned_seconds(plan);
+  state.counters["step_s"] = plan.step.seconds;
+  state.counters["compute_s"] = computed;
+  state.counters["recompute_s"] = std::round(1e6 * (planned - priced)) / 1e6;
+  state.counters["communicate_s"] = priced - computed;
+  state.counters["wait_s"] = plan.step.seconds - planned;
+  state.counters["bubble_%"] = 100.0 * (plan.step.seconds - planned) / plan.step.seconds;
+}
+
+Plan chunks(const std::vector<Tokens>& lengths, const Job& job, const char* name,
+            const ChunkPlanOptions& options) {
+  return plan_chunks(name, lengths, job, options);
+}
+void contexts(benchmark::internal::Benchmark* b) {
+  b->Arg(49152)->Arg(98304)->Arg(196608)->Iterations(1)->Unit(benchmark::kMillisecond);
+}
+
+BENCHMARK_CAPTURE(breakdown, deepspeed_cp16, Layout{.dp = 2, .tp = 1, .cp = 16, .pp = 1}, ulysses_options(),
+                  [](const auto& lengths, const Job& job) { return plan_deepspeed(lengths, job); })
+    -> Apply(contexts);
+BENCHMARK_CAPTURE(breakdown, flexsp, Layout{.dp = 32, .tp = 1, .cp = 1, .pp = 1}, ulysses_options(),
+                  [](const auto& lengths, const Job& job) { return plan_flexsp(lengths, job); })
+    -> Apply(contexts);
+BENCHMARK_CAPTURE(breakdown, seq1f1b, Layout{.dp = 1, .tp = 1, .cp = 8, .pp = 4}, UlyssesOptions{},
+                  [](const auto& lengths, const Job& job) {
+                    return chunks(lengths, job, "seq1f1b", seq1f1b_options());
+                  }) -> Apply(contexts);
+BENCHMARK_CAPTURE(breakdown, infinipipe, Layout{.dp = 1, .tp = 1, .cp = 8, .pp = 4}, UlyssesOptions{},
+                  [](const auto& lengths, const Job& job) {
+                    return chunks(lengths, job, "infinipipe", infinipipe_options());
+                  }) -> Apply(contexts);
 
 }  // namespace

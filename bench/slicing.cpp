@@ -88,6 +88,7 @@ void chunks_of_a_batch(benchmark::State& state) {
   state.SetItemsProcessed(state.iterations() * state.range(0));
 }
 BENCHMARK(chunks_of_a_batch)->ArgsProduct({{512}, {65536, 196608}, {16}, {0, 1, 2}});
+BENCHMARK(chunks_of_a_batch)->ArgsProduct({{512}, {8192, 32768}, {2}, {0, 1, 2}});
 BENCHMARK(chunks_of_a_batch)
     ->Args({1000000, 196608, 16, 0})
     ->Args({1000000, 196608, 16, 2})

@@ -156,6 +156,25 @@ TEST_CASE("batches at the edges are planned as chunks") {
   }
 }
 
+TEST_CASE("a plan of chunks says which kind of pipeline it is, and what not to cut would cost") {
+  Job job;
+  job.model = transformer_preset("tiny");
+  job.device = device_preset("h100");
+  job.layout.pp = 4;
+  const auto note = [&](const std::vector<Tokens>& lengths, std::size_t slices) {
+    ChunkPlanOptions options = infinipipe_options();
+    options.slices = slices;
+    return plan_chunks("infinipipe", lengths, job, options).notes.back();
+  };
+  std::vector<Tokens> mixed(40, 3000);
+  mixed.push_back(90000);
+  CHECK_THAT(note(std::vector<Tokens>(64, 512), 1), Catch::Contains("a batch-level pipeline of"));
+  CHECK_THAT(note({90000}, 6), Catch::Contains("a token-level pipeline of 6 chunks"));
+  CHECK_THAT(note(mixed, 8),
+             Catch::Contains("a hybrid pipeline of") && Catch::Contains("the longest sample in 8 slices"));
+  CHECK_THAT(note(mixed, 0), Catch::Contains("without cutting, it takes ") && Catch::Contains(" % longer"));
+}
+
 TEST_CASE("what cannot be planned as chunks is refused with what would do") {
   Job job;
   job.model = transformer_preset("tiny");
