@@ -177,10 +177,11 @@ struct Stage {
 Step planned_step(const slimpack::Plan& plan, const Model& model) {
   Mail mail;
   const auto run = [&](std::size_t rank) {
-    const auto [pipeline, number] = slimpack::PlanRanks(plan).place_of(rank);
-    const StageProgram program(plan, pipeline, number);
+    const slimpack::RankPlace place = slimpack::PlanRanks(plan).place_of(rank);
+    const StageProgram program(plan, place);
     std::size_t first = 0;
-    for (std::size_t s = 0; s < number; ++s) first += std::size_t(plan.pipelines[pipeline].layers[s]);
+    for (std::size_t s = 0; s < place.stage; ++s)
+      first += std::size_t(plan.pipelines[place.pipeline].layers[s]);
     Step step{0, Model(model.size())};
     Stage stage{program, Layers(model, step.gradient, first, std::size_t(program.layers())), mail};
     try {
