@@ -178,7 +178,7 @@ Step planned_step(const slimpack::Plan& plan, const Model& model) {
   Mail mail;
   const auto run = [&](std::size_t rank) {
     const slimpack::RankPlace place = slimpack::PlanRanks(plan).place_of(rank);
-    const StageProgram program(plan, place.pipeline, place.stage);
+    const StageProgram program(plan, place);
     std::size_t first = 0;
     for (std::size_t s = 0; s < place.stage; ++s)
       first += std::size_t(plan.pipelines[place.pipeline].layers[s]);

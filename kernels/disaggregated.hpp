@@ -125,20 +125,34 @@ class DisaggregatedTrainer {
   }
 
   void initialise(std::size_t unit) {
-    StageWeights<Real> whole(unit_part(model_, unit));
-    whole.initialise(options_.init);
-    std::vector<Real> vector;
-    for (const WeightPiece& piece : vector_pieces(whole.layout(), model_)) {
+    const WeightLayout layout(unit_part(model_, unit));
+    const auto shards = shards_.of(unit, static_cast<DeviceId>(transport_.rank()));
+    std::vector<Real>& own = parameters_.emplace_back();
+    std::int64_t at = 0;  // in the unit's vector
+    for (const WeightPiece& piece : vector_pieces(layout, model_)) {
       for (const Part& run : piece.runs) {
-        const auto numbers = std::as_const(whole).parameters().subspan(run.begin, run.size());
-        vector.insert(vector.end(), numbers.begin(), numbers.end());
+        const auto size = static_cast<std::int64_t>(run.size());
+        for (const ParameterShard& shard : shards) {
+          const auto first = static_cast<std::size_t>(std::max(shard.begin - at, std::int64_t{0})),
+                     last = static_cast<std::size_t>(std::clamp(shard.end - at, std::int64_t{0}, size));
+          if (first < last) append_initial(layout, {run.begin + first, run.begin + last}, own);
+        }
+        at += size;
       }
     }
-    std::vector<Real>& own = parameters_.emplace_back();
-    for (const ParameterShard& shard : shards_.of(unit, static_cast<DeviceId>(transport_.rank())))
-      own.insert(own.end(), vector.begin() + shard.begin, vector.begin() + shard.end);
     first_.emplace_back(own.size());
     second_.emplace_back(own.size());
+  }
+
+  /// What stands at these places of a unit at the start of training.
+  void append_initial(const WeightLayout& layout, const Part& places, std::vector<Real>& out) const {
+    for (const WeightTensor& tensor : layout.tensors()) {
+      const std::size_t begin = std::max(tensor.offset, places.begin),
+                        end = std::min(tensor.offset + tensor.size(), places.end);
+      if (begin >= end) continue;
+      out.resize(out.size() + end - begin);
+      layout.initial(options_.init, tensor, begin - tensor.offset, std::span(out).last(end - begin));
+    }
   }
 
   T& transport_;

@@ -145,3 +145,36 @@ TEST_CASE("units of weights are the same wherever they are held, and make up a s
     CHECK(places.size() == 8);
   }
 }
+
+TEST_CASE("tensor-parallel ranks have the model's weights, each share the same numbers in the same order") {
+  const Transformer wide{"wide", 2, 6, 8, 4, 2, 9, 11};  // whose MLP and vocabulary can't be shared equally
+  std::map<std::pair<std::int32_t, std::size_t>, std::vector<double>> known;  // by unit and share
+  for (const std::size_t size : {1U, 2U, 4U}) {
+    double shared = 0.0, common = 0.0;
+    for (std::size_t rank = 0; rank < size; ++rank) {
+      INFO("rank " << rank << " of " << size);
+      const StagePart part{.model = wide, .first_layer = 0, .layers = 2, .tensor = {size, rank}};
+      StageWeights<double> weights(part);
+      weights.initialise({.seed = 5});
+      CHECK(double(weights.parameters().size()) == weight_count(part));
+      std::vector<int> covered(weights.parameters().size());
+      for (const WeightPiece& piece : weights.layout().pieces(4)) {
+        std::vector<double> numbers;
+        for (const Part& run : piece.runs) {
+          for (std::size_t i = run.begin; i < run.end; ++i) {
+            ++covered[i];
+            numbers.push_back(weights.parameters()[i]);
+          }
+        }
+        CHECK(numbers.size() == piece.size());
+        CHECK(known.try_emplace({piece.place, piece.share}, numbers).first->second == numbers);
+        (piece.share == 4 ? common : shared) += double(piece.size());
+      }
+      CHECK(covered == std::vector<int>(covered.size(), 1));
+      CHECK_THROWS_WITH(weights.layout().pieces(3), Catch::Contains("shares; expected a "));
+    }
+    CHECK(shared + common / double(size) == parameters(wide));
+  }
+  CHECK(known.size() == 4 * 4 + 3);  // norms of two layers, and the final one
+  CHECK_THROWS_WITH(require_tensor_ranks(wide, 3), Catch::Contains("tp is 3; expected a divisor of the 4"));
+}

@@ -373,6 +373,8 @@ TEST_CASE("CUDA: what a stage can't run is named before its first task") {
     return slimpack::testing::sample_plan(
         {.seed = 2, .samples = 3, .merged = merged, .pipelines = 2, .stages = 1, .max_tokens = 30});
   };
+  CHECK_THAT(error_of(case_of(plan(0), 1), [](StageCase& c) { c.plan.pipelines[1].tp = 2; }),
+             Catch::Contains("pipeline 1 has tp 2; expected 1, for the back end runs whole stages"));
   CHECK_THAT(error_of(case_of(plan(2), 1), [](StageCase& c) { c.options.stage.ring_tokens = 0; }),
              Catch::StartsWith("ring_tokens is 0"));
   CHECK_THAT(error_of(case_of(plan(2), 1),
