@@ -6,7 +6,7 @@
 #   verdict     prints every figure that the parts have kept, its bar, and whether it was met (needs no GPU)
 # Each of the first three builds bench_gpu, unless BUILD_DIRECTORY has it. Each of their steps is a process of its own, with
 # a time of its own: one that fails, hangs or is stopped costs its own figures and no others. A wait in a kernel ends with
-# an error after ten seconds.
+# an error after seconds, a minute at most.
 #
 # Usage: gpu.sh [--rehearse] PART [BUILD_DIRECTORY [ARCHITECTURE]]   defaults: build/gpu, 90a-real
 # --rehearse goes through a part's steps without a GPU.

@@ -60,17 +60,13 @@ class DeviceGroupWarp : public DeviceWarp {
       asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];\n" ::"r"(shared_place(&barrier)) : "memory");
     }
   }
-  /// Waits until the phase of that parity has ended. With SLIMPACK_CUDA_BOUNDED_WAITS, kernels that wait for more than
-  /// ten seconds end with an error.
+  /// Waits until the phase of that parity has ended. With SLIMPACK_CUDA_BOUNDED_WAITS, kernels whose consuming groups wait
+  /// for seconds, or a minute at most, end with an error: whatever hangs, they wait. Tries are counted, since a clock
+  /// would take registers, and the group that brings tiles has none left.
   __device__ void wait(Mbarrier& barrier, std::uint32_t parity) const {
 #ifdef SLIMPACK_CUDA_BOUNDED_WAITS
-    constexpr std::uint64_t most = 10'000'000'000;  // nanoseconds
-    if (has_ended(barrier, parity)) return;
-    const std::uint64_t begin = nanoseconds();
-    while (!has_ended(barrier, parity)) {
-      if (nanoseconds() - begin > most) asm volatile("trap;\n");
-    }
-#else
+    if (group() > 0) return wait_or_trap(barrier, parity);
+#endif
     asm volatile(
         "{\n"
         ".reg .pred done;\n"
@@ -80,7 +76,6 @@ class DeviceGroupWarp : public DeviceWarp {
         "}\n" ::"r"(shared_place(&barrier)),
         "r"(parity)
         : "memory");
-#endif
   }
 
   /// Starts to copy a map's box to a tile; the barrier gets the bytes. Rows after the matrix become zeros.
@@ -145,26 +140,24 @@ class DeviceGroupWarp : public DeviceWarp {
                                 std::uint64_t b) const;
 
  private:
-#ifdef SLIMPACK_CUDA_BOUNDED_WAITS
-  [[nodiscard]] __device__ static bool has_ended(Mbarrier& barrier, std::uint32_t parity) {
-    std::uint32_t ended = 0;
+  __device__ static void wait_or_trap(Mbarrier& barrier, std::uint32_t parity) {
     asm volatile(
         "{\n"
         ".reg .pred done;\n"
-        "mbarrier.try_wait.parity.shared::cta.b64 done, [%1], %2;\n"
-        "selp.u32 %0, 1, 0, done;\n"
-        "}\n"
-        : "=r"(ended)
-        : "r"(shared_place(&barrier)), "r"(parity)
+        ".reg .u32 left;\n"
+        "mov.u32 left, 67108864;\n"
+        "again:\n"
+        "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
+        "@done bra ended;\n"
+        "sub.u32 left, left, 1;\n"
+        "setp.ne.u32 done, left, 0;\n"
+        "@done bra again;\n"
+        "trap;\n"
+        "ended:\n"
+        "}\n" ::"r"(shared_place(&barrier)),
+        "r"(parity)
         : "memory");
-    return ended != 0;
   }
-  [[nodiscard]] __device__ static std::uint64_t nanoseconds() {
-    std::uint64_t now = 0;
-    asm volatile("mov.u64 %0, %%globaltimer;\n" : "=l"(now));
-    return now;
-  }
-#endif
 
   [[nodiscard]] __device__ static int lane() { return static_cast<int>(threadIdx.x) % warp_lanes; }
 
