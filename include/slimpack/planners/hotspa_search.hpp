@@ -32,24 +32,25 @@ class HomogeneousStrategy {
  public:
   /// @throws InvalidInput if the models can't be made, for example because weights leave no room.
   HomogeneousStrategy(Strategy strategy, const MakeKindModels& make, std::span<const Tokens> lengths)
-      : models_(std::move(strategy), make) {
-    require_durations(models_.prices(0).alone(), lengths);
-    const SamplePrices prices(lengths, {}, models_.prices(0));
+      : strategy_(std::move(strategy)), models_(make(strategy_, 0)) {
+    require_durations(models_.prices.alone(), lengths);
+    const SamplePrices prices(lengths, {}, models_.prices);
     const auto n = static_cast<double>(pipelines());
     seconds_.reserve(lengths.size());
     for (SampleId id = 0; id < lengths.size(); ++id) seconds_.push_back(prices.whole(id) / n);
   }
 
-  [[nodiscard]] const Strategy& strategy() const { return models_.strategy(); }
-  [[nodiscard]] std::size_t pipelines() const { return strategy().pipelines.size(); }
-  [[nodiscard]] GroupPrices& prices() { return models_.prices(0); }
-  [[nodiscard]] const Memory& memory() const { return models_.memory(0); }
-  [[nodiscard]] double sync_seconds() const { return models_.sync_seconds(); }
+  [[nodiscard]] const Strategy& strategy() const { return strategy_; }
+  [[nodiscard]] std::size_t pipelines() const { return strategy_.pipelines.size(); }
+  [[nodiscard]] GroupPrices& prices() { return models_.prices; }
+  [[nodiscard]] const Memory& memory() const { return models_.memory; }
+  [[nodiscard]] double sync_seconds() const { return models_.prices.alone().sync_seconds(); }
   /// Of a sample, on the busiest stage, shared equally by all pipelines.
   [[nodiscard]] double seconds(SampleId id) const { return seconds_[id]; }
 
  private:
-  StrategyModels models_;
+  Strategy strategy_;
+  PricedModels models_;
   std::vector<double> seconds_;
 };
 
