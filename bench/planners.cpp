@@ -26,6 +26,7 @@
 #include "slimpack/planners/bytescale.hpp"
 #include "slimpack/planners/dynamic_cp.hpp"
 #include "slimpack/planners/dynapipe.hpp"
+#include "slimpack/planners/hotspa.hpp"
 #include "slimpack/planners/hydraulis.hpp"
 #include "slimpack/planners/megatron.hpp"
 #include "slimpack/planners/slimpack.hpp"
@@ -114,6 +115,11 @@ void plan_dynapipe(benchmark::State& state) {
        [](const auto& lengths, const auto& job, Tokens) { return slimpack::plan_dynapipe(lengths, job); });
 }
 
+void plan_hotspa(benchmark::State& state) {
+  plan(state,
+       [](const auto& lengths, const auto& job, Tokens) { return slimpack::plan_hotspa(lengths, job); });
+}
+
 void usual_batches(benchmark::internal::Benchmark* b) {
   b->ArgNames({"samples", "dp", "pp", "context"})->Unit(benchmark::kMillisecond);
   for (const std::int64_t samples : {512, 2048}) {
@@ -131,6 +137,7 @@ BENCHMARK(plan_slimpack)->Apply(batches);
 BENCHMARK(plan_megatron)->Apply(batches);
 BENCHMARK(plan_dynamic_cp)->Apply(usual_batches);  // 65536 take a minute
 BENCHMARK(plan_bytescale)->Apply(usual_batches);
+BENCHMARK(plan_hotspa)->Apply(usual_batches);
 BENCHMARK(plan_dynapipe)->Apply(usual_batches);
 
 /// Hydraulis for llama-32b on A800: what is done once for a data set, and for each batch. Arguments: devices, thousands of tokens.

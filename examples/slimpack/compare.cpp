@@ -36,9 +36,20 @@ JobOptions job_of(const Plan& plan, const JobOptions& options) {
 }
 
 MemoryCurves memory_curves(const Plan& plan, const Timeline& timeline, const JobOptions& options) {
-  const JobOptions own = job_of(plan, options);
-  return own.profile ? memory_over_time(plan, timeline, profiled_memory(own))
-                     : memory_over_time(plan, timeline, TransformerMemory(own.job, own.memory));
+  if (options.profile) return memory_over_time(plan, timeline, profiled_memory(job_of(plan, options)));
+  const auto devices_of = [](const PipelinePlan& p) {
+    return std::int64_t{p.tp} * p.cp * static_cast<std::int64_t>(p.stages());
+  };
+  std::vector<std::int64_t> devices(plan.phases(), 0);
+  for (const PipelinePlan& p : plan.pipelines) devices[static_cast<std::size_t>(p.phase)] += devices_of(p);
+  std::vector<TransformerMemory> memory;
+  memory.reserve(plan.pipelines.size());
+  for (const PipelinePlan& p : plan.pipelines) {
+    const PipelineSpec spec{.tp = p.tp, .cp = p.cp, .layers = p.layers, .devices = p.devices};
+    const std::int64_t replicas = devices[static_cast<std::size_t>(p.phase)] / devices_of(p);
+    memory.emplace_back(plan.model, plan.device, spec, static_cast<std::int32_t>(replicas), options.memory);
+  }
+  return memory_over_time(plan, timeline, memory);
 }
 
 std::string page(const std::vector<Plan>& plans, const std::vector<Row>& rows, const JobOptions& options) {

@@ -86,7 +86,9 @@ Row figures(const Plan& plan, double planning_seconds, double gpus) {
   row.planning_seconds = planning_seconds;
   row.gap = plan.step.gap();
   row.bound_seconds = plan.step.lower_bound_seconds;
-  row.layout = {.dp = static_cast<std::int32_t>(plan.pipelines.size()),
+  const auto first_phase = std::count_if(plan.pipelines.begin(), plan.pipelines.end(),
+                                         [](const PipelinePlan& p) { return p.phase == 0; });
+  row.layout = {.dp = static_cast<std::int32_t>(first_phase),
                 .tp = plan.pipelines.front().tp,
                 .cp = plan.pipelines.front().cp,
                 .pp = static_cast<std::int32_t>(plan.pipelines.front().stages())};

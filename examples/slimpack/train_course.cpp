@@ -103,7 +103,10 @@ class CoursePlanning {
     std::vector<PlannedBatch> batches;
     require(
         planner.plan_on_cpu != nullptr || planner.start_on_cpu != nullptr, "planner ", planner.name,
-        " plans for ranks that shard parameters (ZeRO-3), which no back end has; expected another --planner");
+        planner.chooses_pipelines
+            ? " chooses its pipelines itself, and ranks of a back end are given; expected another --planner"
+            : " plans for ranks that shard parameters (ZeRO-3), which no back end has; expected another "
+              "--planner");
     if (planner.start_on_cpu == nullptr) {
       for (std::size_t step = 0; step < o_.steps; ++step) batches.push_back(alone(planner, step));
       return batches;

@@ -184,6 +184,16 @@ refuses "expected a divisor of the 40 heads" "$slimpack" plan --lengths "$length
   --context 32768 --truncate --model llama-13b --cp 16 --planner deepspeed
 refuses "--zero-overlap is 1.2; expected a share in [0, 1]" "$slimpack" plan "${sequences[@]}" --zero-overlap 1.2
 works "$slimpack" compare "${sequences[@]}" --dp 2 --cp 8 --planner deepspeed,flexsp --zero-overlap 0 --rank-tokens 16K --pack-tokens 32K
+for planner in dynapipe bytescale hotspa; do
+  works "$slimpack" plan --lengths "$lengths" --count 200 --context 32768 --truncate --model llama-7b --device a800 --gpus 16 \
+    --planner $planner -o "$folder/$planner.json"
+  works "$slimpack" check "$folder/$planner.json"
+  works "$slimpack" plan --lengths "$lengths" --count 40 --context 32768 --truncate --dp 4 --tp 4 --pp 2 --planner $planner \
+    -o "$folder/$planner.json"
+  works "$slimpack" check "$folder/$planner.json"
+done
+refuses "line 1: sample 0 has 5000 tokens; expected at most the limit of 1024" "$slimpack" plan \
+  --lengths "$(file ranks '5000\n10\n')" --context 65536 --dp 2 --tp 8 --planner bytescale --rank-tokens 1K
 refuses "unknown planner 'magic'; expected one of megatron, slimpack" "$slimpack" plan --lengths "$lengths" --context 65536 --planner magic
 refuses "/huge, line 3: sample 1 has 900000000 tokens; memory holds at most" "$slimpack" plan \
   --lengths "$(file huge '5\n\n900000000\n')" --context 1000000000 --dp 2 --pp 8

@@ -106,10 +106,14 @@ works "$slimpack" check "$folder/plan.json"
 works "$slimpack" compare "${batch[@]}" --gpus 8 --planner megatron,auto --html "$folder/page.html"
 grep -q '</html>' "$folder/page.html" || fail "no page"
 
+works "$slimpack" compare --lengths "$lengths" --count 200 --context 32768 --truncate --model llama-7b --device a800 --gpus 16 \
+  --planner hotspa,hydraulis --html "$folder/page.html"
+grep -q '</html>' "$folder/page.html" || fail "no page of phases and unequal pipelines"
+
 # auto is the best of all, and says why.
 works "$slimpack" compare "${batch[@]}" --dp 8 --json --planner megatron,deepspeed,flexsp,auto
 is_true "r[-1]['tokens_per_second_per_gpu'] >= max(q['tokens_per_second_per_gpu'] for q in r)"
-planners=(megatron slimpack plain-4d fixed-4d wlb)
+planners=(megatron dynapipe bytescale slimpack plain-4d fixed-4d wlb)
 works "$slimpack" compare "${batch[@]}" --tp 4 --pp 2 --dp 2 --iterations 2 --json --planner "$(IFS=,; echo "${planners[*]}")",auto
 is_true "r[-1]['planner'] == 'auto' and r[-1]['chosen'] in [q['planner'] for q in r]"
 is_true "r[-1]['tokens_per_second_per_gpu'] == max(q['tokens_per_second_per_gpu'] for q in r)"

@@ -166,6 +166,7 @@ SLURM_PROCID=0 MASTER_ADDR=localhost refuses "SLURM_NTASKS is not set" "${train[
 SLURM_PROCID=0 SLURM_NTASKS=8 refuses "srun has started 8 processes, but MASTER_ADDR is not set" "${train[@]}"
 SLURM_PROCID=0 SLURM_NTASKS=8 works "${train[@]}" --transport threads
 refuses "unknown planner 'magic'" "${train[@]}" --planner magic
+refuses "planner hotspa chooses its pipelines itself" "${train[@]}" --planner hotspa
 refuses "planner flexsp plans for ranks that shard parameters (ZeRO-3), which no back end has" "${train[@]}" --planner flexsp
 refuses "expected float, which master weights are on GPUs" "${train[@]}" --device cuda --real double
 refuses "--links is 'wire'; expected nccl, host or auto" "${train[@]}" --links wire

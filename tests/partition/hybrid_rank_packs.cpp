@@ -109,11 +109,10 @@ TEST_CASE("hybrid packs hold each sample once, on the fewest ranks, within the l
         const RankGroup& pack = row.front();
         REQUIRE(pack.first + pack.size <= ranks);
         REQUIRE(!pack.samples.empty());
-        double tokens = 0.0, work = 0.0;
+        double tokens = 0.0;
         for (const SampleId id : pack.samples) {
           ++seen[id];
           tokens += static_cast<double>(lengths[id]) / static_cast<double>(pack.size);
-          work += hybrid_seconds(lengths[id], pack.size);
           // One rank fewer would hold too much, or take too long.
           if (pack.size == 1) continue;
           const double held = static_cast<double>(lengths[id]) / static_cast<double>(pack.size - 1);

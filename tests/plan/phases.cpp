@@ -46,7 +46,7 @@ Plan in_two_phases(std::uint64_t seed, double switch_seconds) {
   return plan;
 }
 
-bool says(const Plan& plan, const std::string& text) {
+bool names_violation(const Plan& plan, const std::string& text) {
   const std::vector<std::string> found = violations(plan);
   return std::any_of(found.begin(), found.end(),
                      [&](const std::string& each) { return each.find(text) != std::string::npos; });
@@ -79,19 +79,19 @@ TEST_CASE(
 TEST_CASE("what is wrong with phases is named") {
   Plan plan = in_two_phases(3, 0.5);
   plan.step.switch_seconds = {0.25};
-  CHECK(says(plan, "rule 5: step.pipeline_seconds is"));
+  CHECK(names_violation(plan, "rule 5: step.pipeline_seconds is"));
   plan.step.switch_seconds = {-1.0};
-  CHECK(says(plan, "step.switch_seconds[0] is -1; expected zero or a positive number"));
+  CHECK(names_violation(plan, "step.switch_seconds[0] is -1; expected zero or a positive number"));
   plan = in_two_phases(3, 0.5);
   plan.step.switch_seconds.clear();
-  CHECK(says(plan, "pipelines[1].phase is 1; expected 0 to the 0 entries of step.switch_seconds"));
+  CHECK(names_violation(plan, "pipelines[1].phase is 1; expected 0 to the 0 entries of step.switch_seconds"));
   plan = in_two_phases(3, 0.5);
   plan.pipelines[1].phase = 0;
-  CHECK(says(plan, "phase 1 has no pipelines"));
-  CHECK(says(plan, "names device 0 twice; expected distinct ids in each phase"));
+  CHECK(names_violation(plan, "phase 1 has no pipelines"));
+  CHECK(names_violation(plan, "names device 0 twice; expected distinct ids in each phase"));
   plan = in_two_phases(3, 0.5);
   plan.forward.pipelines = {};
   for (std::size_t k = 0; k < plan.forward.packs.size(); ++k)
     plan.forward.pipelines.add_row(2, PipelineId{0})[1] = 1;
-  CHECK(says(plan, "forward[0] runs on pipeline 1 of phase 1; expected pipelines of one phase"));
+  CHECK(names_violation(plan, "forward[0] runs on pipeline 1 of phase 1; expected pipelines of one phase"));
 }

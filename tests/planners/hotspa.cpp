@@ -207,8 +207,8 @@ TEST_CASE("hotspa refuses what it can't plan, and says why") {
   CHECK_THROWS_WITH(plan_hotspa(lengths, job, {.most_classes = 0}), Catch::Contains("most_classes is 0"));
   CHECK_THROWS_WITH(plan_hotspa(lengths, job, {.thresholds = 0}), Catch::Contains("thresholds is 0"));
   CHECK_THROWS_WITH(plan_hotspa(lengths, job, {.rivals = 0}), Catch::Contains("rivals is 0"));
-  CHECK_THROWS_WITH(plan_hotspa(std::vector<Tokens>{5'000'000}, job),
-                    Catch::Contains("a sample of 5000000 tokens fits none of "));
+  CHECK_THROWS_WITH(plan_hotspa(std::vector<Tokens>{900'000'000}, job),
+                    Catch::Contains("a sample of 900000000 tokens fits none of "));
   const auto make = calibrated_kinds(job.model, job.device);
   CHECK_THROWS_WITH(plan_hotspa(lengths, job.model, job.device, {}, make), Catch::Contains("no strategies"));
   PipelineSpec one = layout_pipeline(job.model, {.dp = 1, .tp = 4}, 0), other = one;

@@ -165,9 +165,8 @@ class DynaPipeSearch {
   /// Lets each replica run its micro-batches in the best order that is tried, the slowest first, as long as that makes the plan
   /// shorter. @param enough seconds from which on the plan is of no use.
   void reorder(WholeSamplePlan& plan, double enough) {
-    constexpr std::array orders{ScheduleOptions{}.order, PassOrder::eager};
-    std::vector<ScheduleOptions> options(orders.size());
-    for (std::size_t i = 0; i < orders.size(); ++i) options[i].order = orders[i];
+    const std::array options{ScheduleOptions{.order = PassOrder::packflow},
+                             ScheduleOptions{.order = PassOrder::eager}};
     std::vector<std::size_t> slowest(plan.schedules.size());
     std::iota(slowest.begin(), slowest.end(), std::size_t{0});
     std::stable_sort(slowest.begin(), slowest.end(),

@@ -45,6 +45,14 @@ class HomogeneousStrategy {
   [[nodiscard]] GroupPrices& prices() { return models_.prices; }
   [[nodiscard]] const Memory& memory() const { return models_.memory; }
   [[nodiscard]] double sync_seconds() const { return models_.prices.alone().sync_seconds(); }
+  /// Whether a pack of so many tokens can fit: each stage holds them once at least, all layers recomputed.
+  [[nodiscard]] bool may_hold(Tokens tokens) const {
+    for (std::size_t s = 0; s < memory().stages(); ++s) {
+      const double bytes = memory().activation_bytes(s, memory().recompute_limit(s));
+      if (static_cast<double>(tokens) * bytes > memory().room_bytes(s)) return false;
+    }
+    return true;
+  }
   /// Of a sample, on the busiest stage, shared equally by all pipelines.
   [[nodiscard]] double seconds(SampleId id) const { return seconds_[id]; }
 
@@ -173,6 +181,7 @@ class HotSpaSearch {
     std::vector<std::pair<double, std::size_t>> order;  // by what they take at least
     order.reserve(strategies_.size());
     for (std::size_t s = 0; s < strategies_.size(); ++s) {
+      if (!strategies_[s]->may_hold(lengths_[by_length_[end - 1]])) continue;
       double least = strategies_[s]->sync_seconds();
       for (const SampleId id : ids) least += strategies_[s]->seconds(id);
       order.emplace_back(least, s);
