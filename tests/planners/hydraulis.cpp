@@ -12,6 +12,7 @@
 #include "slimpack/model/presets.hpp"
 #include "slimpack/plan/json.hpp"
 #include "slimpack/plan/validate.hpp"
+#include "slimpack/planners/megatron.hpp"
 #include "slimpack/planners/slimpack.hpp"
 #include "tests/sanitized.hpp"
 
@@ -94,6 +95,23 @@ TEST_CASE("more strategies, and slices, never make a step longer") {
     sliced_faster += sliced < 0.99 * whole ? 1 : 0;
   }
   if (!slimpack::testing::sanitized) CHECK(sliced_faster > 5);
+}
+
+TEST_CASE("small batches on equal pipelines take no longer than with plan_megatron") {
+  for (unsigned seed = 1; seed <= slimpack::testing::seeds(40, 6); ++seed) {
+    CAPTURE(seed);
+    HydraulisCase c = hydraulis_case(seed);
+    const std::int32_t devices = c.job.layout.dp;
+    for (const Layout& layout :
+         {Layout{.dp = devices / 8, .tp = 8}, Layout{.dp = devices / 8, .tp = 4, .pp = 2}}) {
+      if (c.lengths.size() < static_cast<std::size_t>(layout.dp)) continue;
+      c.job.layout = layout;
+      const Strategy strategy = layout_strategy(c.job);
+      const Plan plan = plan_case(c, {&strategy, 1}, false);
+      const Plan megatron = plan_megatron(c.lengths, c.job, {.choose_cp = false});
+      CHECK(plan.step.pipeline_seconds <= megatron.step.pipeline_seconds * (1.0 + 1e-12));
+    }
+  }
 }
 
 TEST_CASE("with slices, equal pipelines take no longer than with plan_slimpack") {

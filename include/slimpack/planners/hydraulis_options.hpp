@@ -55,6 +55,9 @@ struct HydraulisOptions {
   std::size_t most_planned = 12;
   /// … until plans that take more than their estimate by this share would be no better: they always take about so much more.
   double beyond = 0.01;
+  /// In batches of at most so many samples, what `plan_megatron` does on equal pipelines is tried too; in larger ones, dispatch and
+  /// packing of this planner are faster.
+  std::size_t most_in_turn = 512;
   /// Samples may be cut into slices, as `plan_slimpack` does, inside each kind of pipelines: more than Hydraulis offers.
   bool slices = false;
   std::size_t most_unequal =

@@ -16,6 +16,7 @@
 #include "slimpack/planners/strategy_bounds.hpp"
 #include "slimpack/planners/strategy_set.hpp"
 #include "slimpack/planners/two_stage.hpp"
+#include "slimpack/planners/whole_samples.hpp"
 #include "slimpack/schedule/lower_bound.hpp"
 
 namespace slimpack::detail {
@@ -29,6 +30,28 @@ namespace slimpack::detail {
                    " x (tp ", spec.tp, ", cp ", spec.cp, ", pp ", spec.stages(), ")");
   }
   return text;
+}
+
+/// Best-fit packs of whole samples that equal pipelines get in turn, as `plan_megatron` makes them, with the length of packs that is
+/// fastest. @param most gives up if that takes so long or longer. @pre all pipelines are of one kind.
+[[nodiscard]] inline StrategySchedules packs_in_turn(std::span<const Tokens> lengths, StrategyModels& models,
+                                                     double most) {
+  static constexpr std::size_t alone = 1;
+  const std::span<const PipelineId> pipelines = models.pipelines(0);
+  Scheduler scheduler(lengths, models.prices(0), models.memory(0));
+  WholeSamplePlan found = best_whole_samples(lengths, models.max_tokens(0, true), pipelines.size(),
+                                             {&alone, 1}, scheduler, {.fit = FitPolicy::recompute}, most);
+  StrategySchedules out{.placed = {}, .seconds = found.seconds};
+  for (std::size_t p = 0; p < found.schedules.size(); ++p) {
+    Schedule& own = found.schedules[p];
+    if (own.forward.packs.size() == 0) {
+      out.placed.push_back(idle_schedule(models.memory(0), pipelines.subspan(p, 1)));
+      continue;
+    }
+    auto peaks = scheduler.peak_bytes(own);
+    out.placed.push_back({{pipelines[p]}, std::move(own), std::move(peaks)});
+  }
+  return out;
 }
 
 /// The best plan of candidate strategies for a batch.
@@ -71,6 +94,21 @@ class StrategyChoice {
       const std::vector<double> seconds = bounds.latencies(best_);
       return TwoStageAssignment(lengths_, models, seconds, careful)(most);
     });
+  }
+
+  /// Tries `packs_in_turn` on all strategies of equal pipelines that can be best, so that a small batch never takes longer than these.
+  void plan_packs_in_turn() {
+    if (!options_.two_stage.recompute || lengths_.size() > options_.most_in_turn) return;
+    StrategyBounds bounds(lengths_, set_, true, true);
+    std::vector<Candidate> candidates;
+    for (std::size_t i = 0; i < set_.size(); ++i) {
+      if (set_.kinds(i).size() == 1 && bounds.holds(i)) candidates.push_back(candidate(i, bounds));
+    }
+    std::stable_sort(candidates.rbegin(), candidates.rend());
+    for (const Candidate& own : candidates) {
+      if (own.bound >= seconds_) break;
+      plan(own, [&](StrategyModels& models, double most) { return packs_in_turn(lengths_, models, most); });
+    }
   }
 
   /// Cuts samples, on strategies in the order of their bounds: on all of equal pipelines that can be best, so that unequal ones never
@@ -161,6 +199,7 @@ class StrategyChoice {
   validate_batch(lengths, 1);
   StrategyChoice choice(lengths, set, options);
   choice.plan_whole_samples();
+  choice.plan_packs_in_turn();
   if (options.slices) choice.plan_slices();
   const Tokens longest = *std::max_element(lengths.begin(), lengths.end());
   require(choice.found(), "a sample of ", longest, " tokens fits none of ", set.size(),
