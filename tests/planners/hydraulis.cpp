@@ -4,11 +4,13 @@
 #include <catch2/catch.hpp>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <random>
 #include <vector>
 
 #include "oracle.hpp"
 #include "rules.hpp"
+#include "slimpack/cost/synchronise.hpp"
 #include "slimpack/model/presets.hpp"
 #include "slimpack/plan/json.hpp"
 #include "slimpack/plan/validate.hpp"
@@ -95,6 +97,30 @@ TEST_CASE("more strategies, and slices, never make a step longer") {
     sliced_faster += sliced < 0.99 * whole ? 1 : 0;
   }
   if (!slimpack::testing::sanitized) CHECK(sliced_faster > 5);
+}
+
+TEST_CASE("where optimiser states stay with a strategy, others cost what moves from and to them") {
+  int dearer = 0, kept = 0;
+  for (unsigned seed = 1; seed <= 24; ++seed) {
+    CAPTURE(seed);
+    const HydraulisCase c = hydraulis_case(seed);
+    const Strategy& home = c.strategies[seed % 2];
+    const MakeKindModels make = calibrated_kinds(c.job.model, c.job.device, {.sync = {.shards = &home}});
+    double best = std::numeric_limits<double>::infinity(), at_home = best;
+    for (const Strategy& strategy : c.strategies) {
+      const Plan alone = plan_hydraulis(c.lengths, c.job.model, c.job.device, {&strategy, 1}, make);
+      const double sync = sync_seconds(strategy, c.job.model, c.job.device, {.shards = &home});
+      CHECK(alone.step.sync_seconds == Approx(sync).epsilon(1e-12));
+      if (&strategy != &home && sync > sync_seconds(strategy, c.job.model, c.job.device)) ++dearer;
+      if (&strategy == &home) at_home = alone.step.seconds;
+      best = std::min(best, alone.step.seconds);
+    }
+    const Plan plan = plan_hydraulis(c.lengths, c.job.model, c.job.device, c.strategies, make);
+    CHECK(plan.step.seconds <= best * (1.0 + 1e-12));
+    if (plan.step.seconds >= at_home && plan_case(c, c.strategies, false).step.seconds < at_home) ++kept;
+  }
+  CHECK(dearer > 0);
+  CHECK(kept > 0);  // another strategy is faster, but not by what moving takes
 }
 
 TEST_CASE("small batches on equal pipelines take no longer than with plan_megatron") {
