@@ -78,7 +78,7 @@ class ByteScaleSearch {
   /// Smallest groups in a row that may be of no use before larger ones are not tried.
   static constexpr std::size_t most_useless = 3;
   /// Packs of a rank that limits of work are tried for.
-  static constexpr double most_parts = 64.0;
+  static constexpr std::array<double, 4> parts_of_work{1.0, 4.0, 16.0, 64.0};
 
   /// Tries limits with groups of at least so many ranks, then some around the best.
   void search_groups_from(std::size_t least) {
@@ -103,7 +103,7 @@ class ByteScaleSearch {
       try_rows(limit);
       try_limits({limit, infinite});
     }
-    for (double parts = 1.0; parts <= most_parts; parts *= 4.0) {
+    for (const double parts : parts_of_work) {
       for (const Tokens limit : tokens) try_limits({limit, share / parts});
     }
     if (best_.seconds < before) refine();

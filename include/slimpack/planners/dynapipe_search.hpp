@@ -94,7 +94,8 @@ class DynaPipeSearch {
     std::vector<WholeSamplePlan> found;
     double least = infinite;
     MicroBatchSeconds seconds(lengths_, by_length_, prices_.shared_by(size));
-    const auto replicas = static_cast<double>(pipelines_ / size);
+    const std::size_t groups = pipelines_ / size;
+    const auto replicas = static_cast<double>(groups);
     // The replica with the most work has at most so much more than an equal share (Karmarkar-Karp and LPT alike).
     const double imbalance = (replicas - 1.0) / replicas;
     const double weight = static_cast<double>(memory_.stages() - 1) + imbalance;
