@@ -193,7 +193,7 @@ TEST_CASE("CUDA: a plan that changes in between is run without graphs, and captu
 
 TEST_CASE("CUDA: plans whose stores have the same places are told apart by their slices") {
   const auto three_packs = [](const std::vector<Tokens>& lengths) {
-    Plan plan = sample_plan({.samples = 3, .pipelines = 1, .stages = 1});
+    Plan plan = whole_stages(sample_plan({.samples = 3, .pipelines = 1, .stages = 1}));
     plan.tokens = lengths;
     auto& order = plan.pipelines[0].order[0];
     order.clear();

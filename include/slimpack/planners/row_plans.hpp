@@ -71,20 +71,33 @@ struct RowPlan {
   return plan;
 }
 
+/// A schedule on neighbouring pipelines. @pre it fits.
+[[nodiscard]] inline PlacedSchedule placed_from(std::size_t first, Schedule&& schedule,
+                                                Scheduler& scheduler) {
+  std::vector<PipelineId> ids(schedule.pipelines);
+  std::iota(ids.begin(), ids.end(), static_cast<PipelineId>(first));
+  auto peaks = scheduler.peak_bytes(schedule);
+  return {std::move(ids), std::move(schedule), std::move(peaks)};
+}
+
+/// The plan of schedules of all pipelines of a job's layout, with its lower bound.
+[[nodiscard]] inline Plan assemble_on_layout(const char* planner, std::span<const Tokens> lengths,
+                                             const Job& job, std::vector<PlacedSchedule> placed,
+                                             GroupPrices& prices) {
+  Plan plan = assemble_plan(planner, lengths, job.model, job.device, layout_strategy(job), std::move(placed),
+                            prices.alone().sync_seconds());
+  const StepLowerBound bound = step_lower_bound(lengths, static_cast<std::size_t>(job.layout.dp), prices);
+  state_lower_bound(bound.seconds(), bound.exists, plan);
+  return plan;
+}
+
 /// The plan of a schedule of all pipelines of a job's layout, with its lower bound; the step and a note have the wait at
 /// barriers. @pre the schedule fits.
 [[nodiscard]] inline Plan assemble_rows(const char* planner, std::span<const Tokens> lengths, const Job& job,
                                         RowPlan best, GroupPrices& prices, Scheduler& scheduler) {
-  const std::size_t ranks = best.schedule.pipelines;
-  std::vector<PipelineId> ids(ranks);
-  std::iota(ids.begin(), ids.end(), PipelineId{0});
   std::vector<PlacedSchedule> placed;
-  auto peaks = scheduler.peak_bytes(best.schedule);
-  placed.push_back({std::move(ids), std::move(best.schedule), std::move(peaks)});
-  Plan plan = assemble_plan(planner, lengths, job.model, job.device, layout_strategy(job), std::move(placed),
-                            prices.alone().sync_seconds());
-  const StepLowerBound bound = step_lower_bound(lengths, ranks, prices);
-  state_lower_bound(bound.seconds(), bound.exists, plan);
+  placed.push_back(placed_from(0, std::move(best.schedule), scheduler));
+  Plan plan = assemble_on_layout(planner, lengths, job, std::move(placed), prices);
   plan.step.sync_seconds += best.barrier_wait;
   plan.step.seconds += best.barrier_wait;
   if (best.barrier_wait > 0.0)

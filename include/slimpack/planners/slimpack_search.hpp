@@ -4,7 +4,6 @@
 #include <bit>
 #include <cstddef>
 #include <limits>
-#include <numeric>
 #include <span>
 #include <utility>
 #include <vector>
@@ -14,6 +13,7 @@
 #include "slimpack/plan/notes.hpp"
 #include "slimpack/planners/distribution_candidates.hpp"
 #include "slimpack/planners/dynamic_cp_search.hpp"
+#include "slimpack/planners/row_plans.hpp"
 #include "slimpack/planners/slimpack_options.hpp"
 #include "slimpack/planners/whole_samples.hpp"
 #include "slimpack/schedule/lower_bound.hpp"
@@ -54,10 +54,7 @@ namespace slimpack::detail {
   DistributionPlan best = planner();
   std::vector<PlacedSchedule> placed;
   const auto place = [&](std::size_t first, Schedule&& schedule) {
-    std::vector<PipelineId> ids(schedule.pipelines);
-    std::iota(ids.begin(), ids.end(), static_cast<PipelineId>(first));
-    auto peaks = planner.scheduler().peak_bytes(schedule);
-    placed.push_back({std::move(ids), std::move(schedule), std::move(peaks)});
+    placed.push_back(placed_from(first, std::move(schedule), planner.scheduler()));
   };
   const bool any_packs = options.packs == 0 && !options.equal_packs;
   if (options.search.nested_groups && any_packs) {
