@@ -58,7 +58,7 @@ void check_chunks_seen(const ChunksSeen& seen) {
 TEST_CASE("chunks that recompute what memory requires train as the plain transformer does", "[threads]") {
   ChunksSeen seen;
   slimpack::testing::for_each_short_memory_plan(
-      seeds(2, 1), 1, [&](const ChunkBatch& batch, const auto& found, unsigned seed) {
+      seeds(2, 2, 2), 1, [&](const ChunkBatch& batch, const auto& found, unsigned seed) {
         seen.count(found.plan);
         train_chunks(batch, found.plan, seed, found.limit_bytes);
       });

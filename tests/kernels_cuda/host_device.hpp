@@ -118,7 +118,7 @@ class HostDevice {
     forbid_in_capture("products are tried");
     if (memory_is_fixed()) throw std::logic_error("within a step, products are tried");
     wait_all();
-    std::memset(scratch.data(), 0xff, scratch.size());
+    std::fill(scratch.begin(), scratch.end(), std::byte{0xff});
     ++products_tried();
   }
   [[nodiscard]] Memory memory(std::size_t bytes, std::string_view what) {
