@@ -64,8 +64,10 @@ HotSpaCase random_hotspa_case(unsigned seed) {
   std::mt19937 random(seed);
   const auto pick = [&](int lo, int hi) { return std::uniform_int_distribution<int>(lo, hi)(random); };
   HotSpaCase c;
-  c.lengths =
-      oracle::random_lengths(random, static_cast<std::size_t>(pick(8, 40)), pick(0, 2) == 0 ? 3 : 2, 4000);
+  // One draw after another: compilers evaluate arguments in different orders.
+  const int kind = pick(0, 2) == 0 ? 3 : 2;
+  const auto samples = static_cast<std::size_t>(pick(8, 40));
+  c.lengths = oracle::random_lengths(random, samples, kind, 4000);
   c.job = oracle::random_job(random, 1, 1e9);
   c.job.model.layers = 4;
   c.job.layout = {.dp = pick(0, 1) == 0 ? 4 : 8};
@@ -182,7 +184,7 @@ TEST_CASE("hotspa's classes and strategies are the best of all chains") {
     several += plan.phases() > 1 ? 1 : 0;
   }
   CHECK(compared > 10);
-  CHECK(several > 0);  // which cases there are depends on the compiler
+  CHECK(several > 2);
 }
 
 TEST_CASE("where switches take long, one strategy runs all samples") {

@@ -27,22 +27,19 @@ inline void check_pipelines(const Plan& plan, Violations& found) {
   }
 }
 
-/// Phases are numbered from 0, each with pipelines, and there is a switch between each two. @returns whether that is so.
-inline bool check_phases(const Plan& plan, Violations& found) {
+/// Phases are numbered from 0, each with pipelines, and there is a switch between each two.
+inline void check_phases(const Plan& plan, Violations& found) {
   std::vector<char> seen(plan.phases(), 0);
-  bool right = true;
   for (std::size_t p = 0; p < plan.pipelines.size(); ++p) {
     const std::int32_t phase = plan.pipelines[p].phase;
     const bool known = phase >= 0 && std::cmp_less(phase, plan.phases());
     found.expect(known, "pipelines[", p, "].phase is ", phase, "; expected 0 to the ",
                  plan.step.switch_seconds.size(), " entries of step.switch_seconds");
-    right = right && known;
     if (known) seen[static_cast<std::size_t>(phase)] = 1;
   }
   for (std::size_t i = 0; i < seen.size() && plan.phases() > 1; ++i)
     found.expect(seen[i] != 0, "phase ", i, " has no pipelines; expected at least one in each of the ",
                  plan.phases(), " phases");
-  return right;
 }
 
 /// Where devices are named: as many for each stage as it has ranks, none in two stages of a phase.

@@ -57,7 +57,7 @@ class ChunkSearch {
     const ChunkScheduler::Shortage most = scheduler_.shortage(finest.packs);
     require(
         false, "chunks of ", samples.size(), " samples, the longest of ", longest_, " tokens in ", slices,
-        " slices, do not fit into ", memory.capacity_text(), ": stage ", most.stage, " needs ",
+        " slices, do not fit into ", memory.capacity_text(), " because stage ", most.stage, " needs ",
         most.bytes / 1e9, " GB with all layers recomputed, ",
         std::max(0.0, most.bytes - memory.capacity_bytes()) / 1e9,
         " GB more than there are; expected shorter samples, more stages, more context parallelism or more "

@@ -100,13 +100,9 @@ class StrategyChoice {
   void plan_packs_in_turn() {
     if (!options_.two_stage.recompute || lengths_.size() > options_.most_in_turn) return;
     StrategyBounds bounds(lengths_, set_, true, true);
-    std::vector<Candidate> candidates;
-    for (std::size_t i = 0; i < set_.size(); ++i) {
-      if (set_.kinds(i).size() == 1 && bounds.holds(i)) candidates.push_back(candidate(i, bounds));
-    }
-    std::stable_sort(candidates.rbegin(), candidates.rend());
-    for (const Candidate& own : candidates) {
+    for (const Candidate& own : by_bound(bounds)) {
       if (own.bound >= seconds_) break;
+      if (set_.kinds(own.strategy).size() > 1 || !bounds.holds(own.strategy)) continue;
       plan(own, [&](StrategyModels& models, double most) { return packs_in_turn(lengths_, models, most); });
     }
   }
@@ -115,11 +111,8 @@ class StrategyChoice {
   /// cost time, and on some of unequal pipelines.
   void plan_slices() {
     StrategyBounds bounds(lengths_, set_, false, true);
-    std::vector<Candidate> candidates;
-    for (std::size_t i = 0; i < set_.size(); ++i) candidates.push_back(candidate(i, bounds));
-    std::stable_sort(candidates.rbegin(), candidates.rend());
     std::size_t unequal = 0;
-    for (const Candidate& own : candidates) {
+    for (const Candidate& own : by_bound(bounds)) {
       const bool mixed = set_.kinds(own.strategy).size() > 1;
       if (own.bound >= seconds_ || (mixed && unequal >= options_.most_unequal && found())) continue;
       if (mixed) ++unequal;
@@ -159,6 +152,15 @@ class StrategyChoice {
     const double margin = margin_of(i);
     const double bound = bounds(i, bounds.divided(i)) / margin;
     return {i, margin, bound, bound};
+  }
+
+  /// All strategies, the lowest bound first.
+  [[nodiscard]] std::vector<Candidate> by_bound(StrategyBounds& bounds) const {
+    std::vector<Candidate> candidates;
+    candidates.reserve(set_.size());
+    for (std::size_t i = 0; i < set_.size(); ++i) candidates.push_back(candidate(i, bounds));
+    std::stable_sort(candidates.rbegin(), candidates.rend());
+    return candidates;
   }
 
   /// Keeps a strategy's plan if it is the best. @param make schedules, or none if they take so long or longer.
