@@ -137,8 +137,12 @@ class Prices {
   }
   /// The same where one layer's attention takes `layer` seconds on the slowest rank. @pre attention() is not null.
   void price_pack(std::span<const Slice> pack, Pass pass, double layer, std::span<double> seconds) const {
-    const SliceSums sums = price_slices(pack, pass, seconds);
-    const double more = layer - launch_[index(pass)] - least_[index(pass)] * sums.twice_pairs;
+    price_slices(pack, pass, seconds);
+    price_attention(pack, pass, layer, seconds);
+  }
+  /// What that adds to a pack that is priced without it.
+  void price_attention(std::span<const Slice> pack, Pass pass, double layer, std::span<double> seconds) const {
+    const double more = layer - launch_[index(pass)] - least_[index(pass)] * sums_of(pack).twice_pairs;
     for (std::size_t s = 0; s < stages_; ++s) seconds[s] += more * weights_[index(pass)][s];
   }
 
@@ -220,15 +224,10 @@ class Prices {
   }
 
   /// Sets `seconds` to the constants and slices of a pack.
-  SliceSums price_slices(std::span<const Slice> pack, Pass pass, std::span<double> seconds) const {
-    for (std::size_t s = 0; s < stages_; ++s) seconds[s] = pack_[index(pass)][s];
-    const SliceSums sums = sums_of(pack);
-    if (polynomial_) {
-      add_sums(sums, rates_[index(pass)], seconds);
-    } else {
-      for (const Slice& slice : pack) add_slice_seconds(slice.begin, slice.end, pass, seconds);
-    }
-    return sums;
+  void price_slices(std::span<const Slice> pack, Pass pass, std::span<double> seconds) const {
+    std::copy(pack_[index(pass)].begin(), pack_[index(pass)].end(), seconds.begin());
+    if (polynomial_) return add_sums(sums_of(pack), rates_[index(pass)], seconds);
+    for (const Slice& slice : pack) add_slice_seconds(slice.begin, slice.end, pass, seconds);
   }
 
   /// Finds the prices of each way to exchange keys.

@@ -73,22 +73,48 @@ namespace detail {
 
 /// Packs of whole samples on groups that lie in each other: first those of all ranks, then those of smaller and smaller groups. A
 /// group's ranks have equal work when they begin, so that none waits for another until the end. Samples of one size are
-/// distributed by LPT and local search, and packed first-fit decreasing, whose memory does not depend on the limit.
-/// @param limit tokens of a pack on each rank. @returns the packs in the order in which they run, each a row of one group. Ranks may
-/// have different numbers of them. @throws InvalidInput if the largest group can't hold a sample.
-/// Complexity: O(samples * (sizes + log samples)) and the local searches.
-[[nodiscard]] inline std::vector<RankRow> nested_rank_groups(const RankDomain& domain, Tokens limit) {
-  detail::require_room(domain, limit);
-  const auto by_size = detail::samples_by_size(domain, limit);
-  std::vector<double> work(domain.ranks(), 0.0);
-  std::vector<RankRow> rows;
-  for (std::size_t place = domain.sizes(); place-- > 0;) {
-    if (by_size[place].empty()) continue;
-    for (const RankGroup& group : detail::balanced_groups(domain, place, by_size[place], work)) {
-      for (RankGroup& pack : detail::packs_of(domain, limit, group)) rows.push_back({std::move(pack)});
+/// distributed by LPT and local search, and packed first-fit decreasing, whose memory does not depend on the limit. Limits that lead to
+/// the same sizes of groups share the distribution.
+class NestedRankGroups {
+ public:
+  /// @param domain has to outlive this.
+  explicit NestedRankGroups(const RankDomain& domain) : domain_(domain) {}
+
+  /// @param limit tokens of a pack on each rank. @returns the packs in the order in which they run, each a row of one group. Ranks
+  /// may have different numbers of them. @throws InvalidInput if the largest group can't hold a sample.
+  /// Complexity: O(samples * (sizes + log samples)) and, for new sizes of groups, the local searches.
+  [[nodiscard]] std::vector<RankRow> operator()(Tokens limit) {
+    detail::require_room(domain_, limit);
+    distribute(detail::samples_by_size(domain_, limit));
+    std::vector<RankRow> rows;
+    for (const RankGroup& group : groups_) {
+      for (RankGroup& pack : detail::packs_of(domain_, limit, group)) rows.push_back({std::move(pack)});
+    }
+    return rows;
+  }
+
+ private:
+  /// Distributes the samples of each size over groups, the largest groups first. @param by_size samples, [place of the size].
+  void distribute(std::vector<std::vector<SampleId>> by_size) {
+    if (by_size == by_size_) return;
+    by_size_ = std::move(by_size);
+    groups_.clear();
+    std::vector<double> work(domain_.ranks(), 0.0);
+    for (std::size_t place = domain_.sizes(); place-- > 0;) {
+      if (by_size_[place].empty()) continue;
+      for (RankGroup& group : detail::balanced_groups(domain_, place, by_size_[place], work))
+        groups_.push_back(std::move(group));
     }
   }
-  return rows;
+
+  const RankDomain& domain_;
+  std::vector<std::vector<SampleId>> by_size_;  // [place of the size] that `groups_` are made of
+  std::vector<RankGroup> groups_;               // with their samples
+};
+
+/// One call of `NestedRankGroups`.
+[[nodiscard]] inline std::vector<RankRow> nested_rank_groups(const RankDomain& domain, Tokens limit) {
+  return NestedRankGroups(domain)(limit);
 }
 
 }  // namespace slimpack

@@ -38,6 +38,7 @@ class DistributionDecisions {
         packs_given_(options.packs > 0),
         tokens_(tokens),
         distribute_(distribute),
+        groups_(groups),
         search_(groups, options.search.similar) {}
 
   /// The best of distributions that merge as little as balance requires and, where memory limits them or they take far
@@ -48,6 +49,8 @@ class DistributionDecisions {
     const std::vector<SampleGroup> free = distribute_({});
     const bool free_last = free.empty() || distribute_.most_tokens(free) > tokens_;
     bool more = free_last || look({}, looks);
+    free_ = {};
+    if (most == infinite && !looks.plans.empty()) free_ = {looks.plans.front(), groups_.options()};
     for (const double share : options_.spreads) {
       const bool last_one = !more;
       more = look({.most_tokens = share * looks.reference}, looks);
@@ -60,9 +63,11 @@ class DistributionDecisions {
   /// The distribution that merges no sample to save time. @param most gives up what looks far longer.
   [[nodiscard]] DistributionPlan unmerged(double most) {
     DistributionOptions wanted{.merge = false};
-    DistributionPlan plan = looked_at(wanted, 0.0, most * options_.hopeless);
+    const bool known = !free_.plan.groups.empty() && most == infinite && free_.options == groups_.options() &&
+                       distribute_(wanted) == free_.plan.groups;
+    DistributionPlan plan = known ? free_.plan : looked_at(wanted, 0.0, most * options_.hopeless);
     if (plan.groups.empty() || plan.given_up) return {};
-    search_.improve(plan);
+    if (!known || !free_.improved) search_.improve(plan);
     return plan;
   }
 
@@ -77,6 +82,13 @@ class DistributionDecisions {
     double packs = 0.0;            ///< of the latest, `GroupPlan::relative_packs`
     std::vector<DistributionOptions> wanted = {};
     std::vector<DistributionPlan> plans = {};
+  };
+
+  /// The distribution without a limit of a sample's tokens, if `merged` began with it; often it merges nothing.
+  struct Free {
+    DistributionPlan plan = {};
+    GroupScheduler::Options options = {};  ///< that it was looked at with
+    bool improved = false;
   };
 
   /// Looks at a distribution unless it is the latest one. @returns whether spreading samples further may help.
@@ -139,6 +151,7 @@ class DistributionDecisions {
     for (const std::size_t i : order) {
       if (mean[i] >= best.seconds) break;
       search_.improve(plans[i]);
+      if (i == 0 && !free_.plan.groups.empty()) free_ = {plans[i], groups_.options(), true};
       DistributionPlan plan = rebalanced(looks.wanted[i], std::move(plans[i]));
       if (plan.seconds < best.seconds) best = std::move(plan);
     }
@@ -172,7 +185,9 @@ class DistributionDecisions {
   bool packs_given_;
   double tokens_;
   Distributor& distribute_;
+  GroupSearch& groups_;
   DistributionSearch search_;
+  Free free_;
 };
 
 }  // namespace detail

@@ -128,10 +128,13 @@ class DynamicCpSearch {
   void use_groups_from(std::size_t least) {
     const std::vector<std::size_t> sizes(sizes_.begin() + static_cast<std::ptrdiff_t>(least), sizes_.end());
     domains_.clear();
+    nested_.clear();
+    domains_.reserve(2);
     domains_.emplace_back(lengths_, ranks_, sizes, squared_tokens);
     domains_.emplace_back(lengths_, ranks_, sizes, [&](Tokens length, std::size_t size) {
       return document_seconds(prices_.shared_by(size), length);
     });
+    for (const RankDomain& domain : domains_) nested_.emplace_back(domain);
   }
 
   void try_limit(std::span<const RankScheduler> schedulers, Tokens limit) {
@@ -142,13 +145,13 @@ class DynamicCpSearch {
     }
   }
 
-  [[nodiscard]] std::vector<RankRow> rows(RankScheduler scheduler, Tokens limit, bool by_prices) const {
+  [[nodiscard]] std::vector<RankRow> rows(RankScheduler scheduler, Tokens limit, bool by_prices) {
     const RankDomain& domain = domains_[by_prices ? 1 : 0];
     switch (scheduler) {
       case RankScheduler::packed:
         return packed_rank_rows(domain, limit);
       case RankScheduler::nested:
-        return nested_rank_groups(domain, limit);
+        return nested_[by_prices ? 1 : 0](limit);
       case RankScheduler::balanced:
       case RankScheduler::balanced_packed:
         break;
@@ -182,6 +185,7 @@ class DynamicCpSearch {
   Tokens longest_;
   Scheduler scheduler_;
   std::vector<RankDomain> domains_;                          // work by squared tokens and by prices
+  std::vector<NestedRankGroups> nested_;                     // of each domain
   std::array<std::array<std::vector<RankRow>, 2>, 4> last_;  // [scheduler][by prices]
   DynamicCpPlan best_;
 };

@@ -44,6 +44,7 @@ class GroupScheduler {
     [[nodiscard]] GroupCut cut(std::size_t count, BackwardPacks backward) const {
       return {.packs = count, .tile = tile, .backward = backward, .fill = fill, .exact = exact};
     }
+    friend bool operator==(const Options&, const Options&) = default;
   };
 
   /// @param lengths of all samples. @param prices, memory of the pipelines' kind. All have to outlive this.

@@ -44,6 +44,14 @@ class PackPricer {
   void operator()(std::span<const Tokens> lengths, const PackRows& forward, const PackRows& backward,
                   PassTimes& forward_times, PassTimes& backward_times,
                   ShardingPolicy policy = ShardingPolicy::adaptive) {
+    price_slices(forward, Pass::forward, forward_times);
+    price_slices(backward, Pass::backward, backward_times);
+    share(lengths, forward, backward, forward_times, backward_times, policy);
+  }
+
+  /// The same for packs whose slices are priced already (`price_slices`).
+  void share(std::span<const Tokens> lengths, const PackRows& forward, const PackRows& backward,
+             PassTimes& forward_times, PassTimes& backward_times, ShardingPolicy policy = ShardingPolicy::adaptive) {
     const bool same = same_whole_samples(lengths, forward, backward);
     shard(forward, same, policy, forward_times.sharing);
     find_attention(forward, forward_times.sharing, Pass::forward);
@@ -60,19 +68,26 @@ class PackPricer {
     price_as_attended(backward, Pass::backward, backward_times);
   }
 
-  /// Prices the slices and constants of packs; however the packs are run, they take no less. O(slices + packs * stages) if
-  /// the prices are polynomial, else O((slices + packs) * stages).
+  /// Prices the slices and constants of packs, and their transfers; however the packs are run, they take no less.
+  /// O(slices + packs * stages) if the prices are polynomial, else O((slices + packs) * stages).
   void price_slices(const PackRows& rows, Pass pass, PassTimes& out) {
-    price_each(rows, pass, out, [&](std::size_t k, std::span<double> seconds) {
+    const std::size_t stages = prices_.alone().stages();
+    out.seconds.resize(rows.packs.size() * stages);
+    out.transfer.resize(rows.packs.size() * (stages - 1));
+    for (std::size_t k = 0; k < rows.packs.size(); ++k) {
+      const std::span<const Slice> pack = rows.packs[k];
       const Prices& own = prices_.shared_by(rows.sharers[k]);
-      if (attention_ && rows.packs[k].empty()) return own.price_pack(rows.packs[k], pass, 0.0, seconds);
-      own.price_pack(rows.packs[k], pass, seconds);
-    });
+      const std::span<double> seconds(out.seconds.data() + k * stages, stages);
+      own.price_pack(pack, pass, seconds);
+      if (attention_ && pack.empty()) own.price_attention(pack, pass, 0.0, seconds);
+      own.transfer_seconds(count_tokens(pack), pass, {out.transfer.data() + k * (stages - 1), stages - 1});
+    }
   }
 
   /// Prices packs that ranks share as `out.sharing` says. O(slices * ranks + packs * stages) if the prices are polynomial,
   /// else O((slices + packs) * stages + slices * ranks).
   void price_as_shared(const PackRows& rows, Pass pass, PassTimes& out) {
+    price_slices(rows, pass, out);
     find_attention(rows, out.sharing, pass);
     price_as_attended(rows, pass, out);
   }
@@ -95,23 +110,6 @@ class PackPricer {
   }
 
  private:
-  /// @param price_pack sets the seconds of pack k on each stage.
-  template <class PricePack>
-  void price_each(const PackRows& rows, Pass pass, PassTimes& out, const PricePack& price_pack) {
-    const std::size_t stages = prices_.alone().stages();
-    out.seconds.resize(rows.packs.size() * stages);
-    out.transfer.resize(rows.packs.size() * (stages - 1));
-    double* seconds = out.seconds.data();
-    double* transfer = out.transfer.data();
-    for (std::size_t k = 0; k < rows.packs.size(); ++k) {
-      price_pack(k, {seconds, stages});
-      prices_.shared_by(rows.sharers[k])
-          .transfer_seconds(count_tokens(rows.packs[k]), pass, {transfer, stages - 1});
-      seconds += stages;
-      transfer += stages - 1;
-    }
-  }
-
   [[nodiscard]] const Prices& prices_of(const PackRows& rows, std::size_t k, const PackSharing& sharing) {
     return prices_.shared_by(rows.sharers[k]).with_exchange(sharing.exchange[k]);
   }
@@ -150,16 +148,20 @@ class PackPricer {
     return exchange == KeyExchange::all_to_all ? own.by_heads : own.by_tokens;
   }
 
-  /// Prices packs. @pre as for `attention`.
+  /// Adds what packs take beyond their slices: the exchange of keys that was chosen, and attention. @pre as for `attention`;
+  /// slices are priced.
   void price_as_attended(const PackRows& rows, Pass pass, PassTimes& out) {
-    price_each(rows, pass, out, [&](std::size_t k, std::span<double> seconds) {
-      const Prices& own = prices_of(rows, k, out.sharing);
-      if (attention_) {
-        own.price_pack(rows.packs[k], pass, attention(pass, k, out.sharing.exchange[k]), seconds);
-      } else {
-        own.price_pack(rows.packs[k], pass, seconds);
-      }
-    });
+    const std::size_t stages = prices_.alone().stages();
+    for (std::size_t k = 0; k < rows.packs.size(); ++k) {
+      const std::span<const Slice> pack = rows.packs[k];
+      const std::span<double> seconds(out.seconds.data() + k * stages, stages);
+      const KeyExchange exchange = out.sharing.exchange[k];
+      const Prices& all = prices_.shared_by(rows.sharers[k]);
+      const Prices& own = all.with_exchange(exchange);
+      if (&own != &all) own.price_pack(pack, pass, seconds);
+      if (attention_ && (&own != &all || !pack.empty()))
+        own.price_attention(pack, pass, attention(pass, k, exchange), seconds);
+    }
   }
 
   [[nodiscard]] static bool same_whole_samples(std::span<const Tokens> lengths, const PackRows& forward,

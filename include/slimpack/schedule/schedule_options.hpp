@@ -29,6 +29,8 @@ struct ScheduleOptions {
   bool offload = false;
   /// Ends of units that run one after another (`unit_leads`); empty: all rows are one unit.
   std::vector<std::uint32_t> unit_ends = {};
+
+  friend bool operator==(const ScheduleOptions&, const ScheduleOptions&) = default;
 };
 
 }  // namespace slimpack

@@ -39,12 +39,10 @@ class Scheduler {
   /// O(tasks) plus that of `PackPricer` if memory suffices; otherwise a multiple of that.
   void operator()(Schedule& out, const ScheduleOptions& options = {},
                   double most = std::numeric_limits<double>::infinity()) {
-    if (most < infinite) {
-      pricer_.price_slices(out.forward, Pass::forward, out.forward_times);
-      pricer_.price_slices(out.backward, Pass::backward, out.backward_times);
-      if (least_seconds_(out) >= most) return give_up(out);
-    }
-    price(out);
+    pricer_.price_slices(out.forward, Pass::forward, out.forward_times);
+    pricer_.price_slices(out.backward, Pass::backward, out.backward_times);
+    if (most < infinite && least_seconds_(out) >= most) return give_up(out);
+    pricer_.share(lengths_, out.forward, out.backward, out.forward_times, out.backward_times);
     schedule_priced(out, options, most);
   }
 
