@@ -141,7 +141,8 @@ class Prices {
     price_attention(pack, pass, layer, seconds);
   }
   /// What that adds to a pack that is priced without it.
-  void price_attention(std::span<const Slice> pack, Pass pass, double layer, std::span<double> seconds) const {
+  void price_attention(std::span<const Slice> pack, Pass pass, double layer,
+                       std::span<double> seconds) const {
     const double more = layer - launch_[index(pass)] - least_[index(pass)] * sums_of(pack).twice_pairs;
     for (std::size_t s = 0; s < stages_; ++s) seconds[s] += more * weights_[index(pass)][s];
   }

@@ -92,6 +92,7 @@ class DistributionCandidates {
   /// was decided is starved.
   bool decide_with(Tokens tile, DistributionPlan& best) {
     groups_.options().tile = tile;
+    search_.use(Care::quick);
     const auto improve = [&](DistributionPlan plan) {
       if (plan.seconds < best.seconds) best = std::move(plan);
     };
@@ -99,16 +100,37 @@ class DistributionCandidates {
       improve(equal_packs_(merges()));
       return false;
     }
-    DistributionPlan decided = merges() ? decided_.merged(infinite) : decided_.unmerged(infinite);
+    DistributionPlan decided = decide(merges());
     bool is_starved = starved(decided.seconds);
-    improve(finished_(std::move(decided), best.seconds));
+    finish(std::move(decided), merges(), best);
     if (merges() && !unmerged_takes(best.seconds)) {
-      DistributionPlan unmerged = decided_.unmerged(infinite);
-      is_starved = is_starved || !finished_.fits(unmerged);
-      improve(finished_(std::move(unmerged), best.seconds));
+      decided = decide(false);
+      is_starved = is_starved || !finished_.fits(decided);
+      finish(std::move(decided), false, best);
     }
     if (options_.packs == 0 && is_starved) improve(equal_packs_(merges()));
     return is_starved;
+  }
+
+  /// @param merge whether samples are merged to save time.
+  [[nodiscard]] DistributionPlan decide(bool merge) {
+    return merge ? decided_.merged(infinite) : decided_.unmerged(infinite);
+  }
+
+  /// Finishes what was decided quickly; what is better than `best` replaces it. If memory makes it take longer than with enough of it,
+  /// and the latter is shorter than `best`, the same with full care.
+  void finish(DistributionPlan decided, bool merge, DistributionPlan& best) {
+    const auto improve = [&](DistributionPlan plan) {
+      if (plan.seconds < best.seconds) best = std::move(plan);
+    };
+    const double unlimited = decided.unlimited_seconds();
+    const bool is_limited =
+        decided.seconds < infinite && decided.seconds > options_.search.limited * unlimited;
+    improve(finished_(std::move(decided), best.seconds));
+    if (!is_limited || unlimited >= best.seconds) return;
+    search_.use(Care::full);
+    improve(finished_(decide(merge), best.seconds));
+    search_.use(Care::quick);
   }
 
   /// Whether what was decided takes so long that other decisions may be far better. A plan that could merge but may not is

@@ -50,7 +50,8 @@ class DistributionDecisions {
     const bool free_last = free.empty() || distribute_.most_tokens(free) > tokens_;
     bool more = free_last || look({}, looks);
     free_ = {};
-    if (most == infinite && !looks.plans.empty()) free_ = {looks.plans.front(), groups_.options()};
+    if (most == infinite && !looks.plans.empty())
+      free_ = {looks.plans.front(), groups_.options(), groups_.care()};
     for (const double share : options_.spreads) {
       const bool last_one = !more;
       more = look({.most_tokens = share * looks.reference}, looks);
@@ -64,7 +65,7 @@ class DistributionDecisions {
   [[nodiscard]] DistributionPlan unmerged(double most) {
     DistributionOptions wanted{.merge = false};
     const bool known = !free_.plan.groups.empty() && most == infinite && free_.options == groups_.options() &&
-                       distribute_(wanted) == free_.plan.groups;
+                       free_.care == groups_.care() && distribute_(wanted) == free_.plan.groups;
     DistributionPlan plan = known ? free_.plan : looked_at(wanted, 0.0, most * options_.hopeless);
     if (plan.groups.empty() || plan.given_up) return {};
     if (!known || !free_.improved) search_.improve(plan);
@@ -88,6 +89,7 @@ class DistributionDecisions {
   struct Free {
     DistributionPlan plan = {};
     GroupScheduler::Options options = {};  ///< that it was looked at with
+    Care care = Care::full;                ///< the same
     bool improved = false;
   };
 
@@ -151,7 +153,7 @@ class DistributionDecisions {
     for (const std::size_t i : order) {
       if (mean[i] >= best.seconds) break;
       search_.improve(plans[i]);
-      if (i == 0 && !free_.plan.groups.empty()) free_ = {plans[i], groups_.options(), true};
+      if (i == 0 && !free_.plan.groups.empty()) free_ = {plans[i], groups_.options(), groups_.care(), true};
       DistributionPlan plan = rebalanced(looks.wanted[i], std::move(plans[i]));
       if (plan.seconds < best.seconds) best = std::move(plan);
     }

@@ -31,6 +31,13 @@ struct DistributionPlan {
   /// The seconds of that group.
   [[nodiscard]] double slowest_seconds() const { return plans[slowest()].schedule.seconds; }
 
+  /// What the slowest group would take with enough memory.
+  [[nodiscard]] double unlimited_seconds() const {
+    double most = 0.0;
+    for (const GroupPlan& plan : plans) most = std::max(most, plan.estimated ? 0.0 : plan.schedule.unlimited);
+    return most;
+  }
+
   /// Seconds that all groups would take if their work could be balanced.
   [[nodiscard]] double mean_seconds() const {
     double sum = 0.0, pipelines = 0.0;

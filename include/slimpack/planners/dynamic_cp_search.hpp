@@ -91,11 +91,13 @@ class DynamicCpSearch {
   static constexpr double infinite = std::numeric_limits<double>::infinity();
 
   /// Tries all limits, then some around the best one, then that without groups of the smallest sizes as long as that helps.
-  /// @param doubtful gives up if no plan with every second limit is good enough.
+  /// @param doubtful gives up if no plan with every second limit that is promising is good enough.
   void search(std::span<const RankScheduler> schedulers, bool doubtful = false) {
     use_groups_from(0);
     const std::vector<Tokens> all = limits();
-    for (std::size_t i = 0; doubtful && i < all.size(); i += 2) try_limit(schedulers, all[i]);
+    for (std::size_t i = 0; doubtful && i < all.size(); i += 2) {
+      if (promising(all[i])) try_limit(schedulers, all[i]);
+    }
     if (doubtful && best_.limit == 0) return;
     for (std::size_t i = doubtful ? 1 : 0; i < all.size(); i += doubtful ? 2 : 1)
       try_limit(schedulers, all[i]);
@@ -122,6 +124,20 @@ class DynamicCpSearch {
   [[nodiscard]] std::vector<Tokens> limits() const {
     if (options_.limit > 0) return {options_.limit};
     return limits_of_tokens(domains_.front(), least_limit());
+  }
+
+  /// Whether packs of so many tokens on each rank leave a chance of a better plan than the best: ranks have equal work, and equal packs
+  /// would take twice as long as this to fill and drain their pipelines.
+  [[nodiscard]] bool promising(Tokens limit) const {
+    const RankDomain& domain = domains_.back();
+    double work = 0.0, tokens = 0.0;
+    for (SampleId id = 0; id < domain.samples(); ++id) {
+      work += domain.work(id, 0) * static_cast<double>(domain.size(0));
+      tokens += static_cast<double>(domain.length(id));
+    }
+    const double packs = std::max(1.0, tokens / static_cast<double>(ranks_) / static_cast<double>(limit));
+    const auto stages = static_cast<double>(prices_.alone().stages());
+    return work / static_cast<double>(ranks_) / stages * (1.0 + 0.5 * (stages - 1.0) / packs) < best_.seconds;
   }
 
   /// Leaves out groups of the `least` smallest sizes from now on.

@@ -21,6 +21,9 @@ class GroupSearch {
   /// Chooses the group that later calls are about. O(samples).
   void load(const SampleGroup& group) { groups_.load(group); }
   [[nodiscard]] GroupScheduler::Options& options() { return groups_.options(); }
+  /// Spends so much time on each candidate from now on.
+  void use(Care care) { care_ = care; }
+  [[nodiscard]] Care care() const { return care_; }
   /// Of the loaded group.
   [[nodiscard]] const GroupWork& work() const { return groups_.work(); }
 
@@ -42,7 +45,7 @@ class GroupSearch {
     for (const BackwardPacks backward : {own, mirrored}) {
       if (!memory_bound) break;
       const GroupCut cut = groups_.options().cut(count, backward);
-      memory_bound = groups_.improve_with(groups_.of_one_member(cut), best);
+      memory_bound = groups_.improve_with(groups_.of_one_member(cut), best, care_);
     }
     if (best.schedule.seconds < before) return Trial::better;
     return memory_bound ? Trial::limited : Trial::too_long;
@@ -112,6 +115,7 @@ class GroupSearch {
 
   GroupScheduler& groups_;
   int most_doublings_;
+  Care care_ = Care::full;
   std::vector<std::size_t> tried_;  // numbers of packs, by the search that runs
 };
 

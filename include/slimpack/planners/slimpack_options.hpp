@@ -30,6 +30,9 @@ struct SlimPackSearch {
   /// If no schedule of a group fits into memory, samples are distributed again; a pipeline then holds at most this share of
   /// the most tokens of one sample that a member of the group held.
   double less_memory = 0.9;
+  /// Candidates are compared without packs that recompute unlike numbers of layers. If memory makes what was decided take more than
+  /// this many times as long as with enough of it, they are compared again, with such packs.
+  double limited = 1.01;
   /// If what was decided takes more than this many times the mean work, equal numbers of packs are tried as well, and so are
   /// decisions with each of the plan's tiles that is coarser than `deciding_tile`. With `merge = false`, only if nothing fits.
   double starved = 1.5;

@@ -113,7 +113,7 @@ class TileSearch {
   }
 
   /// The best way to cut the loaded group, of those that take less than `most` seconds; seconds are infinite if there is
-  /// none. @param known is not tried again if it fits. @param enough stops at the finest tile with which the group takes no
+  /// none. @param known is not tried again if it fits and memory does not limit it. @param enough stops at the finest tile with which the group takes no
   /// longer than this.
   GroupPlan best_of(GroupCut cut, const GroupPlan& known, double most, double enough) {
     GroupPlan best;
@@ -159,8 +159,8 @@ class TileSearch {
     }
   }
 
-  /// Tries all ways to cut the backward pass, but for `known` if that fits. Short chains are tried where memory limits the
-  /// others.
+  /// Tries all ways to cut the backward pass, but for `known` if that fits and memory does not limit it. Short chains are tried
+  /// where memory limits the others.
   void try_boundaries(GroupCut cut, const GroupPlan& known, GroupPlan& best) {
     using enum BackwardPacks;
     bool memory_bound = false;
@@ -168,11 +168,8 @@ class TileSearch {
       cut.backward = backward;
       if (backward == own && !options_.asymmetric) continue;
       if (backward >= mirrored_apart && !memory_bound) continue;
-      if (known.schedule.fits() && known.cut == cut) {
-        memory_bound = known.schedule.memory_bound;
-      } else {
-        memory_bound = groups_.improve_with(cut, best);
-      }
+      const bool is_known = known.schedule.fits() && !known.schedule.memory_bound && known.cut == cut;
+      memory_bound = !is_known && groups_.improve_with(cut, best);
     }
   }
 

@@ -28,6 +28,12 @@ struct GroupPlan {
   }
 };
 
+/// How much time is spent on a candidate whose packs memory limits.
+enum class Care : std::uint8_t {
+  quick,  ///< packs recompute unlike numbers of layers only if nothing else fits
+  full,   ///< the schedule's options as they are
+};
+
 /// Cuts and schedules the samples of a group of pipelines in one way after another. Keeps its memory between calls.
 class GroupScheduler {
  public:
@@ -85,7 +91,7 @@ class GroupScheduler {
 
   /// Cuts the group in one way and schedules it. The seconds are infinite if the schedule does not fit into memory, takes
   /// `most` seconds or longer, or has far fewer packs than were asked for.
-  void schedule(const GroupCut& cut, double most, GroupPlan& out) {
+  void schedule(const GroupCut& cut, double most, GroupPlan& out, Care care = Care::full) {
     out.cut = cut;
     out.promising = promising();
     out.schedule.seconds = out.schedule.unlimited = std::numeric_limits<double>::infinity();
@@ -95,7 +101,9 @@ class GroupScheduler {
     out.schedule.forward = packs_.forward;
     out.schedule.backward = packs_.backward;
     out.schedule.pipelines = cut.one_member ? 1 : members_;
-    scheduler_(out.schedule, options_.schedule, most);
+    ScheduleOptions how = options_.schedule;
+    how.each_pack_if_needed = care == Care::quick;
+    scheduler_(out.schedule, how, most);
   }
 
   /// Whether memory holds a plan of the loaded group on all members, if one of them stood for all.
@@ -111,13 +119,13 @@ class GroupScheduler {
   /// first. If it takes too long with and without enough memory, all members are not tried; a smaller lead that memory forces
   /// on all could be faster, but rarely is. @returns whether memory limits that member: it forces recomputation or a smaller
   /// lead, or refuses the packs.
-  bool improve_with(const GroupCut& cut, GroupPlan& best) {
+  bool improve_with(const GroupCut& cut, GroupPlan& best, Care care = Care::full) {
     const GroupCut first = of_one_member(cut);
-    schedule(first, best.schedule.seconds, trial_);
+    schedule(first, best.schedule.seconds, trial_, care);
     const Schedule& tried = trial_.schedule;
     const bool memory_bound = tried.memory_bound;
     const double least = alike_ ? tried.seconds : std::min(tried.seconds, tried.unlimited);
-    if (first != cut && least < best.schedule.seconds) schedule(cut, best.schedule.seconds, trial_);
+    if (first != cut && least < best.schedule.seconds) schedule(cut, best.schedule.seconds, trial_, care);
     if (trial_.schedule.seconds < best.schedule.seconds) std::swap(trial_, best);
     return memory_bound;
   }

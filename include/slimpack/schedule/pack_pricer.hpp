@@ -51,7 +51,8 @@ class PackPricer {
 
   /// The same for packs whose slices are priced already (`price_slices`).
   void share(std::span<const Tokens> lengths, const PackRows& forward, const PackRows& backward,
-             PassTimes& forward_times, PassTimes& backward_times, ShardingPolicy policy = ShardingPolicy::adaptive) {
+             PassTimes& forward_times, PassTimes& backward_times,
+             ShardingPolicy policy = ShardingPolicy::adaptive) {
     const bool same = same_whole_samples(lengths, forward, backward);
     shard(forward, same, policy, forward_times.sharing);
     find_attention(forward, forward_times.sharing, Pass::forward);

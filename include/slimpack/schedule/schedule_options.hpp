@@ -24,6 +24,8 @@ struct ScheduleOptions {
   FitPolicy fit = FitPolicy::fastest;
   /// Whether packs may recompute unlike numbers of layers, if that is faster (`quick_checkpoints`).
   bool each_pack = false;
+  /// Whether they do so only if nothing else fits, which takes less time to find out.
+  bool each_pack_if_needed = false;
   /// Whether layers may wait in the host's memory in place of being recomputed, if that is faster (`choose_offload`). The cost model
   /// has to price that.
   bool offload = false;

@@ -183,8 +183,8 @@ class Scheduler {
     out.memory_bound = true;
     if (*least >= 0) time(full_, Recompute(needed), true, out);
     if (options.fit == FitPolicy::fastest) try_smaller_leads(needed, out);
-    if (options.each_pack && memory_.recomputes() && out.unlimited < std::min(most, out.seconds))
-      try_each_pack(out);
+    const bool each_pack = options.each_pack && !(options.each_pack_if_needed && out.fits());
+    if (each_pack && memory_.recomputes() && out.unlimited < std::min(most, out.seconds)) try_each_pack(out);
     if (options.offload && memory_.recomputes() && out.unlimited < std::min(most, out.seconds))
       try_offload(out);
     reject(out, most);

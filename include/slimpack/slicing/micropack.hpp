@@ -155,13 +155,14 @@ class MicroPackCutter {
     double unfilled = select_fillers(budget - low.seconds), left = parts.seconds_left(head_, low);
     double loss = std::abs(unfilled) + parts.waste(head_, low, left);
     if (filled > 0.0 && loss > unfilled) {
+      kept_.swap(chosen_);
       const double uncut = select_fillers(budget);
       if (uncut < loss) {
         low = {};
         left = head_.seconds;
         loss = unfilled = uncut;
       } else {
-        select_fillers(budget - low.seconds);
+        kept_.swap(chosen_);
       }
     }
     const bool empty = low.tokens == 0 && chosen_.empty() && filled == 0.0;
@@ -262,7 +263,7 @@ class MicroPackCutter {
   std::size_t released_ = 0;
   std::vector<std::uint8_t> used_;
   detail::PositionSet fillers_;
-  std::vector<std::size_t> chosen_;
+  std::vector<std::size_t> chosen_, kept_;  // fillers selected for the pack, and for its head's smaller part
 };
 
 /// One call of MicroPackCutter for samples without a sequence of their own.
