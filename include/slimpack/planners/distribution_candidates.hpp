@@ -81,7 +81,9 @@ class DistributionCandidates {
   static constexpr double infinite = std::numeric_limits<double>::infinity();
 
   [[nodiscard]] static ScheduleOptions order_of(const SlimPackOptions& options) {
-    ScheduleOptions out{.each_pack = options.recompute_each_pack, .offload = options.offload};
+    ScheduleOptions out{.eager_if_faster = options.inject,
+                        .each_pack = options.recompute_each_pack,
+                        .offload = options.offload};
     if (options.inject) return out;
     out.order = PassOrder::steady;
     out.fit = FitPolicy::recompute;

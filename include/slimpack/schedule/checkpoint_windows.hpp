@@ -57,7 +57,39 @@ inline void checkpoint_windows(std::span<const PackOverlap> overlaps, const Lead
   }
 }
 
-/// The same of all stages of all pipelines, [pipeline * stages + stage].
+/// Tokens times layers that each stage recomputes at least with these leads, by windows that share no backward row; infinite where
+/// recomputing saves nothing. @param[out] needed [pipeline * stages + stage]. @param fit has loaded the packs.
+/// O(pipelines * (overlaps + stages * rows)).
+inline void least_recomputed(const LeadTable& leads, const Memory& memory, MemoryFit& fit,
+                             std::vector<double>& needed) {
+  needed.clear();
+  std::vector<std::size_t> last;  // [forward rows] backward row that holds a part of them
+  for (std::size_t p = 0; p < fit.overlaps().size(); ++p) {
+    last.assign(1, 0);
+    for (const PackOverlap& part : fit.overlaps()[p]) {
+      last.resize(std::max<std::size_t>(last.size(), part.forward_row + 2), last.back());
+      last.back() = std::max<std::size_t>(last.back(), part.backward_row);
+    }
+    for (std::size_t s = 0; s < leads.stages(); ++s) {
+      const double saved = memory.least_recompute_saving(s);
+      double most = 0.0, sum = 0.0;
+      for (std::size_t k = 0, next = 0; k < leads.backward_rows(); ++k) {
+        const double excess = fit.excess_bytes(p, s, leads, k, PackWorkspace::recomputing);
+        if (excess <= 0.0) continue;
+        most = std::max(most, excess);
+        if (k < next) continue;
+        sum += excess;
+        next = last[std::min<std::size_t>(leads(k, s), last.size() - 1)] + 1;
+      }
+      const double bytes = std::max(most, sum);
+      needed.push_back(bytes == 0.0  ? 0.0
+                       : saved > 0.0 ? bytes / saved
+                                     : std::numeric_limits<double>::infinity());
+    }
+  }
+}
+
+/// The windows of all stages of all pipelines, [pipeline * stages + stage].
 /// @param[out] out holds them, and keeps its memory between calls. @param fit has loaded the packs.
 /// O(pipelines * stages * (overlaps + rows * longest window)).
 inline std::span<const CheckpointWindows> checkpoint_windows(

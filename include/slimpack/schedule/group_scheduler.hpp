@@ -103,6 +103,7 @@ class GroupScheduler {
     out.schedule.pipelines = cut.one_member ? 1 : members_;
     ScheduleOptions how = options_.schedule;
     how.each_pack_if_needed = care == Care::quick;
+    how.eager_if_faster = how.eager_if_faster && care == Care::full;
     scheduler_(out.schedule, how, most);
   }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <span>
 #include <vector>
 
 #include "slimpack/schedule/schedule.hpp"
@@ -16,9 +17,11 @@ class LeastSeconds {
 
   /// Seconds that every order of the rows takes at least: each stage of a pipeline runs all its packs, after the first
   /// forward pack has passed the stages before it, and before the last backward pack passes them.
+  /// @param more seconds that each stage takes at least beyond its packs' prices, [pipeline * stages + stage]; empty: none.
   /// O(packs * members * stages).
-  [[nodiscard]] double operator()(const Schedule& out) {
+  [[nodiscard]] double operator()(const Schedule& out, std::span<const double> more = {}) {
     work_.assign(out.pipelines * stages_, 0.0);
+    std::copy(more.begin(), more.end(), work_.begin());
     first_.assign(out.pipelines, no_pack);
     last_.assign(out.pipelines, no_pack);
     const auto add = [&](const PackRows& rows, const PassTimes& times) {

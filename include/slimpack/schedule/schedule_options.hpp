@@ -21,6 +21,8 @@ enum class FitPolicy : std::uint8_t {
 
 struct ScheduleOptions {
   PassOrder order = PassOrder::packflow;
+  /// Whether stages may be further ahead of each other (`PassOrder::eager`, as far as memory allows), if that is faster.
+  bool eager_if_faster = false;
   FitPolicy fit = FitPolicy::fastest;
   /// Whether packs may recompute unlike numbers of layers, if that is faster (`quick_checkpoints`).
   bool each_pack = false;

@@ -74,7 +74,8 @@ class Scheduler {
     LeadTable leads = full_;
     const bool full = fits(leads, recompute);
     if (!full && !(options.fit == FitPolicy::fastest && fit_.limit(required_, recompute, leads))) return;
-    time(leads, recompute, !full, out);
+    out.memory_bound = !full;
+    time(leads, recompute, out);
   }
 
   /// Lets each backward pack of a priced schedule recompute what it needs, stage by stage (`choose_checkpoints`), with full
@@ -145,22 +146,28 @@ class Scheduler {
   void prepare(const Schedule& out, const ScheduleOptions& options) {
     if (options.offload) require_host(prices_, memory_);
     required_rows(lengths_, out.forward, out.backward, ended_, required_);
-    const auto make_leads = [&](std::span<const std::uint32_t> required, std::size_t forward_rows,
-                                std::size_t stages, LeadTable& leads) {
-      if (options.order == PassOrder::gpipe) {
+    make_leads(out, options, options.order, full_);
+    fit_.load(out.forward, out.backward, out.pipelines);
+  }
+
+  /// The full leads of an order. @pre `required_` is known.
+  void make_leads(const Schedule& out, const ScheduleOptions& options, PassOrder order,
+                  LeadTable& all) const {
+    const auto make = [&](std::span<const std::uint32_t> required, std::size_t forward_rows,
+                          std::size_t stages, LeadTable& leads) {
+      if (order == PassOrder::gpipe) {
         gpipe_leads(forward_rows, required.size(), stages, leads);
-      } else if (options.order == PassOrder::steady) {
+      } else if (order == PassOrder::steady) {
         steady_leads(required, forward_rows, stages, leads);
       } else {
-        packflow_leads(required, forward_rows, stages, leads, 0, options.order == PassOrder::eager ? 2 : 1);
+        packflow_leads(required, forward_rows, stages, leads, 0, order == PassOrder::eager ? 2 : 1);
       }
     };
     if (options.unit_ends.empty()) {
-      make_leads(required_, out.forward.rows.size(), memory_.stages(), full_);
+      make(required_, out.forward.rows.size(), memory_.stages(), all);
     } else {
-      unit_leads(required_, options.unit_ends, memory_.stages(), make_leads, full_);
+      unit_leads(required_, options.unit_ends, memory_.stages(), make, all);
     }
-    fit_.load(out.forward, out.backward, out.pipelines);
   }
 
   [[nodiscard]] bool fits(const LeadTable& leads, const Recompute& recompute) {
@@ -174,20 +181,38 @@ class Scheduler {
     give_up(out);
     if (least_seconds_(out) >= most) return;
     prepare(out, options);
-    time(full_, Recompute(std::vector<std::int32_t>(memory_.stages(), 0)), false, out);
-    out.unlimited = out.seconds;
+    out.recompute = Recompute(std::vector<std::int32_t>(memory_.stages(), 0));
+    best_of_full_leads(out, options, most);
+    if (options.eager_if_faster) {
+      const bool memory_bound = out.memory_bound;
+      make_leads(out, options, PassOrder::eager, full_);
+      add_recompute({}, out);
+      const bool may_help = makespan(full_, out) < std::min(most, out.seconds);
+      add_recompute(out.recompute, out);
+      if (may_help) best_of_full_leads(out, options, most);
+      out.memory_bound = memory_bound;
+    }
+    reject(out, most);
+  }
+
+  /// Times the packs with the full leads or, if these do not fit, with what does. Keeps what is faster than `out`.
+  void best_of_full_leads(Schedule& out, const ScheduleOptions& options, double most) {
+    const Recompute nothing(std::vector<std::int32_t>(memory_.stages(), 0));
+    add_recompute(nothing, out);
+    const double unlimited = makespan(full_, out);
+    out.unlimited = std::min(out.unlimited, unlimited);
     const std::vector<std::int32_t> needed = full_lead_recompute();
     const auto [least, greatest] = std::minmax_element(needed.begin(), needed.end());
-    if (*least == 0 && *greatest == 0) return reject(out, most);
-    out.seconds = infinite;
+    if (*least == 0 && *greatest == 0) return keep_if_faster(full_, nothing, unlimited, out);
+    add_recompute(out.recompute, out);
     out.memory_bound = true;
-    if (*least >= 0) time(full_, Recompute(needed), true, out);
+    if (*least >= 0) time(full_, Recompute(needed), out);
     if (options.fit == FitPolicy::fastest) try_smaller_leads(needed, out);
-    const bool each_pack = options.each_pack && !(options.each_pack_if_needed && out.fits());
-    if (each_pack && memory_.recomputes() && out.unlimited < std::min(most, out.seconds)) try_each_pack(out);
-    if (options.offload && memory_.recomputes() && out.unlimited < std::min(most, out.seconds))
-      try_offload(out);
-    reject(out, most);
+    const auto may_help = [&] { return memory_.recomputes() && unlimited < std::min(most, out.seconds); };
+    if (options.each_pack && !(options.each_pack_if_needed && out.fits()) && may_help() &&
+        each_pack_takes(out) < std::min(most, out.seconds))
+      try_each_pack(out);
+    if (options.offload && may_help()) try_offload(out);
   }
 
   static void give_up(Schedule& out) {
@@ -199,11 +224,32 @@ class Scheduler {
     if (out.seconds >= most) out.seconds = infinite;
   }
 
+  /// Seconds that the packs take at least with the full leads and the recomputation that windows ask for.
+  [[nodiscard]] double each_pack_takes(Schedule& out) {
+    least_recomputed(full_, memory_, fit_, more_);
+    price_recompute(out);
+    const std::size_t stages = memory_.stages();
+    least_rates_.assign(stages, infinite);
+    for (std::size_t k = 0; k < out.backward.packs.size(); ++k) {
+      const auto tokens = static_cast<double>(count_tokens(out.backward.packs[k]));
+      if (tokens == 0.0) continue;
+      for (std::size_t s = 0; s < stages; ++s)
+        least_rates_[s] =
+            std::min(least_rates_[s], recompute_seconds_[k * stages + s] * out.backward.sharers[k] / tokens);
+    }
+    for (std::size_t i = 0; i < more_.size(); ++i)
+      more_[i] = more_[i] > 0.0 ? more_[i] * least_rates_[i % stages] : 0.0;
+    add_recompute({}, out);
+    const double seconds = least_seconds_(out, more_);
+    add_recompute(out.recompute, out);
+    return seconds;
+  }
+
   /// Lets each pack recompute what it needs, with full leads.
   void try_each_pack(Schedule& out) {
     const auto windows = checkpoint_windows(full_, memory_, fit_, windows_);
     const std::optional<Recompute> recompute = quick_checkpoints(out.backward, windows, memory_);
-    if (recompute && fits(full_, *recompute)) time(full_, *recompute, true, out);
+    if (recompute && fits(full_, *recompute)) time(full_, *recompute, out);
   }
 
   void price_recompute(const Schedule& out) {
@@ -229,7 +275,7 @@ class Scheduler {
     for (const Recompute& most :
          {Recompute(stages, std::vector<std::int32_t>(all.size(), 0), all), Recompute(stages, all, all)}) {
       trial_ = full_;
-      if (fits(full_, most) || fit_.limit(required_, most, trial_)) time(trial_, most, true, out);
+      if (fits(full_, most) || fit_.limit(required_, most, trial_)) time(trial_, most, out);
     }
   }
 
@@ -238,7 +284,7 @@ class Scheduler {
     const auto fits_stage = [&](std::size_t s, const Recompute& trial) { return fit_.fits(leads, s, trial); };
     const Recompute chosen = choose_offload(out.backward.packs.size(), memory_, recompute, recompute_seconds_,
                                             offload_seconds_, fits_stage);
-    if (chosen.offloads() && fits(leads, chosen)) time(leads, chosen, true, out);
+    if (chosen.offloads() && fits(leads, chosen)) time(leads, chosen, out);
   }
 
   /// What each pack needs to recompute with these leads. @param workspace that the packs take.
@@ -260,7 +306,7 @@ class Scheduler {
   std::optional<Checkpoints> checkpoint(const LeadTable& leads, Schedule& out, S&& solve,
                                         const MilpOptions& solver) {
     std::optional<Checkpoints> chosen = choose(leads, out, PackWorkspace::recomputing, solve, solver);
-    if (chosen && fits(leads, chosen->recompute)) time(leads, chosen->recompute, true, out);
+    if (chosen && fits(leads, chosen->recompute)) time(leads, chosen->recompute, out);
     if (offload_seconds_.empty()) return chosen;
     const auto moved = choose(leads, out, PackWorkspace::offloading, solve, solver);
     if (moved) offload(leads, moved->recompute, out);
@@ -285,20 +331,27 @@ class Scheduler {
       }
       if (share > 0.0 && std::all_of(layers.begin(), layers.end(), [](auto l) { return l == 0; })) return;
       trial_ = full_;
-      if (fit_.limit(required_, layers, trial_)) time(trial_, Recompute(std::move(layers)), true, out);
+      if (fit_.limit(required_, layers, trial_)) time(trial_, Recompute(std::move(layers)), out);
     }
   }
 
   /// Times an order with its recomputation, and keeps both if they are faster than what `out` has.
-  void time(const LeadTable& leads, const Recompute& recompute, bool memory_bound, Schedule& out) {
+  void time(const LeadTable& leads, const Recompute& recompute, Schedule& out) {
     add_recompute(recompute, out);
-    const double seconds =
-        makespan_(out.forward, out.forward_times, out.backward, out.backward_times, leads, out.pipelines);
+    keep_if_faster(leads, recompute, makespan(leads, out), out);
+  }
+
+  /// The seconds of an order. @pre `add_recompute` was called for its recomputation.
+  [[nodiscard]] double makespan(const LeadTable& leads, const Schedule& out) {
+    return makespan_(out.forward, out.forward_times, out.backward, out.backward_times, leads, out.pipelines);
+  }
+
+  /// @pre `add_recompute` was last called for this recomputation.
+  void keep_if_faster(const LeadTable& leads, const Recompute& recompute, double seconds, Schedule& out) {
     if (seconds < out.seconds) {
       out.seconds = seconds;
       out.leads = leads;
       out.recompute = recompute;
-      out.memory_bound = memory_bound;
     } else {
       add_recompute(out.recompute, out);
     }
@@ -334,6 +387,8 @@ class Scheduler {
   std::vector<double> base_forward_;        // of the forward packs without offloading; empty if none has any
   std::vector<double> recompute_seconds_;  // of recomputing one layer of each stage; empty until it is needed
   std::vector<double> offload_seconds_;  // the same of one that waits in the host's memory; empty if none may
+  std::vector<double> more_,
+      least_rates_;  // of recomputation: [pipeline * stages + stage]; [stage] seconds per token and layer
   LeastSeconds least_seconds_;
 };
 
