@@ -49,8 +49,6 @@ struct SlimPackSearch {
   int more_rounds = 3;
   /// Equal numbers of packs are tried up to this many for each stage, or up to twice the promising number if that is more.
   std::size_t most_equal_packs = 32;
-  /// Where ranks share packs by position, all is searched once more with chunks of so many tokens; 0: not.
-  Tokens short_block = 32;
   bool whole_samples = true;  ///< also tries best-fit packs of whole samples, as `plan_megatron` makes them
   bool nested_groups =
       true;  ///< also tries whole samples on groups of pipelines that lie in each other (`nested_rank_groups`)

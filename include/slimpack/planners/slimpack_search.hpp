@@ -52,15 +52,12 @@ namespace slimpack::detail {
   return slowest;
 }
 
-/// The schedules of the shortest step that one search finds, and the pipelines that run them; empty if nothing fits into memory.
-/// @param block of packs that ranks share by position while it searches; 0: as the prices have it.
-[[nodiscard]] inline std::vector<PlacedSchedule> search_in_blocks(std::span<const Tokens> lengths,
+/// The schedules of the shortest step that the search finds, and the pipelines that run them; empty if nothing fits into memory.
+[[nodiscard]] inline std::vector<PlacedSchedule> search_schedules(std::span<const Tokens> lengths,
                                                                   std::size_t pipelines, GroupPrices& prices,
                                                                   const Memory& memory,
-                                                                  const SlimPackOptions& options,
-                                                                  Tokens block) {
+                                                                  const SlimPackOptions& options) {
   DistributionCandidates planner(lengths, pipelines, prices, memory, options);
-  if (block > 0) planner.scheduler().set_block(block);
   DistributionPlan best = planner();
   std::vector<PlacedSchedule> placed;
   const auto place = [&](std::size_t first, Schedule&& schedule) {
@@ -81,27 +78,11 @@ namespace slimpack::detail {
     for (std::size_t g = 0; g < whole.schedules.size(); ++g)
       place(g * whole.pipelines_per_pack, std::move(whole.schedules[g]));
   }
-  if (placed.empty() && best.seconds < std::numeric_limits<double>::infinity()) {
-    for (std::size_t g = 0; g < best.groups.size(); ++g)
-      place(best.groups[g].first, std::move(best.plans[g].schedule));
-  }
-  choose_block(placed, planner.scheduler());
+  if (!placed.empty()) return placed;
+  for (std::size_t g = 0; g < best.groups.size() && best.seconds < std::numeric_limits<double>::infinity();
+       ++g)
+    place(best.groups[g].first, std::move(best.plans[g].schedule));
   return placed;
-}
-
-/// The best of a search with the chunks that prices have, and if ranks share packs by position then, of one with shorter ones.
-[[nodiscard]] inline std::vector<PlacedSchedule> search_schedules(std::span<const Tokens> lengths,
-                                                                  std::size_t pipelines, GroupPrices& prices,
-                                                                  const Memory& memory,
-                                                                  const SlimPackOptions& options) {
-  std::vector<PlacedSchedule> best = search_in_blocks(lengths, pipelines, prices, memory, options, 0);
-  const auto by_position = [](const PlacedSchedule& each) { return shares_by_position(each.schedule); };
-  if (options.search.short_block == 0 || std::none_of(best.begin(), best.end(), by_position)) return best;
-  SlimPackOptions cut = options;  // whole samples are not shared by position
-  cut.search.nested_groups = cut.search.whole_samples = false;
-  std::vector<PlacedSchedule> other =
-      search_in_blocks(lengths, pipelines, prices, memory, cut, options.search.short_block);
-  return slowest_seconds(other) < slowest_seconds(best) ? other : best;
 }
 
 /// The best schedules that the options allow. A search whose layers may wait in the host's memory cuts other packs than one whose may

@@ -38,9 +38,6 @@ class PackPricer {
         shares_(prices),
         block_(shares_.attention() != nullptr ? shares_.attention()->block() : default_ownership_block) {}
 
-  /// Sets the tokens of a chunk of packs that it decides to share by position. @pre block > 0.
-  void set_block(Tokens block) { block_ = block; }
-
   /// @param lengths of all samples. @param policy used if both passes run the same packs of whole samples.
   /// O(slices * ranks + packs * stages) if the prices are polynomial, else O((slices + packs) * stages + slices * ranks);
   /// plus that of `PackAttention::shard`.

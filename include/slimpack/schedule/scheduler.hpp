@@ -64,9 +64,6 @@ class Scheduler {
     pricer_.price_as_shared(out.backward, Pass::backward, out.backward_times);
   }
 
-  /// Tokens of a chunk of packs that ranks share by position, of schedules that are made from now on. @pre block > 0.
-  void set_block(Tokens block) { pricer_.set_block(block); }
-
   /// Has ranks share the packs of a schedule in chunks of `block` tokens where they share by position; its order and what it
   /// recomputes stay. @pre the schedule fits. O(tasks) plus that of `PackPricer`.
   void share_in_blocks(Schedule& out, Tokens block) {
