@@ -39,12 +39,7 @@ class Scheduler {
   /// O(tasks) plus that of `PackPricer` if memory suffices; otherwise a multiple of that.
   void operator()(Schedule& out, const ScheduleOptions& options = {},
                   double most = std::numeric_limits<double>::infinity()) {
-    if (most < infinite) {
-      pricer_.price_slices(out.forward, Pass::forward, out.forward_times);
-      pricer_.price_slices(out.backward, Pass::backward, out.backward_times);
-      if (least_seconds_(out) >= most) return give_up(out);
-    }
-    price(out);
+    if (!price_below(out, most)) return give_up(out);
     schedule_priced(out, options, most);
   }
 
@@ -60,6 +55,17 @@ class Scheduler {
     pricer_(lengths_, out.forward, out.backward, out.forward_times, out.backward_times, policy);
   }
 
+  /// The same, unless any schedule of the packs takes this long: false, then.
+  [[nodiscard]] bool price_below(Schedule& out, double most) {
+    if (most < infinite) {
+      pricer_.price_slices(out.forward, Pass::forward, out.forward_times);
+      pricer_.price_slices(out.backward, Pass::backward, out.backward_times);
+      if (least_seconds_(out) >= most) return false;
+    }
+    price(out);
+    return true;
+  }
+
   /// Prices the packs that `out` holds; `sharing` of its times already says how ranks share them.
   void price_as_shared(Schedule& out) {
     pricer_.price_as_shared(out.forward, Pass::forward, out.forward_times);
@@ -70,6 +76,11 @@ class Scheduler {
   /// lead. @throws InvalidInput if layers are offloaded and the cost model does not price that.
   void operator()(Schedule& out, const Recompute& recompute, const ScheduleOptions& options = {}) {
     price(out);
+    schedule_priced(out, recompute, options);
+  }
+
+  /// The same for packs that are priced already.
+  void schedule_priced(Schedule& out, const Recompute& recompute, const ScheduleOptions& options = {}) {
     begin(out);
     prepare(out, options);
     out.seconds = infinite;
