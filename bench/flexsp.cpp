@@ -5,14 +5,21 @@
 // flexsp_program: micro-batches of equal tokens, from the fewest that hold all samples to four more; for each, the authors' program over 16
 // buckets by a solver, which has a second (SLIMPACK_MILP_SECONDS); the row with least work, as solved, is taken. Arguments: tokens of
 // context, and of a rank at most. An error if the solver finds nothing in its time. Counters: seconds of a step of both, with the same prices, recomputation and limit.
+// authors_costs: the library's groups for the costs and the limit of tokens that the authors' repository ships for a GPT of 7B on 64 A100s of
+// which 30 GB are used, as it counts a step: the sum of the slowest group of each micro-batch. Lengths are padded to 128 tokens.
+// Arguments: tokens of context; which batch of 512. Counters: milliseconds of a step, micro-batches.
 
 #include "slimpack/planners/flexsp.hpp"
 
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstdlib>
+#include <limits>
+#include <numeric>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -66,6 +73,73 @@ BENCHMARK(plan_batch)
     ->Name("plan_flexsp")
     ->ArgsProduct({{49152, 98304, 196608}, {7, 13}})
     ->Unit(benchmark::kMillisecond);
+
+/// Least sum of micro-batches' busiest groups over numbers of micro-batches from the fewest that hold the samples.
+struct DomainStep {
+  double work = std::numeric_limits<double>::infinity();
+  std::size_t micro_batches = 0;
+};
+DomainStep step_of(const RankDomain& domain, Tokens limit, double constant) {
+  const std::vector<SampleId> samples = detail::longest_first(domain);
+  std::vector<double> tokens, work;
+  for (const SampleId id : samples) {
+    const std::size_t place = std::min(domain.least_place(id, limit), domain.sizes() - 1);
+    tokens.push_back(static_cast<double>(domain.length(id)));
+    work.push_back(domain.work(id, place) * static_cast<double>(domain.size(place)));
+  }
+  const double held = static_cast<double>(limit) * static_cast<double>(domain.ranks());
+  const auto fewest =
+      static_cast<std::size_t>(std::ceil(std::accumulate(tokens.begin(), tokens.end(), 0.0) / held));
+  DomainStep best;
+  for (std::size_t count = fewest; count < fewest + 5; ++count) {
+    for (const std::vector<std::size_t>& ends :
+         {lightest_parts(tokens, count), lightest_parts_last_full(tokens, count),
+          lightest_parts(work, count)}) {
+      DomainStep step{.work = 0.0};
+      std::size_t begin = 0;
+      for (const std::size_t end : ends) {
+        step.work += constant +
+                     flexible_groups(domain, limit, std::span(samples).subspan(begin, end - begin), 24).work;
+        begin = end;
+        ++step.micro_batches;
+        if (step.work >= best.work) break;
+      }
+      if (step.work < best.work) best = step;
+    }
+  }
+  return best;
+}
+
+void authors_costs(benchmark::State& state) {
+  constexpr std::size_t devices = 64;
+  constexpr double quadratic = 5.128e-6, linear = 0.1839576, constant = 629.3563;  // milliseconds
+  constexpr double bandwidth[] = {119.54, 104.07, 96.5, 10.33, 5.94, 4.87};        // of 2, 4, … 64 devices
+  const Tokens context = state.range(0);
+  const auto number = static_cast<std::size_t>(state.range(1));
+  const std::vector<Tokens> all = bench::lengths(512 * (number + 1), context, "SLIMPACK_LENGTHS",
+                                                 SLIMPACK_SOURCE_DIR "/examples/data/github.train.txt");
+  std::vector<Tokens> lengths(all.end() - 512, all.end());
+  for (Tokens& length : lengths) length = (length + 127) / 128 * 128;
+  const double thousands = static_cast<double>(context) / 1024.0;
+  const double parameters =
+      7.1174468994140625 + (7.8498687744140625 - 7.1174468994140625) / 192.0 * (thousands - 192.0);
+  const auto limit =
+      static_cast<Tokens>((30.0 * 1024.0 - parameters * 16.0 / devices * 1024.0) / 4.480441895);
+  const auto work = [&](Tokens length, std::size_t size) {
+    const auto tokens = static_cast<double>(length), ranks = static_cast<double>(size);
+    const double megabytes = 4.0 * 2.0 * 32.0 * 4096.0 * tokens * 2.0 / 1024.0 / 1024.0 / ranks;
+    return (quadratic * tokens * tokens + linear * tokens) / ranks +
+           megabytes / bandwidth[std::countr_zero(size) - 1];
+  };
+  DomainStep best;
+  for (auto _ : state) {
+    const RankDomain domain(lengths, devices, {2, 4, 8, 16, 32, 64}, work);
+    best = step_of(domain, limit, constant);
+  }
+  state.counters["step_ms"] = best.work;
+  state.counters["micro_batches"] = static_cast<double>(best.micro_batches);
+}
+BENCHMARK(authors_costs)->ArgsProduct({{49152, 98304, 196608}, {0, 1}})->Unit(benchmark::kMillisecond);
 
 /// Rows of the authors' program; none if it does not hold the samples.
 template <class Solve>
@@ -137,7 +211,7 @@ void program(benchmark::State& state, const Solve& solve) {
   return {.time_limit_seconds = seconds == nullptr ? 1.0 : std::strtod(seconds, nullptr)};
 }
 
-void settings(benchmark::internal::Benchmark* b) {
+[[maybe_unused]] void settings(benchmark::internal::Benchmark* b) {
   b->Args({49152, 12288})
       ->Args({98304, 16384})
       ->Args({196608, 32768})

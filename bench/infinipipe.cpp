@@ -7,7 +7,10 @@
 // checkpointing_programs: programs that batches lead to, of about 64 chunks on 8 stages: 10 batches, contexts of 64K, 128K and 192K, devices
 // of 25 to 60 GB, three orders of passes. Argument: nodes; 1 for `quick_covering`. Counters over all that need recomputation: how many
 // there are, median and longest time, mean and largest gap, and how many gaps are at most 1 %.
-
+//
+// dropped_keys: what it could bring at most to drop keys and values of recomputed layers as well (the factor 3 - 2 I of Eq. 9): here all are
+// dropped, though only those of samples' last slices may be, and computing them again is free. Arguments as plan_infinipipe. Counters: seconds
+// of a step as planned, and with them dropped.
 //
 // breakdown: where a device's time goes on 32 A800s, after Figure 9: seconds of a step, and of computation, recomputation, communication
 // that is not hidden, and the rest, which is waiting. Argument: tokens of context.
@@ -64,6 +67,41 @@ void plan_infinipipe(benchmark::State& state) {
 BENCHMARK(plan_infinipipe)
     ->ArgNames({"context", "stages", "GB", "slices"})
     ->ArgsProduct({{65536, 196608}, {4, 8}, {43, 85}, {16, 32, 64, 0}})
+    ->Unit(benchmark::kMillisecond);
+
+/// Memory without the keys and values of recomputed layers.
+struct KeysDropped {
+  TransformerMemory memory;
+  double keys = 0.0;  // bytes of a token and layer
+
+  [[nodiscard]] double capacity_bytes() const { return memory.capacity_bytes(); }
+  [[nodiscard]] double static_bytes(std::size_t s) const { return memory.static_bytes(s); }
+  [[nodiscard]] double activation_bytes(std::size_t s, int recompute) const {
+    return memory.activation_bytes(s, recompute) - recompute * keys;
+  }
+  [[nodiscard]] double kv_gradient_bytes(std::size_t s) const { return memory.kv_gradient_bytes(s); }
+  [[nodiscard]] double workspace_bytes(std::size_t s, Pass pass, Tokens tokens, int recompute) const {
+    return memory.workspace_bytes(s, pass, tokens, recompute);
+  }
+};
+
+void dropped_keys(benchmark::State& state) {
+  const std::vector<Tokens> lengths = batch(0, state.range(0));
+  const Job job = job_of(state.range(1), state.range(2));
+  const KeysDropped dropped{TransformerMemory(job), kv_bytes_per_token(job.model, 1) / job.layout.cp};
+  Plan kept, less;
+  for (auto _ : state) {
+    kept = plan_chunks("infinipipe", lengths, job, infinipipe_options());
+    less = plan_chunks("infinipipe", lengths, job, CalibratedCost(job), dropped, assumed_attention(job),
+                       infinipipe_options());
+  }
+  state.counters["step_s"] = kept.step.seconds;
+  state.counters["dropped_step_s"] = less.step.seconds;
+}
+BENCHMARK(dropped_keys)
+    ->ArgNames({"context", "stages", "GB"})
+    ->ArgsProduct({{65536, 131072}, {4}, {43, 60, 85}})
+    ->Iterations(1)
     ->Unit(benchmark::kMillisecond);
 
 /// Chunks of equal time of a batch, about 64.

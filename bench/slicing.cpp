@@ -3,6 +3,8 @@
 // chunks: arguments are samples, tokens of context, slices of the longest sample, and how short samples are packed (0: the paper's
 // Algorithm 1; 1: time divided equally, with its limit of tokens; 2: without it). Lengths: examples/data/github.train.txt, or the
 // file that SLIMPACK_LENGTHS names. Counters: relative standard deviation of time and of tokens over all chunks, in percent (Table 2).
+// bound_of_table_2: arguments are tokens of context and slices of the longest of 512 samples. Counter: the least over meshes (of 256 tiles),
+// packings and numbers of chunks of (time / 6.2 %)^2 + (tokens / 5.5 %)^2; above 2, no mesh and no packing has both.
 
 #include <benchmark/benchmark.h>
 
@@ -16,6 +18,7 @@
 #include "bench/lengths.hpp"
 #include "slimpack/cost/calibrated.hpp"
 #include "slimpack/model/presets.hpp"
+#include "slimpack/slicing/chunk_balance.hpp"
 #include "slimpack/slicing/chunks.hpp"
 
 namespace {
@@ -87,6 +90,28 @@ void chunks_of_a_batch(benchmark::State& state) {
   state.counters["length_RSD"] = relative_deviation(tokens);
   state.SetItemsProcessed(state.iterations() * state.range(0));
 }
+void bound_of_table_2(benchmark::State& state) {
+  const SlicePrices backward(prices(), Pass::backward);
+  const Tokens context = state.range(0);
+  const std::vector<Tokens> lengths =
+      bench::lengths(512, context, "SLIMPACK_LENGTHS", "examples/data/github.train.txt");
+  const auto slices = static_cast<std::size_t>(state.range(1));
+  // As many chunks as have the mean slice's tokens, and some fewer or more.
+  const auto usual = static_cast<std::size_t>(std::accumulate(lengths.begin(), lengths.end(), Tokens{0}) /
+                                              *std::max_element(lengths.begin(), lengths.end())) *
+                     slices;
+  double least = std::numeric_limits<double>::infinity();
+  for (auto _ : state) {
+    for (std::size_t chunks = usual / 4; chunks <= 4 * usual; chunks += chunks / 25 + 1)
+      least = std::min(least, least_chunk_deviation(lengths, backward, slices, chunks,
+                                                    {.seconds = 0.062, .tokens = 0.055}, context / 256));
+  }
+  state.counters["least"] = least;
+}
+BENCHMARK(bound_of_table_2)
+    ->ArgsProduct({{8192, 16384, 32768, 65536, 131072, 196608}, {2, 4, 8, 16}})
+    ->Iterations(1)
+    ->Unit(benchmark::kMillisecond);
 BENCHMARK(chunks_of_a_batch)->ArgsProduct({{512}, {65536, 196608}, {16}, {0, 1, 2}});
 BENCHMARK(chunks_of_a_batch)->ArgsProduct({{512}, {8192, 32768}, {2}, {0, 1, 2}});
 BENCHMARK(chunks_of_a_batch)

@@ -130,8 +130,8 @@ TEST_CASE("groups of a micro-batch hold each sample once, within ranks, limit an
   CHECK(found > 200);
 }
 
-TEST_CASE("on small micro-batches, the slowest group is nearly as fast as can be") {
-  int exact = 0, solved = 0;
+TEST_CASE("on small micro-batches, the slowest group is as fast as can be") {
+  int solved = 0;
   for (unsigned seed = 1; seed <= 150; ++seed) {
     INFO("seed " << seed);
     const Setting s(seed, 7);
@@ -141,12 +141,9 @@ TEST_CASE("on small micro-batches, the slowest group is nearly as fast as can be
     CHECK(out.work >= least * (1 - 1e-9));
     if (least == infinite) continue;
     ++solved;
-    CHECK(out.work < infinite);
-    CHECK(out.work <= 1.25 * least);
-    exact += out.work <= least * (1 + 1e-9) ? 1 : 0;
+    CHECK(out.work <= least * (1 + 1e-9));
   }
   CHECK(solved > 80);
-  CHECK(exact > 0.9 * solved);
 }
 
 TEST_CASE("no groups have less work than the least") {
@@ -268,5 +265,13 @@ TEST_CASE("parts of a sorted row are as light as can be") {
     CHECK(ends.size() <= parts);
     CHECK(ends.back() == weights.size());
     CHECK(heaviest(ends) == Approx(least).epsilon(1e-9));
+    const std::vector<std::size_t> back = lightest_parts_last_full(weights, parts);
+    CHECK(back.size() <= parts);
+    CHECK(back.back() == weights.size());
+    CHECK(heaviest(back) == Approx(least).epsilon(1e-9));
+    if (back.size() > 1) {  // one item more, and the last part would be the heaviest
+      const auto begin = weights.begin() + static_cast<std::ptrdiff_t>(back[back.size() - 2]);
+      CHECK(std::accumulate(begin - 1, weights.end(), 0.0) > least);
+    }
   }
 }

@@ -6,6 +6,7 @@
 #include <random>
 #include <vector>
 
+#include "slimpack/slicing/chunk_balance.hpp"
 #include "slimpack/slicing/chunk_sequences.hpp"
 #include "tests/schedule/random_rows.hpp"
 
@@ -34,6 +35,19 @@ std::vector<SampleId> all_of(const std::vector<Tokens>& lengths) {
   std::iota(ids.begin(), ids.end(), SampleId{0});
   return ids;
 }
+
+/// Slices of a sample take as much as the sample.
+struct AdditiveCost {
+  double rise = 0.0;  ///< seconds of a token for each token before it
+
+  [[nodiscard]] static std::size_t stages() { return 2; }
+  [[nodiscard]] double slice_seconds(std::size_t, Tokens begin, Tokens end, Pass) const {
+    const auto b = static_cast<double>(begin), e = static_cast<double>(end);
+    return e - b + 0.5 * rise * (e * e - b * b);
+  }
+  [[nodiscard]] static double pack_seconds(std::size_t, Pass) { return 0.5; }
+  [[nodiscard]] static double transfer_seconds(std::size_t, Tokens, Pass) { return 0.1; }
+};
 
 double seconds_of(const SlicePrices& prices, std::span<const Slice> chunk) {
   double sum = 0.0;
@@ -190,4 +204,58 @@ TEST_CASE("a mesh needs slices within the limit of tokens") {
                     Catch::Contains("has no slices"));
   CHECK_THROWS_WITH(pack_chunks(lengths, ids, backward, {.mesh = {4, 9}, .tokens = 5}, ChunkChoice::fullest),
                     Catch::Contains("slice 1 of the mesh has 9 tokens; expected 1 to the limit of 5"));
+}
+
+TEST_CASE("no mesh and no packing balances chunks better than the bound") {
+  double closest = 1e300;
+  for (unsigned seed = 1; seed <= 400; ++seed) {
+    INFO("seed " << seed);
+    std::mt19937 random(seed);
+    const auto pick = [&](Tokens low, Tokens high) {
+      return std::uniform_int_distribution<Tokens>(low, high)(random);
+    };
+    const std::vector<Tokens> lengths = random_batch(random);
+    const std::vector<SampleId> ids = all_of(lengths);
+    const Prices prices(AdditiveCost{0.0001 * static_cast<double>(pick(1, 200))});
+    const SlicePrices backward(prices, Pass::backward);
+    const Tokens longest = *std::max_element(lengths.begin(), lengths.end());
+    const Tokens tile = pick(1, std::max<Tokens>(1, longest / 8));
+    const Tokens tiles = (longest - 1) / tile + 1;
+    const auto slices = static_cast<std::size_t>(pick(1, std::min<Tokens>(tiles, 5)));
+    std::vector<Tokens> ends{0};
+    for (std::size_t i = 1; i < slices; ++i) {  // any mesh of so many slices
+      const Tokens left = static_cast<Tokens>(slices - i);
+      ends.push_back(tile * pick(ends.back() / tile + 1, tiles - left));
+    }
+    ends.push_back(longest);
+    ChunkLimits limits;
+    for (std::size_t i = 1; i < ends.size(); ++i) {
+      limits.mesh.push_back(ends[i] - ends[i - 1]);
+      limits.tokens = std::max(limits.tokens, limits.mesh.back());
+    }
+    limits.tokens += pick(0, 2) * limits.tokens;
+    const ChunkChoice choices[] = {ChunkChoice::lightest, ChunkChoice::fullest, ChunkChoice::shortest};
+    if (pick(0, 1) == 0) limits.seconds = backward(0, longest) / static_cast<double>(slices);
+    const Chunks chunks = pack_chunks(lengths, ids, backward, limits,
+                                      choices[limits.seconds < 1e300 ? pick(0, 2) : pick(0, 1)]);
+    std::vector<double> seconds, tokens;
+    for (std::size_t k = 0; k < chunks.packs.size(); ++k) {
+      seconds.push_back(seconds_of(backward, chunks.packs[k]));
+      tokens.push_back(static_cast<double>(count_tokens(chunks.packs[k])));
+    }
+    const auto variance = [](const std::vector<double>& values) {
+      const auto n = static_cast<double>(values.size());
+      const double mean = std::accumulate(values.begin(), values.end(), 0.0) / n;
+      double sum = 0.0;
+      for (const double value : values) sum += (value / mean - 1.0) * (value / mean - 1.0);
+      return sum / n;
+    };
+    const ChunkDeviations asked{0.05 * static_cast<double>(pick(1, 5)), 0.05};
+    const double found = variance(seconds) / (asked.seconds * asked.seconds) +
+                         variance(tokens) / (asked.tokens * asked.tokens);
+    const double least = least_chunk_deviation(lengths, backward, slices, chunks.packs.size(), asked, tile);
+    CHECK(least <= found * (1.0 + 1e-9) + 1e-9);
+    if (found > 1e-6) closest = std::min(closest, found - least);
+  }
+  CHECK(closest < 1.0);  // it is not far off for some
 }

@@ -54,13 +54,68 @@ class CoveringHost {
   double base_, gap_;
 };
 
+/// Two trees that take turns and learn each other's solutions: one of the program as it is, and one with rows of blocks, which take
+/// time, and then mostly, but not always, make the tree smaller.
+class CoveringTrees {
+ public:
+  using Tree = CoveringSearch<CoveringHost>;
+  using End = Tree::End;
+
+  /// All have to outlive this.
+  CoveringTrees(const CoveringProgram& program, const CoveringOptions& options, CoveringHost& host)
+      : options_(options),
+        host_(host),
+        plain_(program, {options.node_limit, options.pivot_limit, options.cut_rounds, 0, true}, host),
+        strong_(program,
+                {options.node_limit, options.pivot_limit, options.cut_rounds, options.block_nodes, true},
+                host) {}
+
+  End run() {
+    plain_.begin(host_.start());
+    End end = give(plain_);
+    if (end != End::work || options_.block_nodes == 0 || left(options_.node_limit) <= 0) return end;
+    has_strong_ = true;
+    strong_.begin(host_.start());
+    for (bool strong = true; end == End::work && left(options_.node_limit) > 0 &&
+                             options_.pivot_limit > plain_.pivots() + strong_.pivots();
+         strong = !strong) {
+      Tree& own = strong ? strong_ : plain_;
+      own.learn(host_.start());
+      end = give(own);
+    }
+    return end;
+  }
+
+  /// No solution costs less.
+  [[nodiscard]] double bound() const {
+    return has_strong_ ? std::max(plain_.bound(), strong_.bound()) : plain_.bound();
+  }
+  [[nodiscard]] std::int64_t nodes() const { return plain_.nodes() + strong_.nodes(); }
+
+ private:
+  static constexpr std::int64_t turn = 1000;  // nodes
+
+  [[nodiscard]] std::int64_t left(std::int64_t limit) const { return limit - nodes(); }
+  End give(Tree& tree) {
+    const std::int64_t most =
+        options_.block_nodes == 0 ? left(options_.node_limit) : std::min(turn, left(options_.node_limit));
+    const Tree& other = &tree == &plain_ ? strong_ : plain_;
+    return tree.go_on(tree.nodes() + most, options_.pivot_limit - other.pivots());
+  }
+
+  CoveringOptions options_;
+  CoveringHost& host_;
+  Tree plain_, strong_;
+  bool has_strong_ = false;  // whether the strong tree has begun
+};
+
 }  // namespace detail
 
 /// Solves a covering program: minimise a sum of costs of 0 or more over bounded integers, with rows that have a
 /// lower bound alone and no negative coefficient. InfiniPipe's checkpointing program is one (Algorithm 2, Eq. 20).
 ///
-/// Branch and bound over a dense dual simplex method, with mixed-integer rounding cuts at the root, and solutions
-/// by rounding and exchange. It needs no library. There is a solution unless the upper bounds break a row, and it is
+/// Branch and bound over a dense dual simplex method, with mixed-integer rounding cuts and bounds of blocks of neighbouring
+/// variables at the root, and solutions by rounding and exchange. It needs no library. There is a solution unless the upper bounds break a row, and it is
 /// found before the first node. Bounds hold whatever rounding did: they are computed from multipliers, not from
 /// the simplex method's claims. A row holds if it is short by at most 1e-9 of its size.
 ///
@@ -78,14 +133,13 @@ class CoveringHost {
     return search.finish(MilpClaim::infeasible, nothing, 0,
                          "the upper bounds miss a row by more than 1e-9 of its size");
   detail::CoveringHost host(model, program, search, options.solver.relative_gap);
-  detail::CoveringSearch tree(program, {options.node_limit, options.pivot_limit, options.cut_rounds, true},
-                              host);
-  using End = decltype(tree)::End;
-  const End end = tree.run(host.start());
+  detail::CoveringTrees trees(program, options, host);
+  using End = detail::CoveringTrees::End;
+  const End end = trees.run();
   if (end == End::work) search.stop_by_work();
   const bool stopped = end == End::work || end == End::interrupted;
-  return search.finish(stopped ? MilpClaim::stopped : MilpClaim::optimal, host.in_model(tree.bound()),
-                       tree.nodes());
+  return search.finish(stopped ? MilpClaim::stopped : MilpClaim::optimal, host.in_model(trees.bound()),
+                       trees.nodes());
 }
 
 /// `solve_covering` as a `MilpSolver`, with its own limits.

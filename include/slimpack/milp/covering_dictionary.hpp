@@ -209,7 +209,7 @@ class SimplexDictionary {
     candidates_.clear();
     for (std::size_t q = 0; q < columns_; ++q) {
       const double effect = (at_upper_[q] != 0) == rises ? -row[q] : row[q];
-      if (effect > 1e-9 && !is_fixed(q))
+      if (effect > 1e-7 && !is_fixed(q))
         candidates_.push_back({std::abs(reduced_[q]) / effect, effect, static_cast<std::uint32_t>(q)});
     }
     const auto later = [](const Candidate& a, const Candidate& b) {

@@ -16,12 +16,14 @@ struct CoveringOptions {
   std::int64_t node_limit = 100'000;     ///< of the search tree
   std::int64_t pivot_limit = 5'000'000;  ///< steps of the simplex method, over all nodes
   int cut_rounds = 20;                   ///< at the root
+  /// Of each block of neighbouring variables whose least cost becomes a cut; 0: none. Worth it beyond some hundred nodes.
+  std::int64_t block_nodes = 100;
 };
 
 /// For answers in about a millisecond (64 chunks on 8 stages): the root of the search tree alone. The gap is what is
 /// proven by then, often 1 to 4 %; the answer itself is mostly within a unit of the best.
 [[nodiscard]] inline CoveringOptions quick_covering() {
-  return {.solver = {.relative_gap = 0.01}, .node_limit = 1, .cut_rounds = 3};
+  return {.solver = {.relative_gap = 0.01}, .node_limit = 1, .cut_rounds = 3, .block_nodes = 0};
 }
 
 /// @throws InvalidInput naming every option that is impossible.
@@ -34,6 +36,7 @@ inline void validate(const CoveringOptions& options) {
   expect(options.node_limit >= 0, "node_limit", options.node_limit);
   expect(options.pivot_limit >= 0, "pivot_limit", options.pivot_limit);
   expect(options.cut_rounds >= 0, "cut_rounds", options.cut_rounds);
+  expect(options.block_nodes >= 0, "block_nodes", options.block_nodes);
   require(wrong.empty(), wrong);
 }
 

@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "slimpack/milp/covering_blocks.hpp"
 #include "slimpack/milp/covering_cuts.hpp"
 #include "slimpack/milp/covering_neighbourhood.hpp"
 #include "slimpack/milp/covering_program.hpp"
@@ -21,7 +22,8 @@ struct CoveringEffort {
   std::int64_t nodes = 0;
   std::int64_t pivots = 0;
   int cut_rounds = 0;
-  bool neighbourhoods = true;  ///< whether parts of the best solution are improved by searches of their own
+  std::int64_t block_nodes = 0;  ///< of each block of columns whose least cost becomes a row; 0: none
+  bool neighbourhoods = true;    ///< whether parts of the best solution are improved by searches of their own
 };
 
 /// Keeps the best solution of a part.
@@ -47,6 +49,7 @@ class CoveringSearch {
         rows_(program.rows),
         rounding_(program),
         neighbourhood_(program),
+        blocks_(program),
         root_(program.cost, program.upper, rows_),
         relaxation_(root_) {}
 
@@ -54,12 +57,25 @@ class CoveringSearch {
 
   /// @param start a solution, or nothing.
   End run(std::span<const double> start) {
-    if (!start.empty()) note(start);
+    begin(start);
+    return go_on(effort_.nodes, effort_.pivots);
+  }
+
+  /// Solves the first node. @param start as `run` takes it.
+  void begin(std::span<const double> start) {
+    learn(start);
     solve_root();
+  }
+  /// Takes a solution that was found elsewhere, or nothing.
+  void learn(std::span<const double> solution) {
+    if (!solution.empty()) note(solution);
+  }
+  /// @param nodes, pivots of all calls together. @pre `begin` was called.
+  End go_on(std::int64_t nodes, std::int64_t pivots) {
     while (!open_.empty() && bound() < cutoff()) {
       if (host_.enough(best_cost_, bound())) return End::enough;
       if (host_.should_stop()) return End::interrupted;
-      if (nodes_ >= effort_.nodes || pivots_ >= effort_.pivots) return End::work;
+      if (nodes_ >= nodes || pivots_ >= pivots) return End::work;
       if (effort_.neighbourhoods && nodes_ % between_parts == 0) improve_part();
       take_next();
       visit();
@@ -115,7 +131,7 @@ class CoveringSearch {
   /// Searches for a better solution that differs from the best one in few columns.
   void improve_part() {
     neighbourhood_.draw(part_size);
-    const CoveringProgram part = neighbourhood_.part(best_);
+    const CoveringProgram part = covering_part(blocks_.program(), neighbourhood_.columns(), best_);
     std::vector<double> start;
     for (const std::uint32_t j : neighbourhood_.columns()) start.push_back(best_[j]);
     CoveringPartHost host;
@@ -144,12 +160,10 @@ class CoveringSearch {
     ++nodes_;
     bool open = relax();
     for (const double threshold : {0.0, 0.3, 0.5}) round(threshold);
-    CoveringCuts cuts(program_.upper);
-    for (int left = effort_.cut_rounds; open && left > 0; --left) {
-      if (host_.enough(best_cost_, bound()) || host_.should_stop() || !cuts.separate(relaxation_, rows_))
-        break;
-      open = relax();
-      if (open) round(left % 2 == 0 ? 0.5 : 0.25);
+    open = open && cut();
+    if (open && effort_.block_nodes > 0 && !ends_early()) {
+      add_blocks();
+      open = relax() && cut();
     }
     if (current_.bound < cutoff()) {
       tighten();
@@ -158,6 +172,37 @@ class CoveringSearch {
       branch();
     }
     current_.bound = std::numeric_limits<double>::infinity();
+  }
+
+  [[nodiscard]] bool ends_early() { return host_.enough(best_cost_, bound()) || host_.should_stop(); }
+
+  /// Adds cuts to the relaxation; false if there is nothing better than the best solution in it.
+  bool cut() {
+    CoveringCuts cuts(program_.upper);
+    for (int left = effort_.cut_rounds; left > 0; --left) {
+      if (ends_early() || !cuts.separate(relaxation_, rows_)) break;
+      if (!relax()) return false;
+      round(left % 2 == 0 ? 0.5 : 0.25);
+    }
+    return true;
+  }
+
+  /// Adds what blocks of columns cost at least.
+  void add_blocks() {
+    const auto bound_of = [&](const CoveringProgram& part) {
+      CoveringPartHost host;
+      CoveringSearch<CoveringPartHost> search(part,
+                                              {.nodes = effort_.block_nodes,
+                                               .pivots = 50 * effort_.block_nodes,
+                                               .cut_rounds = effort_.cut_rounds},
+                                              host);
+      search.run({});
+      pivots_ += search.pivots();
+      return part.rounded_up(search.bound());
+    };
+    blocks_.add_rows(bound_of, [&] { return host_.should_stop() || pivots_ >= effort_.pivots; });
+    const CoveringRows& rows = blocks_.program().rows;
+    for (std::size_t i = program_.rows.size(); i < rows.size(); ++i) rows_.add(rows[i], rows.rhs(i));
   }
 
   /// Bounds of columns whose reduced cost is too high for more.
@@ -278,6 +323,7 @@ class CoveringSearch {
   CoveringRows rows_;  // of the program, and cuts
   CoveringRounding rounding_;
   CoveringNeighbourhood neighbourhood_;
+  CoveringBlocks blocks_;
   std::vector<double> best_;  // solution
   CoveringRelaxation root_, relaxation_;
   double best_cost_ = std::numeric_limits<double>::infinity();

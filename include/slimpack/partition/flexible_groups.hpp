@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "slimpack/partition/few_samples_on_groups.hpp"
 #include "slimpack/partition/rank_rows.hpp"
 
 namespace slimpack {
@@ -22,14 +23,14 @@ struct FlexibleRow {
 namespace detail {
 
 /// Samples on groups of some sizes, largest first, so that the busiest group has little work: longest samples first, each where it
-/// ends earliest, then moves and exchanges of samples of the busiest group.
+/// ends earliest, then moves and exchanges of samples of the busiest group. Of few samples, other distributions are tried as well.
 class SizedGroups {
  public:
   using Group = OpenRow::Group;
 
   /// @param domain has to outlive this. @param limit tokens of each rank.
   SizedGroups(const RankDomain& domain, Tokens limit)
-      : domain_(&domain), limit_(static_cast<double>(limit)) {}
+      : domain_(&domain), limit_(static_cast<double>(limit)), few_(domain, limit_) {}
 
   /// Distributes samples. @param counts groups of each size. @param samples longest first.
   /// @returns the work of the busiest group; infinite if samples don't fit so.
@@ -39,6 +40,7 @@ class SizedGroups {
       if (!add_where_it_ends_first(id)) return infinite;
     }
     for (std::size_t round = 0; round < 2 * groups_.size() + 8 && improve(); ++round) continue;
+    if (samples.size() <= FewSamplesOnGroups::most_samples) few_.improve(samples, groups_);
     return busiest().work;
   }
 
@@ -180,6 +182,7 @@ class SizedGroups {
 
   const RankDomain* domain_;
   double limit_;
+  FewSamplesOnGroups few_;
   std::vector<Group> groups_;
   std::vector<std::uint32_t> by_work_;     // places of groups: those of each size by rising work
   std::vector<std::size_t> class_begins_;  // of the sizes among the groups, and the end

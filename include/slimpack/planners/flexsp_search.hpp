@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
 #include <limits>
 #include <map>
 #include <numeric>
@@ -63,11 +64,18 @@ class FlexSpSearch {
   [[nodiscard]] Tokens limit() const { return made_.limit; }
 
  private:
+  /// How samples of similar lengths are cut into micro-batches.
+  enum class Cut : std::uint8_t {
+    tokens,            ///< as equal in tokens as can be, the first as full as that allows
+    tokens_last_full,  ///< the same, the last as full as that allows, as the authors do
+    work,              ///< as equal in work as can be
+  };
+
   /// Micro-batches of samples of similar lengths.
   struct MicroBatches {
     Tokens limit = 0;  ///< tokens of each rank
     std::size_t count = 0;
-    bool by_work = false;  ///< whether their work is as equal as can be, or their tokens
+    Cut cut = Cut::tokens;
   };
 
   /// Groups of a micro-batch that were found before.
@@ -119,9 +127,10 @@ class FlexSpSearch {
     for (std::size_t count = std::max<std::size_t>(least, 1);
          count <= lengths_.size() && tried < options_.micro_batch_trials; ++count) {
       const double before = best_.seconds;
-      const bool by_tokens = try_micro_batches({limit, count, false});
-      const bool by_work = try_micro_batches({limit, count, true});
-      if (by_tokens || by_work) tried = best_.seconds < before ? 1 : tried + 1;
+      bool held_all = false;
+      for (const Cut cut : {Cut::tokens, Cut::tokens_last_full, Cut::work})
+        held_all = try_micro_batches({limit, count, cut}) || held_all;
+      if (held_all) tried = best_.seconds < before ? 1 : tried + 1;
       if (static_cast<double>(count) * constants_ >= best_.seconds) break;
     }
   }
@@ -168,8 +177,10 @@ class FlexSpSearch {
     std::vector<double> weights;
     weights.reserve(longest_first_.size());
     for (const SampleId id : longest_first_)
-      weights.push_back(made.by_work ? rank_work(id, made.limit) : static_cast<double>(lengths_[id]));
-    return lightest_parts(weights, made.count);
+      weights.push_back(made.cut == Cut::work ? rank_work(id, made.limit)
+                                              : static_cast<double>(lengths_[id]));
+    return made.cut == Cut::tokens_last_full ? lightest_parts_last_full(weights, made.count)
+                                             : lightest_parts(weights, made.count);
   }
   [[nodiscard]] std::span<const SampleId> part(std::span<const std::size_t> ends, std::size_t k) const {
     const std::size_t begin = k == 0 ? 0 : ends[k - 1];

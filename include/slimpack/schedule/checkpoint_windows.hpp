@@ -23,9 +23,11 @@ struct HeldTokens {
 /// What a stage of a pipeline holds at each of its backward rows (the chunks windows of InfiniPipe, section 3.1.3), and how
 /// many tokens times layers have to be recomputed there so that the rest fits.
 struct CheckpointWindows {
-  /// [backward row] Of rows that have not ended, ascending; empty where nothing has to be recomputed.
+  /// [backward row] Of rows that have not ended, ascending; empty where nothing has to be recomputed, or where the window before
+  /// sees to it.
   Ragged<HeldTokens> held;
-  /// [backward row] sum over `held` of tokens times recomputed layers, at least; infinite where recomputing saves nothing
+  /// [backward row] sum over `held` of tokens times recomputed layers, at least; infinite where recomputing saves nothing;
+  /// 0 where `held` is empty for one of its reasons
   std::vector<double> needed;
 };
 
@@ -38,22 +40,29 @@ inline void checkpoint_windows(std::span<const PackOverlap> overlaps, const Lead
                                PackWorkspace workspace, CheckpointWindows& out) {
   constexpr double infinite = std::numeric_limits<double>::infinity();
   const std::size_t rows = leads.backward_rows();
-  const double saved = memory.least_recompute_saving(s);
+  const double saved = memory.least_recompute_saving(s), most = memory.recompute_limit(s);
   out.held.clear();
   out.needed.clear();
   std::vector<double> tokens(rows, 0.0);
   std::size_t next = 0, last = 0;
+  double asked = 0.0;  // of the rows that are held, by the windows before
   for (std::size_t k = 0; k < rows; ++k) {
     for (; next < overlaps.size() && overlaps[next].forward_row < leads(k, s); ++next) {
       tokens[overlaps[next].backward_row] += overlaps[next].tokens;
       last = std::max(last, static_cast<std::size_t>(overlaps[next].backward_row) + 1);
     }
     const double excess = fit.excess_bytes(p, s, leads, k, workspace);
-    for (std::size_t b = k; excess > 0.0 && b < last; ++b) {
+    double needed = excess <= 0.0 ? 0.0 : saved > 0.0 ? excess / saved : infinite;
+    // Without a forward task in between, the last window's less what its first row recomputes at most are this one's.
+    const bool follows = k > 0 && leads(k, s) == leads(k - 1, s);
+    asked = follows ? asked - tokens[k - 1] * most : 0.0;
+    if (needed <= asked) needed = 0.0;
+    asked = std::max(asked, needed);
+    for (std::size_t b = k; needed > 0.0 && b < last; ++b) {
       if (tokens[b] > 0.0) out.held.add({static_cast<std::uint32_t>(b), tokens[b]});
     }
     out.held.close();
-    out.needed.push_back(excess <= 0.0 ? 0.0 : saved > 0.0 ? excess / saved : infinite);
+    out.needed.push_back(needed);
   }
 }
 

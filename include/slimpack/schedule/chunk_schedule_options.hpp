@@ -30,7 +30,8 @@ struct ChunkScheduleOptions {
   bool groups = true;
   std::size_t kept = 1;  ///< chunks of a sequence that are not recomputed, for ChunkRecompute::oldest
   /// Of the checkpointing program: by default its relaxation, rounded well. More changes little (docs/infinipipe.md).
-  CoveringOptions solver = {.solver = {.relative_gap = 0.05}, .node_limit = 0, .cut_rounds = 0};
+  CoveringOptions solver = {
+      .solver = {.relative_gap = 0.05}, .node_limit = 0, .cut_rounds = 0, .block_nodes = 0};
 };
 
 }  // namespace slimpack

@@ -116,7 +116,8 @@ class ChunkScheduler {
     for (const bool falling : {false, true}) {
       if (falling && !unequal) continue;
       if (falling) std::reverse(order.begin(), order.end());
-      const Schedule packs = rows(chunks, order);
+      Schedule packs = rows(chunks, order);
+      if (!scheduler_.price_below(packs, limit())) continue;
       for (const PassOrder each : options_.orders) {
         if (each != PassOrder::steady || cut)
           try_schedule(packs, {.order = each, .offload = options_.offload}, 1);
@@ -152,6 +153,7 @@ class ChunkScheduler {
       unit_ends.push_back(row);
     }
     Schedule packs = rows(chunks, order);
+    if (!scheduler_.price_below(packs, limit())) return;
     for (const PassOrder each : {PassOrder::steady, PassOrder::packflow})
       try_schedule(packs, {.order = each, .offload = options_.offload, .unit_ends = unit_ends},
                    groups.ends.size());
@@ -184,39 +186,41 @@ class ChunkScheduler {
     return sum / static_cast<double>(std::max<std::size_t>(1, chunks.size()));
   }
 
-  /// Schedules rows as the options say, and keeps what is fastest.
-  void try_schedule(Schedule packs, const ScheduleOptions& options, std::size_t groups) {
-    ChunkSchedule trial{.schedule = std::move(packs), .groups = groups, .options = options};
-    const double most = std::min(most_, best_.schedule.seconds);
+  /// A schedule has to take less.
+  [[nodiscard]] double limit() const { return std::min(most_, best_.schedule.seconds); }
+
+  /// Schedules packs, priced already, as the options say, and keeps what is fastest.
+  void try_schedule(const Schedule& packs, const ScheduleOptions& options, std::size_t groups) {
+    ChunkSchedule trial{.schedule = packs, .groups = groups, .options = options};
     switch (options_.recompute) {
       case ChunkRecompute::none:
-        scheduler_(trial.schedule, uniform(false), options);
+        scheduler_.schedule_priced(trial.schedule, uniform(false), options);
         break;
       case ChunkRecompute::full:
-        scheduler_(trial.schedule, uniform(true), options);
+        scheduler_.schedule_priced(trial.schedule, uniform(true), options);
         break;
       case ChunkRecompute::oldest:
-        scheduler_(trial.schedule, all_but_last(trial.schedule), options);
+        scheduler_.schedule_priced(trial.schedule, all_but_last(packs), options);
         break;
       case ChunkRecompute::per_stage:
-        scheduler_(trial.schedule, options, most);
+        scheduler_.schedule_priced(trial.schedule, options, limit());
         break;
       case ChunkRecompute::adaptive:
-        adapt(trial, options, most);
+        adapt(packs, options, trial.schedule);
         break;
     }
     memory_bound_ = memory_bound_ || trial.schedule.memory_bound;
-    if (trial.schedule.seconds < most) best_ = std::move(trial);
+    if (trial.schedule.seconds < limit()) best_ = std::move(trial);
   }
 
-  /// Whatever is recomputed, a schedule takes at least as long as without memory's limit.
-  void adapt(ChunkSchedule& trial, ScheduleOptions options, double most) {
+  /// Whatever is recomputed, a schedule takes at least as long as without memory's limit. @param out a copy of the packs.
+  void adapt(const Schedule& packs, ScheduleOptions options, Schedule& out) {
     options.each_pack = true;
-    scheduler_(trial.schedule, options, most);
-    if (!trial.schedule.memory_bound || trial.schedule.unlimited >= most) return;
-    Schedule full = trial.schedule;
-    scheduler_(full, uniform(true), options);
-    if (full.seconds < trial.schedule.seconds) trial.schedule = std::move(full);
+    scheduler_.schedule_priced(out, options, limit());
+    if (!out.memory_bound || out.unlimited >= limit()) return;
+    Schedule full = packs;
+    scheduler_.schedule_priced(full, uniform(true), options);
+    if (full.seconds < out.seconds) out = std::move(full);
   }
 
   [[nodiscard]] Recompute uniform(bool all) const {

@@ -39,10 +39,7 @@ class Scheduler {
   /// O(tasks) plus that of `PackPricer` if memory suffices; otherwise a multiple of that.
   void operator()(Schedule& out, const ScheduleOptions& options = {},
                   double most = std::numeric_limits<double>::infinity()) {
-    pricer_.price_slices(out.forward, Pass::forward, out.forward_times);
-    pricer_.price_slices(out.backward, Pass::backward, out.backward_times);
-    if (most < infinite && least_seconds_(out) >= most) return give_up(out);
-    pricer_.share(lengths_, out.forward, out.backward, out.forward_times, out.backward_times);
+    if (!price_below(out, most)) return give_up(out);
     schedule_priced(out, options, most);
   }
 
@@ -56,6 +53,15 @@ class Scheduler {
   /// Decides how ranks share the packs that `out` holds, and prices them. @param policy as `PackPricer` takes it.
   void price(Schedule& out, ShardingPolicy policy = ShardingPolicy::adaptive) {
     pricer_(lengths_, out.forward, out.backward, out.forward_times, out.backward_times, policy);
+  }
+
+  /// The same, unless any schedule of the packs takes this long: false, then.
+  [[nodiscard]] bool price_below(Schedule& out, double most) {
+    pricer_.price_slices(out.forward, Pass::forward, out.forward_times);
+    pricer_.price_slices(out.backward, Pass::backward, out.backward_times);
+    if (most < infinite && least_seconds_(out) >= most) return false;
+    pricer_.share(lengths_, out.forward, out.backward, out.forward_times, out.backward_times);
+    return true;
   }
 
   /// Prices the packs that `out` holds; `sharing` of its times already says how ranks share them.
@@ -79,6 +85,11 @@ class Scheduler {
   /// lead. @throws InvalidInput if layers are offloaded and the cost model does not price that.
   void operator()(Schedule& out, const Recompute& recompute, const ScheduleOptions& options = {}) {
     price(out);
+    schedule_priced(out, recompute, options);
+  }
+
+  /// The same for packs that are priced already.
+  void schedule_priced(Schedule& out, const Recompute& recompute, const ScheduleOptions& options = {}) {
     begin(out);
     prepare(out, options);
     out.seconds = infinite;
