@@ -31,7 +31,8 @@ namespace detail {
 [[nodiscard]] inline std::vector<double> sample_probes(const PricedModels& models) {
   const Prices& prices = models.prices.alone();
   const Memory& memory = models.memory;
-  std::vector<double> probes{static_cast<double>(prices.stages()), static_cast<double>(prices.ranks())};
+  std::vector<double> probes{static_cast<double>(prices.stages()), static_cast<double>(prices.ranks()),
+                             static_cast<double>(models.useful_tokens)};
   for (std::size_t s = 0; s < prices.stages(); ++s) {
     probes.push_back(static_cast<double>(memory.recompute_limit(s)));
     probes.push_back(memory.room_bytes(s));
@@ -133,8 +134,9 @@ class StrategySet {
   std::set<std::tuple<std::vector<std::size_t>, std::vector<double>, double>> seen_;
   std::vector<Known> strategies_;
   std::vector<PipelineModels> pipelines_;
-  std::map<std::vector<double>, std::size_t> samples_;  // what models say of samples, and the first pipelines of which they do
-  std::vector<std::size_t> alike_;                      // [place in pipelines_]
+  std::map<std::vector<double>, std::size_t>
+      samples_;                     // what models say of samples, and the first pipelines of which they do
+  std::vector<std::size_t> alike_;  // [place in pipelines_]
   std::string reason_;
 };
 
