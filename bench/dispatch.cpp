@@ -1,16 +1,35 @@
 // Samples over pipelines of different kinds, as Hydraulis does it in every iteration: Algorithm 1, the library's own search,
 // the bound, and packing inside the pipelines. Arguments: pipelines, samples. Lengths come from examples/data/github.train.txt,
 // cut at 32K tokens; SLIMPACK_DISPATCH_LENGTHS names another file.
+//
+// Against solvers (dispatch_optimum): makespans of Algorithm 1 with 100 trials and of the library's own search above what a
+// solver proves for Eq. 3 in SLIMPACK_MILP_SECONDS (60 if it is not set), which starts from the search's answer. Arguments:
+// samples, pipelines, whether tails are light, whether kinds hold few samples, and seeds, from 1 on. Counters, in % of the least
+// that is proven possible: the worst of all seeds; proven: seeds of which the optimum is.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
+#include <cstdlib>
 #include <vector>
 
 #include "bench/lengths.hpp"
 #include "slimpack/partition/dispatch_greedy.hpp"
+#include "slimpack/partition/dispatch_milp.hpp"
 #include "slimpack/partition/dispatch_search.hpp"
+#include "tests/partition/dispatch_instances.hpp"
+
+#ifdef SLIMPACK_BENCH_GLPK
+#include "slimpack/milp/glpk.hpp"
+#endif
+#ifdef SLIMPACK_BENCH_CBC
+#include "slimpack/milp/cbc.hpp"
+#endif
+#ifdef SLIMPACK_BENCH_HIGHS
+#include "slimpack/milp/highs.hpp"
+#endif
 
 namespace {
 
@@ -79,5 +98,67 @@ void iterations(benchmark::internal::Benchmark* b) {
 BENCHMARK(dispatch_greedy)->Apply(iterations);
 BENCHMARK(dispatch_bound)->Apply(iterations);
 BENCHMARK(dispatch_search)->Apply(iterations);
+
+// ---- Eq. 3 by a solver ----
+
+/// Worst excess of makespans above what is proven, of instances whose optimum is proven and of the others.
+struct Excess {
+  double proven = 0.0, open = 0.0;
+  void add(double makespan, const DispatchMilpResult& solved) {
+    double& worst = solved.status == SolveStatus::optimal ? proven : open;
+    worst = std::max(worst, 100.0 * (makespan / solved.bound - 1.0));
+  }
+};
+
+template <class Solve>
+void optimum(benchmark::State& state, Solve&& solve) {
+  const char* const allowed = std::getenv("SLIMPACK_MILP_SECONDS");
+  const MilpOptions options{.time_limit_seconds = allowed == nullptr ? 60.0 : std::atof(allowed)};
+  Excess greedy, own, solver;
+  int proven = 0, worse = 0;
+  for (auto _ : state) {
+    for (std::int64_t seed = 1; seed <= state.range(4); ++seed) {
+      const auto in = test::hard_dispatch(
+          static_cast<unsigned>(seed), static_cast<std::size_t>(state.range(0)),
+          static_cast<std::size_t>(state.range(1)), state.range(2) != 0, state.range(3) != 0);
+      const DispatchMilpResult solved = solve_dispatch(in.problem(), solve, {.solver = options});
+      const double trials = greedy_dispatch(in.problem()).makespan(),
+                   ours = search_dispatch(in.problem()).dispatch.makespan();
+      proven += solved.status == SolveStatus::optimal ? 1 : 0;
+      worse += ours > trials ? 1 : 0;
+      greedy.add(trials, solved);
+      own.add(ours, solved);
+      solver.add(solved.dispatch.makespan(), solved);
+    }
+  }
+  state.counters["proven"] = proven;
+  state.counters["worse_than_greedy"] = worse;
+  state.counters["greedy_%"] = greedy.proven;
+  state.counters["own_%"] = own.proven;
+  state.counters["open_greedy_%"] = greedy.open;
+  state.counters["open_own_%"] = own.open;
+  state.counters["open_solver_%"] = solver.open;
+}
+
+void hard_instances(benchmark::internal::Benchmark* b) {
+  b->ArgNames({"samples", "pipelines", "light", "tight", "seeds"})->Unit(benchmark::kSecond)->Iterations(1);
+  for (const std::int64_t light : {0, 1}) {
+    for (const std::int64_t tight : {0, 1})
+      b->Args({12, 4, light, tight, 20})->Args({20, 5, light, tight, 10})->Args({40, 8, light, tight, 2});
+  }
+}
+
+#ifdef SLIMPACK_BENCH_GLPK
+void dispatch_optimum_glpk(benchmark::State& state) { optimum(state, solve_glpk); }
+BENCHMARK(dispatch_optimum_glpk)->Apply(hard_instances);
+#endif
+#ifdef SLIMPACK_BENCH_CBC
+void dispatch_optimum_cbc(benchmark::State& state) { optimum(state, solve_cbc); }
+BENCHMARK(dispatch_optimum_cbc)->Apply(hard_instances);
+#endif
+#ifdef SLIMPACK_BENCH_HIGHS
+void dispatch_optimum_highs(benchmark::State& state) { optimum(state, solve_highs); }
+BENCHMARK(dispatch_optimum_highs)->Apply(hard_instances);
+#endif
 
 }  // namespace

@@ -39,7 +39,7 @@ struct Model {
   double share = 1.0;                               // of what a pipeline takes alone
   std::function<double(int)> member = [](int g) { return 1.0 / g + 0.05; };
   std::size_t merged_stages = 2;
-  double all_stages = 1.0, row_before = 1.0;
+  double all_stages = 1.0, row_before = 1.0, row_after = 1.0;
 
   std::size_t stages() const { return count; }
   double slice_seconds(std::size_t s, Tokens b, Tokens e, Pass p) const { return share * slice(s, b, e, p); }
@@ -50,6 +50,10 @@ struct Model {
   }
   void add_slice_seconds(Tokens b, Tokens e, Pass p, std::span<double> row) const {
     for (std::size_t s = 0; s < row.size(); ++s) row[s] = row_before * row[s] + slice_seconds(s, b, e, p);
+  }
+  void add_sample_seconds(std::span<const Tokens> lengths, Pass p, std::span<double> row) const {
+    for (const Tokens length : lengths) add_slice_seconds(0, length, p, row);
+    for (double& seconds : row) seconds *= row_after;
   }
   double pack_seconds(std::size_t s, Pass p) const { return pack(s, p); }
   double transfer_seconds(std::size_t s, Tokens n, Pass p) const { return transfer(s, n, p); }
@@ -193,6 +197,7 @@ TEST_CASE("each broken property of a cost model is found by name") {
   });
   expect_found("rows", "pipeline_seconds", [](Model& m) { m.all_stages = 1.1; });
   expect_found("rows", "add_slice_seconds", [](Model& m) { m.row_before = 0.0; });
+  expect_found("rows", "add_sample_seconds", [](Model& m) { m.row_after = 1.1; });
   expect_found("polynomial", "slice_seconds", [](Model& m) { m.rates.per_key *= 1.01; });
   expect_found("polynomial", "recompute_seconds", [](Model& m) { m.recompute_rates.per_token *= 1.01; });
   expect_found("separable", "other_seconds",

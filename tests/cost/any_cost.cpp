@@ -52,13 +52,17 @@ void check_model(const AnyCost& any, const C& cost, Random& random, Tokens longe
   REQUIRE(any.stages() == stages);
   for (const Pass pass : {Pass::forward, Pass::backward}) {
     double sum = 0.0;
-    std::vector<double> added(stages, 0.25), sent(stages - 1, -1.0);
+    std::vector<double> added(stages, 0.25), samples(stages, 0.25), sent(stages - 1, -1.0);
     any.add_slice_seconds(begin, end, pass, added);
+    any.add_sample_seconds(std::vector<Tokens>{end, end - begin}, pass, samples);
     any.transfer_seconds(end, pass, sent);
     for (std::size_t s = 0; s < stages; ++s) {
       const double seconds = cost.slice_seconds(s, begin, end, pass);
       CHECK(any.slice_seconds(s, begin, end, pass) == seconds);
       CHECK(added[s] == Approx(0.25 + seconds).epsilon(1e-12));
+      double whole = cost.slice_seconds(s, 0, end, pass);
+      whole += cost.slice_seconds(s, 0, end - begin, pass);
+      CHECK(samples[s] == Approx(0.25 + whole).epsilon(1e-12));
       CHECK(any.pack_seconds(s, pass) == cost.pack_seconds(s, pass));
       sum += seconds;
       if (s + 1 == stages) continue;
@@ -121,7 +125,7 @@ TEST_CASE("what a model lacks is absent or costs nothing, and its own sums over 
   CHECK(any.sync_seconds() + any.recompute_pack_seconds(2) + any.attention_weight(2, Pass::forward) == 0.0);
   int calls = 0;
   check_model(AnyCost(Summing(&calls)), Bare{}, random, exact);
-  CHECK(calls == 4);  // both sums, in both passes
+  CHECK(calls == 8);  // both sums, and two samples, in both passes
 }
 
 TEST_CASE("a model may state its numbers as whole ones") {

@@ -74,6 +74,35 @@ inline DispatchInstance random_dispatch(unsigned seed, std::size_t samples, std:
   return in;
 }
 
+/// Instances of Eq. 3 that are hard to solve: three kinds of pipelines, the longer their samples may be, the more devices they have.
+/// @param light lengths have light tails, so that no sample sets the makespan. @param tight kinds hold no more than a third and two
+/// thirds of the samples; otherwise half and a quarter of the longest.
+inline DispatchInstance hard_dispatch(unsigned seed, std::size_t samples, std::size_t pipelines, bool light,
+                                      bool tight) {
+  std::mt19937_64 random(seed);
+  DispatchInstance in;
+  for (std::size_t i = 0; i < samples; ++i) {
+    const double uniform = static_cast<double>(random() >> 11) * 0x1p-53;
+    // Heavy tails: log-logistic, median 400.
+    const double drawn = light ? 500.0 + 500.0 * uniform : 400.0 * std::pow(uniform / (1.0 - uniform), 0.8);
+    in.lengths.push_back(1 + static_cast<std::int64_t>(std::min(drawn, 30000.0)));
+  }
+  std::vector<slimpack::Tokens> sorted = in.lengths;
+  std::sort(sorted.begin(), sorted.end());
+  const slimpack::Tokens longest = sorted.back();
+  const slimpack::Tokens most[] = {longest, tight ? sorted[2 * samples / 3] : longest / 2,
+                                   tight ? sorted[samples / 3] : longest / 4};
+  const std::size_t stages[] = {2, 1, 4};
+  const double devices[] = {8.0, 4.0, 2.0};
+  for (std::size_t k = 0; k < 3; ++k)
+    in.kinds.push_back({most[k], stages[k], pipelines / 3 + (k < pipelines % 3 ? 1 : 0)});
+  in.seconds = slimpack::dispatch_seconds(in.lengths, in.kinds, [&](std::size_t k, slimpack::Tokens length) {
+    const auto l = static_cast<double>(length);
+    return (5.0 + l / 20.0 + l * l / 2e5) / devices[k];
+  });
+  return in;
+}
+
 /// Eq. 2 by its definition: "the longest" is the one with the most seconds.
 inline double eq2(const DispatchInstance& in, std::size_t kind, const std::vector<std::size_t>& samples) {
   double sum = 0.0, most = 0.0;

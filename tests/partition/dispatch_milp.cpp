@@ -42,3 +42,27 @@ TEMPLATE_LIST_TEST_CASE("with more samples, the search is within 1 % wherever a 
   }
   CAPTURE(proven);
 }
+
+TEMPLATE_LIST_TEST_CASE(
+    "on hard instances, the search is never worse than 100 trials, and within 1 % of a proven optimum", "",
+    test::Solvers) {
+  if (TestType::integers_alone) return;
+  int better = 0;
+  for (unsigned seed = 1; seed <= 4; ++seed) {
+    for (const bool light : {false, true}) {
+      for (const bool tight : {false, true}) {
+        const auto in = test::hard_dispatch(seed, 12, 4, light, tight);
+        INFO("seed " << seed << ": " << test::print(in));
+        const double own = search_dispatch(in.problem()).dispatch.makespan(),
+                     greedy = greedy_dispatch(in.problem()).makespan();
+        CHECK(own <= greedy);
+        better += own < 0.999 * greedy ? 1 : 0;
+        const DispatchMilpResult solved =
+            solve_dispatch(in.problem(), TestType::solve, {.solver = {.time_limit_seconds = 1.0}});
+        CHECK(own >= solved.bound * (1.0 - 1e-6));
+        if (solved.status == SolveStatus::optimal) CHECK(own <= 1.01 * solved.dispatch.makespan());
+      }
+    }
+  }
+  CHECK(better > 4);
+}

@@ -232,14 +232,82 @@ TEST_CASE("hydraulis refuses what no strategy holds, with the scheme that comes 
                 .layout = {.dp = 8, .tp = 1, .cp = 1, .pp = 1}};
   CHECK_THROWS_WITH(plan_hydraulis(std::vector<Tokens>{100, 100000000}, job),
                     Catch::Contains("a sample of 100000000 tokens fits no scheme of 8 devices") &&
-                        Catch::Contains("comes closest with"));
+                        Catch::Contains("comes closest with") && Catch::Contains("GB on a device for it"));
   CHECK_THROWS_WITH(plan_hydraulis(std::vector<Tokens>{}, job), Catch::Contains("no samples"));
   CHECK_THROWS_WITH(plan_hydraulis(std::vector<Tokens>{5}, job.model, job.device, {}, {}, {}),
                     Catch::Contains("there are no strategies"));
+  HydraulisCase longer = hydraulis_case(1);
+  longer.lengths.push_back(50000000);
+  CHECK_THROWS_WITH(
+      plan_case(longer, longer.strategies, false),
+      Catch::Contains("a sample of 50000000 tokens fits none of 4 strategies; (tp 8, cp 1, pp 1) "
+                      "comes closest with") &&
+          Catch::Contains("GB on a device for it, with all layers recomputed"));
   const HydraulisCase c = hydraulis_case(1);
   HydraulisOptions options;
   options.hysteresis = -1.0;
   CHECK_THROWS_WITH(plan_hydraulis(c.lengths, c.job.model, c.job.device, c.strategies,
                                    calibrated_kinds(c.job.model, c.job.device), options),
                     Catch::Contains("hysteresis is -1"));
+}
+
+TEST_CASE("what a pipeline is said to lack is what makes a sample fit") {
+  for (unsigned seed = 1; seed <= 20; ++seed) {
+    CAPTURE(seed);
+    const HydraulisCase c = hydraulis_case(seed);
+    const Strategy& strategy = c.strategies[seed % 4];
+    const PipelineSpec& spec = strategy.spec_of_kind(0);
+    const std::int32_t layers = seed % 3 == 0 ? 0 : 100;
+    const Tokens longer = 100000 + 1000 * static_cast<Tokens>(seed);
+    const auto memory_of = [&](const Device& device) {
+      return Memory(TransformerMemory(c.job.model, device, spec, 1), spec.layers, true);
+    };
+    const double lacks = full_pack_shortage(memory_of(c.job.device), longer, layers);
+    Device more = c.job.device;
+    more.memory_bytes += lacks + 1e6;
+    CHECK(largest_full_pack(memory_of(more), layers) >= longer);
+    more.memory_bytes -= 2e6;
+    CHECK(largest_full_pack(memory_of(more), layers) < longer);
+  }
+}
+
+TEST_CASE("devices that no pipelines divide, and intervals without a length, are refused") {
+  const std::vector<Tokens> lengths{100, 2000};
+  const auto refused = [&](const Job& job, const StrategySpace& space, const char* text) {
+    CHECK_THROWS_WITH(plan_hydraulis(lengths, job, LengthHistogram(lengths), {}, space,
+                                     calibrated_kinds(job.model, job.device)),
+                      Catch::Contains(text));
+  };
+  // Weights that fit on no less than two devices.
+  Job job{.model = transformer_preset("llama-7b"), .device = device_preset("a800"), .layout = {.dp = 5}};
+  job.device.memory_bytes = 5.5e10;
+  refused(job, {.schemes = {.most_cp = 1}},
+          "pipelines take at most 4 of 5 devices, for the smallest that the model fits on has 2; expected a "
+          "number of devices that pipelines divide, such as 4 or 6");
+  job.layout.dp = 4;
+  CHECK(plan_hydraulis(lengths, job).pipelines.size() <= 2);
+  refused(job, {.interval = 0}, "interval is 0; expected at least 1 token");
+  refused(job, {.intervals = 0}, "intervals is 0; expected at least 1");
+  CHECK_THROWS_WITH(LengthHistogram(std::vector<LengthHistogram::Entry>{}), Catch::Contains("no samples"));
+  CHECK_THROWS_WITH(LengthHistogram({{5, 1}, {7, 0}}), Catch::Contains("entry 1 has 0 samples"));
+  CHECK_THROWS_WITH(LengthHistogram({{5, 1}, {5, 2}}), Catch::Contains("entry 1 is of length 5"));
+}
+
+TEST_CASE("pipelines that differ in transfers alone are priced as one, and those that do not as several") {
+  const HydraulisCase c = hydraulis_case(2);
+  // Two stages in a node, and in two.
+  std::vector<Strategy> strategies{
+      place_pipelines(c.job.model, c.job.device, 16, {{{4, 1, 2}, 2}}),
+      place_pipelines(c.job.model, c.job.device, 16, {{{4, 1, 2}, 2}}, Placement::by_stage),
+      place_pipelines(c.job.model, c.job.device, 16, {{{8, 1, 1}, 2}})};
+  const StrategySet set(c.job.model, strategies, calibrated_kinds(c.job.model, c.job.device));
+  REQUIRE(set.pipelines().size() == 3);
+  CHECK(set.alike(0) == 0);
+  CHECK(set.alike(1) == 0);
+  CHECK(set.alike(2) == 2);
+  StrategyBounds bounds(c.lengths, set, true, true);
+  CHECK(bounds.latencies(0) == bounds.latencies(1));
+  CHECK(bounds.latencies(0) != bounds.latencies(2));
+  std::vector<double> work;
+  CHECK(bounds.latencies(1) == set.pipelines()[1].latencies(c.lengths, work));
 }

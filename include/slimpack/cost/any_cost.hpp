@@ -15,8 +15,8 @@ namespace slimpack {
 
 /// Holds a cost model of any type, so that code that uses it need not be a template. Optional members that the model lacks
 /// (`cost/concepts.hpp`) are reported as absent, or cost nothing. If they are faster than a call for each stage, a model may
-/// have `pipeline_seconds(begin, end, pass)`, the sum over all stages, and `add_slice_seconds(begin, end, pass, seconds)`,
-/// which adds the time of each stage.
+/// have `pipeline_seconds(begin, end, pass)`, the sum over all stages, `add_slice_seconds(begin, end, pass, seconds)`, which
+/// adds the time of each stage, and `add_sample_seconds(lengths, pass, seconds)`, which does so for many whole samples.
 ///
 /// A value: all copies share one copy of the model.
 class AnyCost {
@@ -36,6 +36,10 @@ class AnyCost {
   /// Adds a slice's time on each stage to `seconds`. @pre seconds.size() == stages().
   void add_slice_seconds(Tokens begin, Tokens end, Pass pass, std::span<double> seconds) const {
     operations_->add_slice(model_.get(), begin, end, pass, seconds.data());
+  }
+  /// Adds the time of whole samples on each stage to `seconds`. @pre seconds.size() == stages().
+  void add_sample_seconds(std::span<const Tokens> lengths, Pass pass, std::span<double> seconds) const {
+    operations_->add_samples(model_.get(), lengths, pass, seconds.data());
   }
   [[nodiscard]] double pack_seconds(std::size_t stage, Pass pass) const {
     return operations_->pack(model_.get(), stage, pass);
@@ -120,6 +124,7 @@ class AnyCost {
     double (*slice)(Model, std::size_t, Tokens, Tokens, Pass);
     double (*pipeline)(Model, Tokens, Tokens, Pass);
     void (*add_slice)(Model, Tokens, Tokens, Pass, double*);
+    void (*add_samples)(Model, std::span<const Tokens>, Pass, double*);
     double (*pack)(Model, std::size_t, Pass);
     double (*transfer)(Model, std::size_t, Tokens, Pass);
     void (*transfers)(Model, Tokens, Pass, double*);
@@ -169,6 +174,14 @@ class AnyCost {
   }
 
   template <class C>
+  static void add_samples_of(Model model, std::span<const Tokens> lengths, Pass pass, double* seconds) {
+    const C& cost = as<C>(model);
+    if constexpr (requires { cost.add_sample_seconds(lengths, pass, std::span<double>()); })
+      return cost.add_sample_seconds(lengths, pass, {seconds, stages_of(cost)});
+    for (const Tokens length : lengths) add_slice_of<C>(model, 0, length, pass, seconds);
+  }
+
+  template <class C>
   static void transfers_of(Model model, Tokens tokens, Pass pass, double* seconds) {
     const C& cost = as<C>(model);
     for (std::size_t s = 0; s + 1 < stages_of(cost); ++s) seconds[s] = cost.transfer_seconds(s, tokens, pass);
@@ -190,6 +203,7 @@ class AnyCost {
                 },
             .pipeline = &pipeline_of<C>,
             .add_slice = &add_slice_of<C>,
+            .add_samples = &add_samples_of<C>,
             .pack = [](Model m, std::size_t s,
                        Pass pass) { return static_cast<double>(as<C>(m).pack_seconds(s, pass)); },
             .transfer =

@@ -101,6 +101,18 @@ class CalibratedCost {
       seconds[s] += table_[index(pass)][s].seconds(sums) + layers_[s] * exchange;
   }
 
+  /// Adds the time of whole samples on each stage to `seconds`: communication of each is priced once. O(samples + stages).
+  void add_sample_seconds(std::span<const Tokens> lengths, Pass pass, std::span<double> seconds) const {
+    SliceSums sums;
+    double exchange = 0.0;
+    for (const Tokens length : lengths) {
+      sums.add(0, length);
+      exchange += exchange_seconds(0, length, pass);
+    }
+    for (std::size_t s = 0; s < seconds.size(); ++s)
+      seconds[s] += table_[index(pass)][s].seconds(sums) + layers_[s] * exchange;
+  }
+
   /// What one layer that is recomputed adds to a backward slice `[begin, end)`: its forward pass. O(1).
   [[nodiscard]] double recompute_seconds(std::size_t stage, Tokens begin, Tokens end) const {
     return recompute_rates_[stage].seconds(begin, end) + exchange_seconds(begin, end, Pass::forward);

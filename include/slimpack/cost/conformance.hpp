@@ -94,7 +94,7 @@ void check_stage(const M& cost, std::size_t s, Pass pass, const RandomCuts& cuts
   }
 }
 
-/// Checks `pipeline_seconds` and `add_slice_seconds`, where a model has them, against the stages' own prices.
+/// Checks `pipeline_seconds`, `add_slice_seconds` and `add_sample_seconds`, where a model has them, against the stages' own prices.
 template <CostModel M>
 void check_rows(const M& cost, Pass pass, const RandomCuts& cuts, const ConformanceOptions& options,
                 Findings& findings) {
@@ -115,6 +115,20 @@ void check_rows(const M& cost, Pass pass, const RandomCuts& cuts, const Conforma
       findings.expect(std::abs(row[s] - own) <= options.tolerance * own, "rows", "add_slice_seconds, ",
                       pass_text(pass), ", of [", cuts.low, ", ", cuts.high, ") gives 1 + ", row[s] - 1.0,
                       " s on stage ", s, ", which takes ", own - 1.0);
+    }
+  }
+  const Tokens both[] = {cuts.low, cuts.high};
+  if constexpr (requires {
+                  cost.add_sample_seconds(std::span<const Tokens>(both), pass, std::span<double>(row));
+                }) {
+    row.assign(stages, 1.0);
+    cost.add_sample_seconds(std::span<const Tokens>(both), pass, std::span<double>(row));
+    for (std::size_t s = 0; s < stages; ++s) {
+      const double own =
+          1.0 + cost.slice_seconds(s, 0, both[0], pass) + cost.slice_seconds(s, 0, both[1], pass);
+      findings.expect(std::abs(row[s] - own) <= options.tolerance * own, "rows", "add_sample_seconds, ",
+                      pass_text(pass), ", of ", both[0], " and ", both[1], " tokens gives 1 + ", row[s] - 1.0,
+                      " s on stage ", s, ", where they take ", own - 1.0);
     }
   }
 }
@@ -239,7 +253,7 @@ void check_prices(const M& cost, std::mt19937& random, const ConformanceOptions&
 /// - `monotone`: a slice takes no more than a longer one of which it is a part.
 /// - `split`: the parts of a slice take no less than the whole.
 /// - `transfers`: more tokens take no less.
-/// - `rows`: `pipeline_seconds` and `add_slice_seconds`, if there are any, are those of the stages.
+/// - `rows`: `pipeline_seconds`, `add_slice_seconds` and `add_sample_seconds`, if there are any, are those of the stages.
 /// - `polynomial`: `coefficients` and `recompute_coefficients` give the prices that they are of.
 /// - `separable`: what is not attention is a part of the whole, and attention is linear in a layer's.
 /// - `token sharing`: what a rank takes for its own tokens is a part of the whole.

@@ -110,10 +110,7 @@ class Prices {
 
   /// Adds the time of whole samples on each stage to `seconds`. @pre seconds.size() == stages().
   void add_sample_seconds(std::span<const Tokens> lengths, Pass pass, std::span<double> seconds) const {
-    if (!polynomial_) {
-      for (const Tokens length : lengths) add_slice_seconds(0, length, pass, seconds);
-      return;
-    }
+    if (!polynomial_) return cost_.add_sample_seconds(lengths, pass, seconds);
     SliceSums sums;
     for (const Tokens length : lengths) sums.add(0, length);
     for (std::size_t s = 0; s < stages_; ++s) seconds[s] += rates_[index(pass)][s].seconds(sums);

@@ -17,6 +17,8 @@ struct NoAttentionModel {};
 struct PricedModels {
   GroupPrices prices;
   Memory memory;
+  /// Packs of planners that number them (`PackPipelineOptions::useful_tokens`) should have at least so many tokens on average. 0: any.
+  Tokens useful_tokens = 0;
 };
 
 /// Wraps models of any type for one kind of pipelines. Without an attention model, ranks share attention equally.

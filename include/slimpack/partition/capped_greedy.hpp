@@ -1,7 +1,10 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <queue>
 #include <ranges>
 #include <span>
 #include <utility>
@@ -31,6 +34,37 @@ struct BinContents {
   std::span<const std::int64_t> filled;
 };
 
+namespace detail {
+
+/// Finds the bin with the least load, of equal ones the lowest, while loads grow.
+template <ItemWeight W>
+class LightestBin {
+ public:
+  explicit LightestBin(const std::vector<W>& load) {
+    std::vector<Entry> all;
+    all.reserve(load.size());
+    for (std::size_t b = 0; b < load.size(); ++b) all.emplace_back(load[b], b);
+    heap_ = Heap(std::greater<>(), std::move(all));
+  }
+
+  [[nodiscard]] std::size_t find(const std::vector<W>& load) {
+    while (heap_.top().first != load[heap_.top().second]) heap_.pop();
+    return heap_.top().second;
+  }
+  /// Says what a bin holds now; what was known of it is dropped when it is found.
+  void changed(std::size_t bin, W load) {
+    if (heap_.top().second == bin) heap_.pop();
+    heap_.emplace(load, bin);
+  }
+
+ private:
+  using Entry = std::pair<W, std::size_t>;
+  using Heap = std::priority_queue<Entry, std::vector<Entry>, std::greater<>>;
+  Heap heap_;
+};
+
+}  // namespace detail
+
 /// Items by decreasing size, equal sizes in their order, each to the bin with the least load; if that one has
 /// no room, to the bin with the most room; if that has too little as well, to no bin. Of equal bins, the
 /// lowest.
@@ -38,7 +72,7 @@ struct BinContents {
 /// @param contents of every bin; their number is the number of bins.
 /// @throws InvalidInput if there is no bin or a bin exceeds the capacity from the start, a weight is negative
 /// or not finite, or sizes do not fit the items or the capacity.
-/// Complexity: O(n (1 + bins)) and the sort by digits, O(n log capacity).
+/// Complexity: O(n log bins), O(bins) more for each item that the lightest bin has no room for, and the sort by digits, O(n log capacity).
 /// Source: WLB-LLM, Algorithm 1, lines 18 to 35, except that a bin may be filled to exactly its capacity.
 template <WeightRange R, ItemWeight W = std::ranges::range_value_t<R>>
 [[nodiscard]] CappedAssignment<W> capped_greedy(const R& weights, const SizeLimit& limit,
@@ -64,14 +98,12 @@ template <WeightRange R, ItemWeight W = std::ranges::range_value_t<R>>
   load.assign(contents.load.begin(), contents.load.end());
   filled.assign(contents.filled.begin(), contents.filled.end());
   result.assignment.bin.assign(span.size(), unassigned);
+  detail::LightestBin<W> lightest(load);
   for (const std::uint32_t item : detail::falling_order(limit.sizes, limit.capacity)) {
-    std::size_t lightest = 0, emptiest = 0;
-    for (std::size_t b = 1; b < bins; ++b) {
-      if (load[b] < load[lightest]) lightest = b;
-      if (filled[b] < filled[emptiest]) emptiest = b;
-    }
     const std::int64_t room = limit.capacity - limit.sizes[item];
-    const std::size_t bin = filled[lightest] <= room ? lightest : emptiest;
+    std::size_t bin = lightest.find(load);
+    if (filled[bin] > room)
+      bin = static_cast<std::size_t>(std::min_element(filled.begin(), filled.end()) - filled.begin());
     if (filled[bin] > room) {
       result.left.push_back(item);
       continue;
@@ -79,6 +111,7 @@ template <WeightRange R, ItemWeight W = std::ranges::range_value_t<R>>
     result.assignment.bin[item] = static_cast<std::uint32_t>(bin);
     load[bin] += span[item];
     filled[bin] += limit.sizes[item];
+    lightest.changed(bin, load[bin]);
   }
   return result;
 }

@@ -34,7 +34,7 @@ struct PipelinePacking {
   std::size_t packs = 0;
   std::vector<std::uint32_t> pack;                           ///< [sample]; empty: the samples do not fit
   double seconds = std::numeric_limits<double>::infinity();  ///< Eq. 1's objective
-  double bound = 0.0;  ///< no packing is below, with any number of packs in the range
+  double bound = 0.0;  ///< no packing is below, with any number of packs in the range or up to the answer's
 
   [[nodiscard]] double gap() const { return bound > 0.0 && seconds > bound ? seconds / bound - 1.0 : 0.0; }
 };
@@ -69,9 +69,12 @@ struct PipelinePacking {
     return static_cast<double>(kind.stages - 1 + packs) * (slowest + pack_seconds);
   };
   const SizeLimit limit{tokens, kind.max_tokens};
+  const auto least = [&](std::size_t packs) {
+    return objective(packs, std::max(most, work / static_cast<double>(packs)));
+  };
   std::vector<std::pair<double, std::size_t>> counts;  // bound of a number of packs, and that number
   for (std::size_t packs = least_packs; packs <= most_packs; ++packs)
-    counts.emplace_back(objective(packs, std::max(most, work / static_cast<double>(packs))), packs);
+    counts.emplace_back(least(packs), packs);
   std::sort(counts.begin(), counts.end());
   best.bound = counts.front().first;
   const auto search = [&](std::size_t packs) {
@@ -90,7 +93,10 @@ struct PipelinePacking {
     search(packs);
   }
   // More packs than are useful only where so few do not fit.
-  for (std::size_t packs = least_packs; packs <= tokens.size() && best.pack.empty(); ++packs) search(packs);
+  for (std::size_t packs = least_packs; packs <= tokens.size() && best.pack.empty(); ++packs) {
+    best.bound = std::min(best.bound, least(packs));
+    search(packs);
+  }
   return best;
 }
 

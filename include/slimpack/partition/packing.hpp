@@ -73,13 +73,18 @@ void sort_by_digit(std::span<const std::uint32_t> items, std::size_t keys, Key&&
   for (const std::uint32_t item : items) sorted[first[key(item)]++] = item;
 }
 
-/// Indices of the items by decreasing weight, equal weights in their order: as they are if they fall already, by one counting
-/// sort if weights are small, otherwise by 11 bits at a time.
+/// Indices of the items by decreasing weight, equal weights in their order: as they are if they fall already, by comparison if there
+/// are few, by one counting sort if weights are small, otherwise by 11 bits at a time.
 inline std::vector<std::uint32_t> falling_order(std::span<const std::int64_t> weights,
                                                 std::int64_t capacity) {
   std::vector<std::uint32_t> order(weights.size());
   std::iota(order.begin(), order.end(), std::uint32_t{0});
   if (std::is_sorted(weights.begin(), weights.end(), std::greater<>())) return order;
+  constexpr std::size_t few = 200;  // a counting sort goes through as many counts as a digit has values
+  if (weights.size() <= few) {
+    std::stable_sort(order.begin(), order.end(), [&](auto a, auto b) { return weights[a] > weights[b]; });
+    return order;
+  }
   std::vector<std::uint32_t> sorted(weights.size());
   const auto key = [&](std::uint32_t item) { return static_cast<std::size_t>(capacity - weights[item]); };
   const std::size_t keys = static_cast<std::size_t>(capacity) + 1;

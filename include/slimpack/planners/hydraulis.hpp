@@ -67,17 +67,13 @@ class HydraulisPlanner {
                                                      const MemoryOptions& memory = {}) {
   return [=](const Strategy& strategy, std::uint32_t kind) {
     const PipelineSpec& spec = strategy.spec_of_kind(kind);
-    std::int64_t devices = 0;
-    for (const PipelineSpec& p : strategy.pipelines)
-      devices += p.ranks_per_stage() * static_cast<std::int64_t>(p.stages());
-    const std::int64_t own = spec.ranks_per_stage() * static_cast<std::int64_t>(spec.stages());
-    const auto replicas = static_cast<std::int32_t>(std::max<std::int64_t>(1, devices / own));
     const Job alone{
         .model = model,
         .device = device,
         .layout = {.dp = 1, .tp = spec.tp, .cp = spec.cp, .pp = static_cast<std::int32_t>(spec.stages())}};
     return price_models(spec, CalibratedCost(model, device, strategy, kind, cost),
-                        TransformerMemory(model, device, spec, replicas, memory), assumed_attention(alone));
+                        TransformerMemory(model, device, spec, sharing_pipelines(strategy, kind), memory),
+                        assumed_attention(alone));
   };
 }
 

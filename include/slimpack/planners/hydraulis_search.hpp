@@ -194,6 +194,25 @@ class StrategyChoice {
   return true;
 }
 
+/// @throws InvalidInput that says what comes closest to holding the longest sample.
+[[noreturn]] inline void refuse_longest(Tokens longest, const StrategySet& set, bool recompute) {
+  std::string closest;
+  Tokens most = -1;
+  for (std::size_t i = 0; i < set.size(); ++i) {
+    for (std::uint32_t n = 0; n < set.kinds(i).size(); ++n) {
+      const PipelineModels& models = set.pipelines()[set.kinds(i)[n]];
+      if (models.most(recompute) <= most) continue;
+      most = models.most(recompute);
+      const PipelineSpec& spec = set.strategy(i).spec_of_kind(n);
+      closest = concat("; (tp ", spec.tp, ", cp ", spec.cp, ", pp ", spec.stages(), ") comes closest with ",
+                       most, ", and ", lacks_text(models.priced->memory, longest, recompute));
+    }
+  }
+  throw InvalidInput(concat("a sample of ", longest, " tokens fits none of ", set.size(), " strategies",
+                            closest, "; expected shorter samples, more devices or more memory",
+                            set.reason().empty() ? "" : concat(" (", set.reason(), ")")));
+}
+
 /// `plan_hydraulis` among known strategies.
 [[nodiscard]] inline Plan search_hydraulis(std::span<const Tokens> lengths, const Transformer& model,
                                            const Device& device, const StrategySet& set,
@@ -204,9 +223,7 @@ class StrategyChoice {
   choice.plan_packs_in_turn();
   if (options.slices) choice.plan_slices();
   const Tokens longest = *std::max_element(lengths.begin(), lengths.end());
-  require(choice.found(), "a sample of ", longest, " tokens fits none of ", set.size(),
-          " strategies; expected shorter samples, more devices or more memory",
-          set.reason().empty() ? "" : concat(" (", set.reason(), ")"));
+  if (!choice.found()) refuse_longest(longest, set, options.two_stage.recompute);
   StrategyModels models = set.models(choice.best());
   StrategySchedules schedules = choice.take_schedules();
   Plan plan = assemble_plan(options.slices ? "hydraulis-slices" : "hydraulis", lengths, model, device,

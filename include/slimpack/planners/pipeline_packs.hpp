@@ -25,6 +25,7 @@ class PipelinePacker {
         seconds_(seconds),
         options_(options),
         stages_(models.memory(kind).stages()),
+        useful_tokens_(models.useful_tokens(kind)),
         scheduler_(lengths, models.prices(kind), models.memory(kind)) {
     const Prices& prices = models.prices(kind).alone();
     for (std::size_t s = 0; s < stages_; ++s) {
@@ -81,7 +82,9 @@ class PipelinePacker {
       tokens.push_back(lengths_[i]);
     }
     const PipelineKind kind{.max_tokens = max_tokens, .stages = stages_};
-    return pack_pipeline(seconds, tokens, kind, constant_, options);
+    PackPipelineOptions useful = options;
+    useful.useful_tokens = std::min(max_tokens, std::max(options.useful_tokens, useful_tokens_));
+    return pack_pipeline(seconds, tokens, kind, constant_, useful);
   }
 
   [[nodiscard]] Schedule schedule(std::span<const SampleId> samples, const PipelinePacking& packing,
@@ -108,6 +111,7 @@ class PipelinePacker {
   std::span<const double> seconds_;
   const TwoStageOptions& options_;
   std::size_t stages_;
+  Tokens useful_tokens_;
   Scheduler scheduler_;
   double constant_ = 0.0;  // of a pack on the stage that has most
 };

@@ -29,7 +29,7 @@ class StrategyBounds {
     gather();
   }
 
-  /// T(l, P) of all kinds of a strategy, [kind * samples + sample] (`PipelineModels::latencies`). Each kind is priced once.
+  /// T(l, P) of all kinds of a strategy, [kind * samples + sample] (`PipelineModels::latencies`). Pipelines that are alike are priced once.
   [[nodiscard]] std::vector<double> latencies(std::size_t strategy) {
     std::vector<double> all;
     all.reserve(set_.kinds(strategy).size() * lengths_.size());
@@ -61,16 +61,14 @@ class StrategyBounds {
     const double bound =
         shares.solve(load, classes(), std::numeric_limits<double>::infinity(), tolerance).bound;
     if (classes() == lengths_.size()) return bound;
-    double cost = 0.0;
-    for (std::size_t i = 0; i < lengths_.size(); ++i) {
-      double least = std::numeric_limits<double>::infinity();
-      for (std::size_t n = 0; n < kinds.size(); ++n) {
-        if (!whole_ || holds(kinds[n], lengths_[i]))
-          least = std::min(least, shares.price()[n] * prices_[kinds[n]].work[i]);
-      }
-      cost += least;
+    cost_.assign(lengths_.size(), std::numeric_limits<double>::infinity());
+    for (std::size_t n = 0; n < kinds.size(); ++n) {
+      const double price = shares.price()[n];
+      const std::vector<double>& work = prices_of(kinds[n]).work;
+      // Infinite work at no price is no number, which `std::min` does not take.
+      for (std::size_t i = 0; i < cost_.size(); ++i) cost_[i] = std::min(cost_[i], price * work[i]);
     }
-    return cost;
+    return std::accumulate(cost_.begin(), cost_.end(), 0.0);
   }
 
   /// Seconds that no step on a strategy beats. @param divided as above.
@@ -102,9 +100,9 @@ class StrategyBounds {
 
  private:
   struct KindPrices {
-    std::vector<double> work, latency;  // [sample]
-    std::vector<double>
-        class_work;  // [class] of all its samples; infinite if the kind does not hold the longest
+    std::vector<double> work;     // [sample]; infinite if the kind does not hold it, where samples are whole
+    std::vector<double> latency;  // [sample]
+    std::vector<double> class_work;     // [class] of all its samples
     std::vector<double> class_latency;  // [class] mean
     double longest_chain = 0.0;         // of the longest sample, one stage after another in both passes
   };
@@ -131,18 +129,21 @@ class StrategyBounds {
   }
 
   KindPrices& prices_of(std::size_t k) {
+    k = set_.alike(k);
     KindPrices& own = prices_[k];
     if (!own.work.empty()) return own;
     PricedModels& models = *set_.pipelines()[k].priced;
     own.latency = set_.pipelines()[k].latencies(lengths_, own.work);
+    for (std::size_t i = 0; i < lengths_.size(); ++i) {
+      if (whole_ && !holds(k, lengths_[i])) own.work[i] = std::numeric_limits<double>::infinity();
+    }
     for (std::size_t c = 0; c < classes(); ++c) {
       double work = 0.0, latency = 0.0;
       for (std::size_t i = class_begin_[c]; i < class_begin_[c + 1]; ++i) {
         work += own.work[by_length_[i]];
         latency += own.latency[by_length_[i]];
       }
-      const bool held = !whole_ || holds(k, class_longest_[c]);
-      own.class_work.push_back(held ? work : std::numeric_limits<double>::infinity());
+      own.class_work.push_back(work);
       own.class_latency.push_back(latency / class_count_[c]);
     }
     for (const Pass pass : {Pass::forward, Pass::backward})
@@ -158,7 +159,8 @@ class StrategyBounds {
   std::vector<std::size_t> class_begin_;  // [class] in by_length_, and their end
   std::vector<Tokens> class_longest_;     // [class]
   std::vector<double> class_count_;       // [class] samples
-  std::vector<KindPrices> prices_;        // [place in StrategySet::pipelines]
+  std::vector<KindPrices> prices_;        // [place in StrategySet::pipelines], of the first that are alike
+  std::vector<double> cost_;              // [sample] memory of `divided`
 };
 
 }  // namespace slimpack

@@ -91,12 +91,27 @@ struct UsableScheme {
   return kept;
 }
 
+/// @throws InvalidInput if all strategies leave devices idle. @param found [strategy][scheme] pipelines. O(strategies * schemes).
+inline void require_all_devices(const std::set<std::vector<std::int64_t>>& found,
+                                std::span<const UsableScheme> usable, std::int64_t devices) {
+  std::int64_t most = 0, smallest = devices;
+  for (const UsableScheme& each : usable) smallest = std::min(smallest, each.scheme.ranks());
+  for (const std::vector<std::int64_t>& pipelines : found) {
+    std::int64_t sum = 0;
+    for (std::size_t k = 0; k < pipelines.size(); ++k) sum += pipelines[k] * usable[k].scheme.ranks();
+    most = std::max(most, sum);
+  }
+  require(most == devices, "pipelines take at most ", most, " of ", devices,
+          " devices, for the smallest that the model fits on has ", smallest,
+          "; expected a number of devices that pipelines divide, such as ", most, " or ", most + smallest);
+}
+
 }  // namespace detail
 
 /// Strategies worth looking at for batches of a data set: what Hydraulis proposes for each length up to which a batch may have samples,
 /// rounded to whole pipelines, and those of a single scheme.
 /// @param histogram of the data set. @throws InvalidInput if the space is impossible, or no scheme holds the longest sample: with the
-/// scheme that comes closest. Source: Hydraulis, section 7.
+/// scheme that comes closest; or if all strategies leave devices idle. Source: Hydraulis, section 7.
 /// O(schemes * lengths) and the proposal.
 [[nodiscard]] inline std::vector<Strategy> candidate_strategies(const LengthHistogram& histogram,
                                                                 const Transformer& model,
@@ -144,7 +159,9 @@ struct UsableScheme {
   }
   require(most >= histogram.longest(), "a sample of ", histogram.longest(), " tokens fits no scheme of ",
           space.schemes.devices, " devices; (", to_text(usable[closest].scheme), ") comes closest with ",
-          most, "; expected shorter samples, more devices or more memory");
+          most, ", and ", detail::lacks_text(usable[closest].models.memory, histogram.longest(), recompute),
+          "; expected shorter samples, more devices or more memory");
+  detail::require_all_devices(found, usable, space.schemes.devices);
   std::vector<Strategy> strategies;
   for (const std::vector<std::int64_t>& pipelines : found) {
     std::vector<SchemeCount> counts;

@@ -1,12 +1,14 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <limits>
 #include <memory>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -14,11 +16,23 @@
 #include "slimpack/model/strategy.hpp"
 #include "slimpack/partition/sample_prices.hpp"
 #include "slimpack/plan/assemble.hpp"
+#include "slimpack/schedule/full_pack.hpp"
 
 namespace slimpack {
 
 /// Makes prices and memory of one kind of a strategy's pipelines.
 using MakeKindModels = std::function<PricedModels(const Strategy& strategy, std::uint32_t kind)>;
+
+/// Pipelines of a kind's devices that all devices of a strategy would make: so many hold each layer's optimiser states where ZeRO shards
+/// them over all devices. O(pipelines).
+[[nodiscard]] inline std::int32_t sharing_pipelines(const Strategy& strategy, std::uint32_t kind) {
+  const auto devices = [](const PipelineSpec& spec) {
+    return spec.ranks_per_stage() * static_cast<std::int64_t>(spec.stages());
+  };
+  std::int64_t all = 0;
+  for (const PipelineSpec& spec : strategy.pipelines) all += devices(spec);
+  return static_cast<std::int32_t>(std::max<std::int64_t>(1, all / devices(strategy.spec_of_kind(kind))));
+}
 
 /// What pipelines cost and hold.
 struct PipelineModels {
@@ -56,6 +70,18 @@ struct PipelineModels {
   }
 };
 
+namespace detail {
+
+/// What a full pipeline lacks to hold a sample, for messages: the bytes, and that a pack may be recomputed as far as it will go.
+[[nodiscard]] inline std::string lacks_text(const Memory& memory, Tokens longest, bool recompute) {
+  const std::int32_t layers = recompute ? std::numeric_limits<std::int32_t>::max() : 0;
+  const double gigabytes = full_pack_shortage(memory, longest, layers) / 1e9;
+  return concat("lacks ", std::max(0.01, std::ceil(100.0 * gigabytes) / 100.0), " GB on a device for it",
+                recompute ? ", with all layers recomputed" : "");
+}
+
+}  // namespace detail
+
 /// A strategy, and what its pipelines cost and hold.
 class StrategyModels {
  public:
@@ -79,6 +105,8 @@ class StrategyModels {
   [[nodiscard]] Tokens max_tokens(std::size_t kind, bool recompute) const {
     return models_[kind].most(recompute);
   }
+  /// Of a pack, on average: UtilLen(P), or 0.
+  [[nodiscard]] Tokens useful_tokens(std::size_t kind) const { return models_[kind].priced->useful_tokens; }
   /// Gradients and optimiser at the end of a step, which all pipelines wait for.
   [[nodiscard]] double sync_seconds() const { return sync_seconds_; }
 

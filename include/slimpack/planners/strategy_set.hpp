@@ -19,12 +19,20 @@ namespace slimpack {
 
 namespace detail {
 
-/// What models say at all powers of two tokens, and what they say of every stage. Models that agree on that are taken to agree.
-[[nodiscard]] inline std::vector<double> model_probes(const PricedModels& models) {
-  constexpr int bits = 20;
+/// Lengths at which models are asked.
+[[nodiscard]] inline std::vector<Tokens> probe_lengths() {
+  std::vector<Tokens> lengths;
+  for (int bit = 0; bit <= 20; bit += 4) lengths.push_back(Tokens{1} << bit);
+  return lengths;
+}
+
+/// What models say of samples of some lengths and of every stage, but for transfers. Models that agree on that are taken to price and
+/// hold samples alike.
+[[nodiscard]] inline std::vector<double> sample_probes(const PricedModels& models) {
   const Prices& prices = models.prices.alone();
   const Memory& memory = models.memory;
-  std::vector<double> probes{static_cast<double>(prices.stages()), static_cast<double>(prices.ranks())};
+  std::vector<double> probes{static_cast<double>(prices.stages()), static_cast<double>(prices.ranks()),
+                             static_cast<double>(models.useful_tokens)};
   for (std::size_t s = 0; s < prices.stages(); ++s) {
     probes.push_back(static_cast<double>(memory.recompute_limit(s)));
     probes.push_back(memory.room_bytes(s));
@@ -33,12 +41,22 @@ namespace detail {
     probes.push_back(memory.activation_bytes(s, memory.recompute_limit(s)));
     for (const Pass pass : {Pass::forward, Pass::backward}) {
       probes.push_back(prices.pack_seconds(s, pass));
-      for (int bit = 0; bit <= bits; bit += 4) {
-        const Tokens tokens = Tokens{1} << bit;
+      for (const Tokens tokens : probe_lengths()) {
         probes.push_back(prices.slice_seconds(s, 0, tokens, pass));
         probes.push_back(memory.workspace_bytes(s, pass, tokens, 1, memory.recompute_limit(s)));
-        if (s + 1 < prices.stages()) probes.push_back(prices.transfer_seconds(s, tokens, pass));
       }
+    }
+  }
+  return probes;
+}
+
+/// The same with transfers between stages. Models that agree on that are taken to agree.
+[[nodiscard]] inline std::vector<double> model_probes(const PricedModels& models) {
+  const Prices& prices = models.prices.alone();
+  std::vector<double> probes = sample_probes(models);
+  for (std::size_t s = 0; s + 1 < prices.stages(); ++s) {
+    for (const Pass pass : {Pass::forward, Pass::backward}) {
+      for (const Tokens tokens : probe_lengths()) probes.push_back(prices.transfer_seconds(s, tokens, pass));
     }
   }
   return probes;
@@ -69,6 +87,8 @@ class StrategySet {
   [[nodiscard]] std::span<const double> counts(std::size_t i) const { return strategies_[i].counts; }
   /// Pipelines that differ in their models.
   [[nodiscard]] std::span<const PipelineModels> pipelines() const { return pipelines_; }
+  /// The first pipelines that price and hold samples as these do; transfers between stages may differ.
+  [[nodiscard]] std::size_t alike(std::size_t pipelines) const { return alike_[pipelines]; }
   /// Why the first strategy that can't be used can't; empty if all can.
   [[nodiscard]] const std::string& reason() const { return reason_; }
 
@@ -96,6 +116,8 @@ class StrategySet {
         own.sync_seconds = std::max(own.sync_seconds, models->prices.alone().sync_seconds());
         const auto [at, added] = known.try_emplace(detail::model_probes(*models), pipelines_.size());
         if (added) {
+          alike_.push_back(
+              samples_.try_emplace(detail::sample_probes(*models), pipelines_.size()).first->second);
           std::vector<Tokens> most = largest_full_packs(models->memory);
           pipelines_.push_back({std::move(models), std::move(most)});
         }
@@ -112,6 +134,9 @@ class StrategySet {
   std::set<std::tuple<std::vector<std::size_t>, std::vector<double>, double>> seen_;
   std::vector<Known> strategies_;
   std::vector<PipelineModels> pipelines_;
+  std::map<std::vector<double>, std::size_t>
+      samples_;                     // what models say of samples, and the first pipelines of which they do
+  std::vector<std::size_t> alike_;  // [place in pipelines_]
   std::string reason_;
 };
 

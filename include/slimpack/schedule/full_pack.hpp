@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 #include "slimpack/core/ids.hpp"
@@ -10,24 +11,28 @@
 
 namespace slimpack {
 
-/// Most tokens, up to 2^40, of a pack such that a 1F1B pipeline full of such packs fits into memory; 0 if none does. Each
-/// stage holds one pack for itself and for each stage after it, and runs one of them backward. O(stages log tokens).
+/// Bytes that a 1F1B pipeline full of packs of so many tokens lacks on the device that lacks most; 0 or less if they fit. Each stage
+/// holds one pack for itself and for each stage after it, and runs one of them backward. O(stages).
 /// @param recompute layers that each stage recomputes, as far as it has them.
+[[nodiscard]] inline double full_pack_shortage(const Memory& memory, Tokens tokens, std::int32_t recompute) {
+  double most = -std::numeric_limits<double>::infinity();
+  for (std::size_t s = 0; s < memory.stages(); ++s) {
+    const std::int32_t r = std::min(recompute, memory.recompute_limit(s));
+    const auto n = static_cast<double>(tokens), packs = static_cast<double>(memory.stages() - s);
+    const double bytes = packs * n * memory.activation_bytes(s, r) + n * memory.kv_gradient_bytes(s) +
+                         memory.workspace_bytes(s, Pass::backward, tokens, 1, r);
+    most = std::max(most, bytes - memory.room_bytes(s));
+  }
+  return most;
+}
+
+/// Most tokens, up to 2^40, of a pack such that a 1F1B pipeline full of such packs fits into memory; 0 if none does.
+/// @param recompute as for `full_pack_shortage`. O(stages log tokens).
 [[nodiscard]] inline Tokens largest_full_pack(const Memory& memory, std::int32_t recompute) {
-  const auto fits = [&](Tokens tokens) {
-    for (std::size_t s = 0; s < memory.stages(); ++s) {
-      const std::int32_t r = std::min(recompute, memory.recompute_limit(s));
-      const auto n = static_cast<double>(tokens), packs = static_cast<double>(memory.stages() - s);
-      const double bytes = packs * n * memory.activation_bytes(s, r) + n * memory.kv_gradient_bytes(s) +
-                           memory.workspace_bytes(s, Pass::backward, tokens, 1, r);
-      if (bytes > memory.room_bytes(s)) return false;
-    }
-    return true;
-  };
   Tokens most = 0, above = (Tokens{1} << 40) + 1;
   while (above - most > 1) {
     const Tokens middle = most + (above - most) / 2;
-    (fits(middle) ? most : above) = middle;
+    (full_pack_shortage(memory, middle, recompute) <= 0.0 ? most : above) = middle;
   }
   return most;
 }

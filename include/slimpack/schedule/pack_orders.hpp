@@ -95,8 +95,24 @@ struct PackClusters {
   return orders;
 }
 
-/// The packs of a schedule in another order, each shared by ranks as in the given one; not priced yet.
-/// @pre both passes have the same packs, all pipelines run all of them. O(slices).
+namespace detail {
+
+/// The rows of a table in another order.
+[[nodiscard]] inline std::vector<double> reordered_rows(const std::vector<double>& table, std::size_t columns,
+                                                        std::span<const std::uint32_t> order) {
+  std::vector<double> out;
+  out.reserve(table.size());
+  for (const std::uint32_t k : order) {
+    const auto row = table.begin() + static_cast<std::ptrdiff_t>(k * columns);
+    out.insert(out.end(), row, row + static_cast<std::ptrdiff_t>(columns));
+  }
+  return out;
+}
+
+}  // namespace detail
+
+/// The packs of a schedule in another order, each at the price and shared by ranks as in the given one.
+/// @pre both passes have the same packs, all pipelines run all of them, and they are priced. O(slices + packs * stages).
 [[nodiscard]] inline Schedule reordered(const Schedule& given, std::span<const std::uint32_t> order) {
   const PackSharing& sharing = given.forward_times.sharing;
   Packs packs;
@@ -112,7 +128,12 @@ struct PackClusters {
   Schedule out;
   out.pipelines = given.pipelines;
   out.forward = out.backward = in_rows(std::move(packs), given.pipelines);
-  out.forward_times.sharing = out.backward_times.sharing = std::move(other);
+  const std::size_t stages = given.stages();
+  for (PassTimes Schedule::*times : {&Schedule::forward_times, &Schedule::backward_times}) {
+    (out.*times).seconds = detail::reordered_rows((given.*times).seconds, stages, order);
+    (out.*times).transfer = detail::reordered_rows((given.*times).transfer, stages - 1, order);
+    (out.*times).sharing = other;
+  }
   return out;
 }
 
@@ -129,13 +150,15 @@ struct PackClusters {
 }
 
 /// Replaces a schedule by the fastest of those with its packs in one of some orders, if one is faster.
-/// @pre both passes have the same packs, all pipelines run all of them. O(packs * stages) and scheduling, for each order.
+/// @pre both passes have the same packs, all pipelines run all of them, and the schedule fits.
+/// O(packs * stages) and scheduling, for each order.
 inline void shorten_by_orders(Schedule& best, std::span<const std::vector<std::uint32_t>> orders,
                               std::span<const ScheduleOptions> options, Scheduler& scheduler) {
-  const Schedule given = best;
+  Schedule given = best;
+  // What layers take that are recomputed or offloaded depends on the order.
+  if (given.recompute.any() || given.recompute.offloads()) scheduler.price_as_shared(given);
   for (const std::vector<std::uint32_t>& order : orders) {
-    Schedule priced = reordered(given, order);
-    scheduler.price_as_shared(priced);
+    const Schedule priced = reordered(given, order);
     for (const ScheduleOptions& each : options) {
       Schedule candidate = priced;
       scheduler.schedule_priced(candidate, each, best.seconds);
