@@ -1,7 +1,10 @@
 #include "slimpack/cost/communication.hpp"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <numeric>
+#include <vector>
 
 #include "slimpack/cost/links.hpp"
 #include "slimpack/model/presets.hpp"
