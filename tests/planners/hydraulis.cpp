@@ -152,6 +152,19 @@ TEST_CASE("with slices, equal pipelines take no longer than with plan_slimpack")
   }
 }
 
+TEST_CASE("with slices, strategies none of whose pipelines hold the longest sample are passed over") {
+  HydraulisCase c = hydraulis_case(1);
+  c.job.device.memory_bytes = 40e9;
+  c.lengths.assign(63, 3000);
+  c.lengths.push_back(128623);
+  const std::vector<Strategy> strategies{
+      place_pipelines(c.job.model, c.job.device, 16, {{Scheme{4, 1, 1}, 1}}),
+      place_pipelines(c.job.model, c.job.device, 16, {{Scheme{8, 1, 2}, 1}})};
+  const Plan plan = plan_case(c, strategies, true);
+  CHECK(plan.pipelines[0].tp == 8);
+  CHECK_THROWS_WITH(plan_case(c, {strategies.data(), 1}, true), Catch::Contains("fits none of 1 strategies"));
+}
+
 TEST_CASE("the strategy of the step before stays unless another one is faster by more than a margin") {
   const HydraulisCase c = hydraulis_case(3);
   const MakeKindModels make = calibrated_kinds(c.job.model, c.job.device);

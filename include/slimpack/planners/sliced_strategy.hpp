@@ -39,9 +39,13 @@ class SlicedStrategy {
   }
 
   /// Samples are shared among the kinds by their work. A kind whose plan takes longer than its work by more than the others' gets less
-  /// in the next round. @param rounds at least 1.
+  /// in the next round. @param rounds at least 1. @returns no schedules if no kind holds the longest sample.
   [[nodiscard]] StrategySchedules operator()(std::size_t rounds) {
     StrategySchedules best;
+    const Tokens longest = *std::max_element(lengths_.begin(), lengths_.end());
+    if (std::none_of(bins_.begin(), bins_.end(),
+                     [&](const PipelineKind& bin) { return bin.max_tokens >= longest; }))
+      return best;
     std::vector<double> overhead(bins_.size(), 1.0);
     std::vector<PipelineId> before;
     for (std::size_t round = 0; round < rounds; ++round) {
