@@ -11,8 +11,7 @@ namespace slimpack::command {
 template <class Use>
 auto with_models(const JobOptions& o, const Use& use) {
   if (o.profile) {
-    const RankCost cost = profiled_cost(o);
-    return use(cost, profiled_memory(o), cost.attention());
+    return use(profiled_cost(o), profiled_memory(o), ProfiledAttention(*o.profile));
   }
   return use(CalibratedCost(o.job, o.cost), TransformerMemory(o.job, o.memory), assumed_attention(o.job));
 }

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "document_models.hpp"
+#include "plain_attention.hpp"
 #include "slimpack/planners/fixed_4d.hpp"
 #include "slimpack/planners/plain_4d.hpp"
 
@@ -89,20 +90,20 @@ Plan plan_plain_4d_batch(std::span<const Tokens> lengths, const JobOptions& o) {
 
 Plan plan_plain_4d_on_cpu(std::span<const Tokens> lengths, const JobOptions& o, const RankCost& cost,
                           const RankMemory& memory) {
-  return plan_plain_4d(lengths, o.job, cost, memory, cost.attention(), {.context = o.context});
+  return plan_plain_4d(lengths, o.job, cost, memory, PlainAttention(o), {.context = o.context});
 }
 
 Plan plan_fixed_4d_on_cpu(std::span<const Tokens> lengths, const JobOptions& o, const RankCost& cost,
                           const RankMemory& memory) {
   const std::vector<std::size_t> one{0, lengths.size()};
-  auto made = plan_fixed_4d(lengths, one, o.job, cost, memory, cost.attention(), fixed_options(o));
+  auto made = plan_fixed_4d(lengths, one, o.job, cost, memory, PlainAttention(o), fixed_options(o));
   return std::move(made.plans.front());
 }
 
 PlanRun start_fixed_4d_on_cpu(const JobOptions& o, const Lengths&, const RunScope&, const RankCost& cost,
                               const RankMemory& memory) {
   const auto plan = [=](Window& window) {
-    return plan_window(window, o, cost, memory, cost.attention(), ShardingPolicy::per_sequence);
+    return plan_window(window, o, cost, memory, PlainAttention(o), ShardingPolicy::per_sequence);
   };
   return run_of(o, plan);
 }

@@ -22,62 +22,62 @@ namespace slimpack::command {
 namespace {
 
 struct Megatron {
-  template <CostModel C, MemoryModel M, class A>
+  template <CostModel C, MemoryModel M, class A = NoAttentionModel>
   static Plan plan(std::span<const Tokens> lengths, const JobOptions& o, const C& cost, const M& memory,
-                   const A& attention) {
+                   const A& attention = {}) {
     return plan_megatron(lengths, o.job, cost, memory, attention, o.megatron);
   }
   static Plan plan_on_cpu(std::span<const Tokens> lengths, const JobOptions& o, const RankCost& cost,
                           const RankMemory& memory) {
-    return plan(lengths, o, cost.unmerged(), memory, cost.attention());
+    return plan(lengths, o, cost.unmerged(), memory);
   }
 };
 
 struct SlimPack {
-  template <CostModel C, MemoryModel M, class A>
+  template <CostModel C, MemoryModel M, class A = NoAttentionModel>
   static Plan plan(std::span<const Tokens> lengths, const JobOptions& o, const C& cost, const M& memory,
-                   const A& attention) {
+                   const A& attention = {}) {
     return plan_slimpack(lengths, o.job, cost, memory, attention, o.slimpack);
   }
   static Plan plan_on_cpu(std::span<const Tokens> lengths, const JobOptions& o, const RankCost& cost,
                           const RankMemory& memory) {
-    return plan(lengths, o, cost, memory, cost.attention());
+    return plan(lengths, o, cost, memory);
   }
 };
 
 struct DynamicCp {
-  template <CostModel C, MemoryModel M, class A>
+  template <CostModel C, MemoryModel M, class A = NoAttentionModel>
   static Plan plan(std::span<const Tokens> lengths, const JobOptions& o, const C& cost, const M& memory,
-                   const A& attention) {
+                   const A& attention = {}) {
     return plan_dynamic_cp(lengths, o.job, cost, memory, attention, o.dynamic_cp);
   }
   static Plan plan_on_cpu(std::span<const Tokens> lengths, const JobOptions& o, const RankCost& cost,
                           const RankMemory& memory) {
-    return plan(lengths, o, cost, memory, cost.attention());
+    return plan(lengths, o, cost, memory);
   }
 };
 
 struct DynaPipe {
-  template <CostModel C, MemoryModel M, class A>
+  template <CostModel C, MemoryModel M, class A = NoAttentionModel>
   static Plan plan(std::span<const Tokens> lengths, const JobOptions& o, const C& cost, const M& memory,
-                   const A& attention) {
+                   const A& attention = {}) {
     return plan_dynapipe(lengths, o.job, cost, memory, attention, o.dynapipe);
   }
   static Plan plan_on_cpu(std::span<const Tokens> lengths, const JobOptions& o, const RankCost& cost,
                           const RankMemory& memory) {
-    return plan(lengths, o, cost.unmerged(), memory, cost.attention());
+    return plan(lengths, o, cost.unmerged(), memory);
   }
 };
 
 struct ByteScale {
-  template <CostModel C, MemoryModel M, class A>
+  template <CostModel C, MemoryModel M, class A = NoAttentionModel>
   static Plan plan(std::span<const Tokens> lengths, const JobOptions& o, const C& cost, const M& memory,
-                   const A& attention) {
+                   const A& attention = {}) {
     return plan_bytescale(lengths, o.job, cost, memory, attention, o.bytescale);
   }
   static Plan plan_on_cpu(std::span<const Tokens> lengths, const JobOptions& o, const RankCost& cost,
                           const RankMemory& memory) {
-    return plan(lengths, o, cost, memory, cost.attention());
+    return plan(lengths, o, cost, memory);
   }
 };
 
@@ -113,14 +113,14 @@ struct ChunkFlow {
 /// Pipelines of chunks, as one of the systems above makes them.
 template <class System>
 struct Chunked {
-  template <CostModel C, MemoryModel M, class A>
+  template <CostModel C, MemoryModel M, class A = NoAttentionModel>
   static Plan plan(std::span<const Tokens> lengths, const JobOptions& o, const C& cost, const M& memory,
-                   const A& attention) {
+                   const A& attention = {}) {
     return plan_chunks(System::name, lengths, o.job, cost, memory, attention, System::options(o));
   }
   static Plan plan_on_cpu(std::span<const Tokens> lengths, const JobOptions& o, const RankCost& cost,
                           const RankMemory& memory) {
-    return plan(lengths, o, cost.unmerged(), memory, cost.attention());
+    return plan(lengths, o, cost.unmerged(), memory);
   }
 };
 

@@ -12,8 +12,7 @@
 namespace slimpack::command {
 
 /// Time on ranks of a back end: by the device's constants, or by a profile of the machine. A CostModel that
-/// recomputes and merges, separates attention, knows what ranks take for their tokens, states its layers, and names the
-/// exchange of merged packs.
+/// recomputes and merges, states its layers, and names the exchange of merged packs.
 class RankCost {
  public:
   RankCost(CalibratedCost cost) : cost_(std::move(cost)) {}
@@ -38,29 +37,6 @@ class RankCost {
   [[nodiscard]] double recompute_pack_seconds(std::size_t stage) const {
     return std::visit([&](const auto& c) { return slimpack::recompute_pack_seconds(c, stage); }, cost_);
   }
-  [[nodiscard]] double other_seconds(std::size_t stage, Tokens begin, Tokens end, Pass pass) const {
-    return std::visit([&](const auto& c) { return c.other_seconds(stage, begin, end, pass); }, cost_);
-  }
-  [[nodiscard]] double recompute_other_seconds(std::size_t stage, Tokens begin, Tokens end) const {
-    return std::visit([&](const auto& c) { return c.recompute_other_seconds(stage, begin, end); }, cost_);
-  }
-  [[nodiscard]] double attention_seconds(std::size_t stage, Pass pass, double layer) const {
-    return std::visit([&](const auto& c) { return c.attention_seconds(stage, pass, layer); }, cost_);
-  }
-  [[nodiscard]] double token_seconds(std::size_t stage, Pass pass) const {
-    return std::visit([&](const auto& c) { return c.token_seconds(stage, pass); }, cost_);
-  }
-  [[nodiscard]] double recompute_token_seconds(std::size_t stage) const {
-    return std::visit([&](const auto& c) { return c.recompute_token_seconds(stage); }, cost_);
-  }
-  /// Attention as the model prices it: back ends' ranks have no wide tiles, or were measured.
-  [[nodiscard]] PairAttention attention() const {
-    return {std::visit([](const auto& c) { return c.per_twice_pair(); }, cost_)};
-  }
-  [[nodiscard]] RankCost with_attention(const AttentionSeconds& attention) const {
-    return with_merging(
-        std::visit([&](const auto& c) { return RankCost(c.with_attention(attention)); }, cost_));
-  }
   [[nodiscard]] bool is_polynomial() const {
     return std::visit([](const auto& c) { return c.is_polynomial(); }, cost_);
   }
@@ -82,8 +58,9 @@ class RankCost {
     return std::visit([](const auto& c) { return c.exchanges(); }, cost_);
   }
   [[nodiscard]] RankCost with_exchange(KeyExchange exchange) const {
-    return with_merging(
-        std::visit([&](const auto& c) { return RankCost(c.with_exchange(exchange)); }, cost_));
+    RankCost copy = std::visit([&](const auto& c) { return RankCost(c.with_exchange(exchange)); }, cost_);
+    copy.merges_ = merges_;
+    return copy;
   }
   /// The same without merging, for planners that would make a pipeline's stages of several ranks of it.
   [[nodiscard]] RankCost unmerged() const {
@@ -96,11 +73,6 @@ class RankCost {
   }
 
  private:
-  [[nodiscard]] RankCost with_merging(RankCost other) const {
-    other.merges_ = merges_;
-    return other;
-  }
-
   std::variant<CalibratedCost, MeasuredCost> cost_;
   bool merges_ = true;
 };

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "document_models.hpp"
+#include "plain_attention.hpp"
 #include "slimpack/stream/queue_thresholds.hpp"
 
 namespace slimpack::command {
@@ -175,7 +176,7 @@ std::vector<PlanRun> start_wlb(const JobOptions& o, const Lengths& lengths, cons
 
 PlanRun start_wlb_on_cpu(const JobOptions& o, const Lengths& lengths, const RunScope& scope,
                          const RankCost& cost, const RankMemory& memory) {
-  return start(o, lengths, scope, cost, memory, cost.attention(), true);
+  return start(o, lengths, scope, cost, memory, PlainAttention(o), true);
 }
 
 }  // namespace slimpack::command

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <algorithm>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -109,49 +108,20 @@ class PackPrices {
         }
       }
     }
-    const std::vector<Rank>& ranks = ranks_of(pass, pack);
-    sum += slowest(ranks, [&](const Rank& rank) {
-      double own = 0.0;
-      if constexpr (priced)
-        own += cost.attention_seconds(
-            stage, pass, pass == Pass::forward ? rank.attention.forward : rank.attention.backward);
-      if constexpr (shares_tokens) own += cost.token_seconds(stage, pass) * rank.extra_tokens;
-      return own;
-    });
-    layer += slowest(ranks, [&](const Rank& rank) {
-      double own = rank.attention.forward;
-      if constexpr (shares_tokens && RecomputingCostModel<C>)
-        own += cost.recompute_token_seconds(stage) * rank.extra_tokens;
-      return own;
-    });
+    if constexpr (priced) {
+      const AttentionSeconds kernel = slowest_rank(pass, pack);
+      sum += cost.attention_seconds(stage, pass, pass == Pass::forward ? kernel.forward : kernel.backward);
+      layer += kernel.forward;
+    }
     return recomputes ? sum + recompute_layers(pack)[stage] * layer : sum;
   }
 
   [[nodiscard]] double lag(Pass pass, std::size_t pack, std::size_t boundary) {
-    const double extra = slowest(ranks_of(pass, pack), [](const Rank& rank) { return rank.extra_tokens; });
-    return transfer_price(of(pass, pack), boundary,
-                          count_tokens(plan_.of(pass).packs[pack]) + static_cast<Tokens>(std::lround(extra)),
-                          pass);
+    return transfer_price(of(pass, pack), boundary, count_tokens(plan_.of(pass).packs[pack]), pass);
   }
 
  private:
   static constexpr bool priced = !std::is_same_v<A, NoAttentionModel>;
-  static constexpr bool shares_tokens = requires(const C& c) {
-    c.token_seconds(std::size_t{}, Pass::forward);
-  };
-
-  /// What one rank has of a pack: attention of one layer, and tokens above an equal share, times the ranks.
-  struct Rank {
-    AttentionSeconds attention;
-    double extra_tokens = 0.0;
-  };
-
-  template <class Seconds>
-  [[nodiscard]] static double slowest(const std::vector<Rank>& ranks, const Seconds& seconds) {
-    double most = seconds(ranks.front());
-    for (const Rank& rank : ranks) most = std::max(most, seconds(rank));
-    return most;
-  }
 
   /// Members and exchange.
   using Key = std::pair<std::size_t, KeyExchange>;
@@ -178,42 +148,36 @@ class PackPrices {
     return cost;
   }
 
-  /// What each rank has of a pack.
-  [[nodiscard]] const std::vector<Rank>& ranks_of(Pass pass, std::size_t pack) {
-    if (last_.pass == pass && last_.pack == pack) return last_.ranks;
+  /// One layer's attention on the slowest rank of a pack.
+  [[nodiscard]] AttentionSeconds slowest_rank(Pass pass, std::size_t pack) {
+    if (last_.pass == pass && last_.pack == pack) return last_.seconds;
     const PassPlan& packs = plan_.of(pass);
     const Task task{pass, static_cast<PackId>(pack)};
     const std::int32_t ranks = context_ranks(plan_, task);
-    last_ = {pass, pack, std::vector<Rank>(static_cast<std::size_t>(ranks))};
-    if (packs.packs[pack].empty()) return last_.ranks;
-    if (ranks > 1) add_shards(pack_shards(plan_, task), packs.sharding[pack], last_.ranks);
-    if constexpr (priced) {
-      if (ranks > 1 && packs.exchange_of(pack) != KeyExchange::all_to_all) return last_.ranks;
+    AttentionSeconds most;
+    if (packs.packs[pack].empty()) return most;
+    if (packs.exchange_of(pack) == KeyExchange::all_to_all) {
       const AttentionSeconds launch = attention_.launch_seconds();
-      AttentionSeconds heads;
-      for (const Slice& slice : packs.packs[pack]) heads += attention_.chunk_seconds(slice.begin, slice.end);
-      heads = {heads.forward / ranks, heads.backward / ranks};
-      heads += launch;
-      for (Rank& rank : last_.ranks) rank.attention = heads;
+      for (const Slice& slice : packs.packs[pack]) most += attention_.chunk_seconds(slice.begin, slice.end);
+      most = {most.forward / ranks, most.backward / ranks};
+      most += launch;
+    } else if (ranks == 1) {
+      most = attention_seconds(attention_, packs.packs[pack]);
+    } else {
+      const ContextShards shards = pack_shards(plan_, task);
+      for (std::size_t r = 0; r < shards.ranks.size(); ++r) {
+        const AttentionSeconds own = attention_seconds(attention_, shards.ranks[r]);
+        most = {std::max(most.forward, own.forward), std::max(most.backward, own.backward)};
+      }
     }
-    return last_.ranks;
-  }
-
-  /// Other shardings than by position deal equal numbers of tokens, but for one.
-  void add_shards(const ContextShards& shards, Sharding kind, std::vector<Rank>& out) const {
-    for (std::size_t r = 0; r < out.size(); ++r) {
-      if constexpr (priced) out[r].attention = attention_seconds(attention_, shards.ranks[r]);
-      if (kind == Sharding::by_position)
-        out[r].extra_tokens =
-            static_cast<double>(out.size()) * static_cast<double>(count_tokens(shards.ranks[r])) -
-            static_cast<double>(shards.tokens);
-    }
+    last_ = {pass, pack, most};
+    return most;
   }
 
   struct Known {
     Pass pass = Pass::weight;
     std::size_t pack = 0;
-    std::vector<Rank> ranks;
+    AttentionSeconds seconds;
   };
 
   const Plan& plan_;

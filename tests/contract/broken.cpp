@@ -35,8 +35,7 @@ struct Model {
       recompute_rates{.per_token = 1e-7, .per_twice_pair = 1e-12};
   std::function<double(double)> attention = [](double layer) { return 3.0 * layer; };
   std::function<double(double)> other = [](double whole) { return 0.5 * whole; };
-  double own_tokens = 1e-6, own_recomputed = 1e-7;  // per token
-  double share = 1.0;                               // of what a pipeline takes alone
+  double share = 1.0;  // of what a pipeline takes alone
   std::function<double(int)> member = [](int g) { return 1.0 / g + 0.05; };
   std::size_t merged_stages = 2;
   double all_stages = 1.0, row_before = 1.0, row_after = 1.0;
@@ -72,8 +71,6 @@ struct Model {
     return other(recompute_seconds(s, b, e));
   }
   double attention_seconds(std::size_t, Pass, double layer) const { return attention(layer); }
-  double token_seconds(std::size_t, Pass) const { return share * own_tokens; }
-  double recompute_token_seconds(std::size_t) const { return share * own_recomputed; }
   bool supports_context_parallel(std::int32_t) const { return true; }
   Model with_context_parallel(std::int32_t g) const {
     Model copy = *this;
@@ -85,7 +82,7 @@ struct Model {
   }
 };
 static_assert(MergeableCostModel<Model> && RecomputingCostModel<Model> && LayeredCostModel<Model>);
-static_assert(PolynomialCostModel<Model> && SeparableCostModel<Model> && TokenSharingCostModel<Model>);
+static_assert(PolynomialCostModel<Model> && SeparableCostModel<Model>);
 
 /// One violation, of this property, whose text has these words.
 template <class Change>
@@ -204,9 +201,6 @@ TEST_CASE("each broken property of a cost model is found by name") {
                [](Model& m) { m.other = [](double whole) { return 1.5 * whole; }; });
   expect_found("separable", "attention_seconds",
                [](Model& m) { m.attention = [](double layer) { return 1.0 + layer; }; });
-  expect_found("token sharing", "token_seconds on stage 0, forward", [](Model& m) { m.own_tokens = -1e-9; });
-  expect_found("token sharing", "of the slice", [](Model& m) { m.own_tokens = 1e-3; });
-  expect_found("token sharing", "recompute_token_seconds", [](Model& m) { m.own_recomputed = 1e-5; });
   expect_found("merging", "2 members together", [](Model& m) { m.member = [](int g) { return 0.9 / g; }; });
   expect_found("merging", "2 pipelines have 1 stages", [](Model& m) { m.merged_stages = 1; });
 }

@@ -138,8 +138,8 @@ TEST_CASE("a plan's notes say what a model lacks") {
   CHECK(notes[3].find("takes no time") != std::string::npos);
   CHECK(missing_features(CalibratedCost(job())).empty());
   CHECK(missing_features<Separable, Polynomial, Mergeable>(CalibratedCost(job())).empty());
-  CHECK(missing_features<Separable, TokenSharing>(Least{}).size() == 2);
-  require_features<Mergeable, Recomputing, Layered, Separable, TokenSharing, Synchronised, Polynomial>(
+  CHECK(missing_features<Separable>(Least{}).size() == 1);
+  require_features<Mergeable, Recomputing, Layered, Separable, Synchronised, Polynomial>(
       CalibratedCost(job()));
   require_features<>(Least{});
 }

@@ -12,7 +12,7 @@
 
 using namespace slimpack;
 
-static_assert(AttentionModel<AttentionKernel> && BoundedAttentionModel<PairAttention>);
+static_assert(AttentionModel<AttentionKernel> && AttentionModel<ProfiledAttention>);
 
 namespace {
 
@@ -140,11 +140,12 @@ TEST_CASE("rates from measured times give these times back", "[attention_kernel]
   CHECK(table.forward.flops_per_second[3] == table.forward.flops_per_second[4]);
 }
 
-TEST_CASE("attention that takes the same for each pair", "[attention_kernel]") {
-  constexpr PairAttention attention{{2e-9, 5e-9}};
-  // Queries 10, 11 and 12 have 11, 12 and 13 keys.
-  CHECK(attention.chunk_seconds(10, 13).forward == Approx(2 * 36 * 2e-9));
-  CHECK(attention.chunk_seconds(10, 13).backward == Approx(2 * 36 * 5e-9));
+TEST_CASE("attention as a profile prices it", "[attention_kernel]") {
+  const Profile profile = testing::machine(3, true);
+  const ProfiledAttention attention(profile);
+  const PackRates& layer = profile.backward.layer;
+  CHECK(attention.chunk_seconds(10, 30).backward ==
+        Approx(layer.slice_seconds(10, 30) - 20 * layer.per_token));
   CHECK(attention.launch_seconds() == AttentionSeconds{});
 }
 

@@ -14,7 +14,6 @@ static_assert(MergeableCostModel<CalibratedCost>);
 static_assert(RecomputingCostModel<CalibratedCost>);
 static_assert(LayeredCostModel<CalibratedCost>);
 static_assert(SeparableCostModel<CalibratedCost>);
-static_assert(TokenSharingCostModel<CalibratedCost>);
 static_assert(PolynomialCostModel<CalibratedCost>);
 static_assert(ExchangingCostModel<CalibratedCost>);
 
@@ -313,42 +312,6 @@ TEST_CASE("attention and the rest add up to a slice's time, and to a recomputed 
             Approx(cost.recompute_seconds(s, begin, end)).epsilon(1e-9));
     }
   }
-}
-
-TEST_CASE("ranks take for their tokens what one rank takes that holds them all, and what it sends of them") {
-  int sent = 0, kept = 0;
-  for (unsigned seed = 1; seed <= 300; ++seed) {
-    INFO("seed " << seed);
-    Random random(seed);
-    CalibratedCase drawn = random_calibrated(random);
-    drawn.options.offload = random.chance(0.3) ? 0.7 : 0.0;
-    const std::int32_t ranks = drawn.members * drawn.job.layout.cp;
-    if (ranks == 1) continue;
-    const CalibratedCost cost = drawn.cost();
-    drawn.job.layout.cp = drawn.members = 1;
-    drawn.options.exchanges = {KeyExchange::ring};
-    const CalibratedCost alone = drawn.cost();
-    const Tokens n = random.tokens(1, 100000);
-    const auto tokens = static_cast<double>(n);
-    for (const KeyExchange exchange : key_exchanges) {
-      if (!cost.exchanges().contains(exchange)) continue;
-      const CalibratedCost own = cost.with_exchange(exchange);
-      // A whole sample has no prefix. An all-to-all sends its tokens alone.
-      const bool all = exchange == KeyExchange::all_to_all;
-      ++(all ? sent : kept);
-      for (std::size_t s = 0; s < cost.stages(); ++s) {
-        for (const Pass pass : both) {
-          const double expected =
-              all ? own.other_seconds(s, 0, n, pass) : alone.other_seconds(s, 0, n, pass) / ranks;
-          CHECK(own.token_seconds(s, pass) * tokens == Approx(expected));
-        }
-        const double expected =
-            all ? own.recompute_other_seconds(s, 0, n) : alone.recompute_other_seconds(s, 0, n) / ranks;
-        CHECK(own.recompute_token_seconds(s) * tokens == Approx(expected));
-      }
-    }
-  }
-  CHECK(std::min(sent, kept) > 20);
 }
 
 TEST_CASE("a pack is exchanged in the way that is cheapest for all of its slices") {

@@ -36,10 +36,6 @@ struct Capable : Separable {
   double recompute_other_seconds(std::size_t s, Tokens begin, Tokens end) const {
     return 0.25 * double(s + 1) * double(end - begin) / ranks;
   }
-  double token_seconds(std::size_t s, Pass pass) const {
-    return (pass == Pass::forward ? 0.5 : 0.75) * double(s + 1);
-  }
-  double recompute_token_seconds(std::size_t s) const { return 0.125 * double(s + 1); }
   double recompute_pack_seconds(std::size_t s) const { return 0.25 * double(s + 1); }
   double sync_seconds() const { return 11.0; }
   bool supports_context_parallel(std::int32_t group) const { return group != 3; }
@@ -58,7 +54,6 @@ using Fewer = LeastAttentionCost<Separable>;
 static_assert(RecomputingCostModel<Least> && MergeableCostModel<Least> && ExchangingCostModel<Least>);
 static_assert(!RecomputingCostModel<Fewer> && !MergeableCostModel<Fewer> && !ExchangingCostModel<Fewer>);
 static_assert(SeparableCostModel<Least> && SeparableCostModel<Fewer>);
-static_assert(TokenSharingCostModel<Least> && !TokenSharingCostModel<Fewer>);
 static_assert(!PolynomialCostModel<LeastAttentionCost<CalibratedCost>>);
 static_assert(std::is_same_v<decltype(with_attention(Whole{}, AttentionSeconds{}, 1)), Whole>);
 
@@ -76,8 +71,6 @@ void check_slices(const Least& least, const Capable& cost, const AttentionSecond
             same(cost.other_seconds(s, begin, end, pass) + cost.attention_seconds(s, pass, layer)));
       CHECK(least.other_seconds(s, begin, end, pass) == cost.other_seconds(s, begin, end, pass));
       CHECK(least.attention_seconds(s, pass, 7.0) == cost.attention_seconds(s, pass, 7.0));
-      CHECK(least.token_seconds(s, pass) == cost.token_seconds(s, pass));
-      CHECK(least.recompute_token_seconds(s) == cost.recompute_token_seconds(s));
       CHECK(least.pack_seconds(s, pass) == cost.pack_seconds(s, pass));
       CHECK(least.transfer_seconds(s, end, pass) == cost.transfer_seconds(s, end, pass));
     }

@@ -19,8 +19,6 @@ static_assert(LayeredCostModel<MeasuredCost>);
 static_assert(ExchangingCostModel<MeasuredCost>);
 static_assert(RecomputingCostModel<MeasuredCost>);
 static_assert(MergeableCostModel<MeasuredCost>);
-static_assert(SeparableCostModel<MeasuredCost>);
-static_assert(TokenSharingCostModel<MeasuredCost>);
 
 TEST_CASE("a measured stage costs what its layers, its ends and its recomputation cost") {
   for (unsigned seed = 1; seed <= 20; ++seed) {
@@ -118,44 +116,6 @@ TEST_CASE("members share tokens and pairs, and pass keys and values on") {
     CHECK(one.supports_context_parallel(5));
     CHECK_FALSE(one.supports_context_parallel(0));
     CHECK_THROWS_WITH(one.with_context_parallel(0), Catch::Contains("group is 0"));
-  }
-}
-
-TEST_CASE("a profile's pairs can be told from the rest, and replaced") {
-  for (unsigned seed = 1; seed <= 20; ++seed) {
-    INFO("seed " << seed);
-    const Profile p = machine(seed, seed % 2 == 0);
-    const std::vector<std::int32_t> layers{2, 3};
-    const MeasuredCost one(p, profiled_model(), layers);
-    CHECK(one.per_twice_pair() ==
-          AttentionSeconds{p.forward.layer.per_twice_pair, p.backward.layer.per_twice_pair});
-    const AttentionSeconds slow{7e-9, 9e-9};
-    for (const std::int32_t g : {1, 2, 5}) {
-      const MeasuredCost cost = one.with_context_parallel(g);
-      const MeasuredCost same = cost.with_attention(one.per_twice_pair()), other = cost.with_attention(slow);
-      const double pairs = twice_causal_pairs(300, 900);
-      for (std::size_t s = 0; s < 2; ++s) {
-        for (const Pass pass : {Pass::forward, Pass::backward}) {
-          const bool forward = pass == Pass::forward;
-          const PackRates& layer = p.of(pass).layer;
-          const double rest = cost.other_seconds(s, 300, 900, pass);
-          CHECK(rest + cost.attention_seconds(s, pass, layer.per_twice_pair * pairs / g) ==
-                Approx(cost.slice_seconds(s, 300, 900, pass)).epsilon(1e-12));
-          CHECK(same.slice_seconds(s, 300, 900, pass) == cost.slice_seconds(s, 300, 900, pass));
-          CHECK(other.other_seconds(s, 300, 900, pass) == Approx(rest).epsilon(1e-12));
-          CHECK(
-              other.slice_seconds(s, 300, 900, pass) ==
-              Approx(rest + layers[s] * (forward ? slow.forward : slow.backward) * pairs / g).epsilon(1e-12));
-        }
-        // A layer that is recomputed takes the pairs of a forward pass, and no less than was measured.
-        const double rest = cost.recompute_other_seconds(s, 300, 900);
-        CHECK(other.recompute_seconds(s, 300, 900) == Approx(rest + slow.forward * pairs / g).epsilon(1e-12));
-        const double measured = cost.recompute_seconds(s, 300, 900);
-        CHECK(same.recompute_seconds(s, 300, 900) >= measured * (1 - 1e-12));
-        if (p.recompute.per_twice_pair >= p.forward.layer.per_twice_pair)
-          CHECK(same.recompute_seconds(s, 300, 900) == Approx(measured).epsilon(1e-12));
-      }
-    }
   }
 }
 

@@ -8,11 +8,12 @@
 #include "slimpack/model/presets.hpp"
 #include "slimpack/sharding/by_position.hpp"
 #include "tests/cost/random_jobs.hpp"
+#include "tests/cost/random_profile.hpp"
 
 using namespace slimpack;
 using slimpack::testing::Random;
 
-static_assert(BoundedAttentionModel<AttentionKernel> && BoundedAttentionModel<PairAttention>);
+static_assert(BoundedAttentionModel<AttentionKernel> && BoundedAttentionModel<ProfiledAttention>);
 
 namespace {
 
@@ -29,15 +30,15 @@ std::vector<Slice> random_pack(Random& random, Tokens most) {
   return pack;
 }
 
-/// The attention of each rank by explicit shards.
+/// The slowest rank of explicit shards.
 template <class A>
-std::vector<double> naive_by_position(const A& model, std::span<const Slice> pack, std::int32_t ranks,
-                                      Tokens block, Pass pass) {
-  std::vector<double> seconds;
+double naive_by_position(const A& model, std::span<const Slice> pack, std::int32_t ranks, Tokens block,
+                         Pass pass) {
+  double most = 0.0;
   const ContextShards shards = position_shards(pack, ranks, block);
   for (std::size_t r = 0; r < shards.ranks.size(); ++r)
-    seconds.push_back(of(attention_seconds(model, shards.ranks[r]), pass));
-  return seconds;
+    most = std::max(most, of(attention_seconds(model, shards.ranks[r]), pass));
+  return most;
 }
 
 template <class A>
@@ -49,19 +50,16 @@ void check(const A& model, Random& random) {
     const auto ranks = static_cast<std::int32_t>(random.tokens(2, 9));
     const std::vector<Slice> pack = random_pack(random, 40 * block);
     for (const Pass pass : {Pass::forward, Pass::backward}) {
-      const double alone = attention.by_heads(pack, 1, pass), heads = attention.by_heads(pack, ranks, pass);
+      const double alone = attention.by_heads(pack, 1, pass),
+                   shared = attention.by_position(pack, ranks, pass),
+                   heads = attention.by_heads(pack, ranks, pass);
       CHECK(alone == Approx(of(attention_seconds(model, std::span<const Slice>(pack)), pass)));
+      CHECK(shared == Approx(naive_by_position(model, pack, ranks, block, pass)));
       const double launch = of(model.launch_seconds(), pass);
-      std::vector<double> shared(static_cast<std::size_t>(ranks), -1.0);
-      attention.by_position(pack, block, pass, shared);
-      const std::vector<double> naive = naive_by_position(model, pack, ranks, block, pass);
-      for (std::size_t r = 0; r < shared.size(); ++r)
-        CHECK(shared[r] ==
-              Approx(naive[r] == 0.0 ? launch : naive[r]));  // one that holds nothing launches as well
       CHECK(heads - launch == Approx((alone - launch) / ranks));
       // No sharing takes less than equal shares at the best rate.
       const double bound = launch + of(least, pass) * twice_causal_pairs(pack) / ranks;
-      CHECK(*std::max_element(shared.begin(), shared.end()) >= bound * (1.0 - 1e-12));
+      CHECK(shared >= bound * (1.0 - 1e-12));
       CHECK(heads >= bound * (1.0 - 1e-12));
     }
   }
@@ -97,7 +95,7 @@ TEST_CASE("attention of packs is that of the slowest rank's explicit shard, what
     Random random(seed);
     check(AttentionKernel(assumed_attention_table(device_preset("h100")), transformer_preset("llama-7b"), 8),
           random);
-    check(PairAttention{{random.number(1e-12, 1e-9), random.number(1e-12, 1e-9)}}, random);
+    check(ProfiledAttention(testing::machine(seed, true)), random);
   }
 }
 
@@ -109,8 +107,6 @@ TEST_CASE("packs without tokens take no attention", "[pack_attention]") {
   for (const Pass pass : {Pass::forward, Pass::backward}) {
     CHECK(attention.by_heads({}, 1, pass) == 0.0);
     CHECK(attention.by_heads({}, 4, pass) == 0.0);
-    std::vector<double> ranks(4, -1.0);
-    attention.by_position({}, 128, pass, ranks);
-    CHECK(ranks == std::vector<double>(4, 0.0));
+    CHECK(attention.by_position({}, 4, pass) == 0.0);
   }
 }

@@ -6,7 +6,6 @@
 #include "oracle.hpp"
 #include "rules.hpp"
 #include "slimpack/cost/measured.hpp"
-#include "slimpack/plan/shards.hpp"
 #include "slimpack/plan/validate.hpp"
 #include "slimpack/planners/megatron.hpp"
 #include "slimpack/planners/slimpack.hpp"
@@ -28,47 +27,19 @@ void check(const Plan& plan, const TransformerMemory& memory) {
   }
 }
 
-/// What the slowest member of a pack takes more than an equal share. @param token per token that all share equally.
-/// @param pair per unit of `twice_causal_pairs` on one rank.
-double above_equal_share(const Plan& plan, Task task, double token, double pair) {
-  const PassPlan& pass = plan.of(task.pass);
-  const auto members = static_cast<double>(pass.pipelines[task.pack].size());
-  if (members == 1.0) return 0.0;
-  const std::span<const Slice> pack = pass.packs[task.pack];
-  const ContextShards shards = pack_shards(plan, task);
-  double most = -1e9;
-  for (std::size_t m = 0; m < shards.ranks.size(); ++m) {
-    double own = pair * (twice_causal_pairs(shards.ranks[m]) - twice_causal_pairs(pack) / members);
-    if (pass.sharding[task.pack] == Sharding::by_position)
-      own += token * (members * static_cast<double>(count_tokens(shards.ranks[m])) -
-                      static_cast<double>(count_tokens(pack)));
-    most = std::max(most, own);
-  }
-  return most;
-}
-
-/// Seconds of each pack on each stage, from the profile's rates alone. @param pairs whether members share them as they share
-/// tokens, or else equally.
-void check_seconds(const Plan& plan, const MeasuredCost& cost, bool pairs) {
-  const AttentionSeconds pair = pairs ? cost.per_twice_pair() : AttentionSeconds{};
-  const MeasuredCost priced = pairs ? cost.with_attention(pair) : cost;
+/// Seconds of each pack on each stage, from the profile's rates alone.
+void check_seconds(const Plan& plan, const MeasuredCost& cost) {
   for (const Pass pass : {Pass::forward, Pass::backward}) {
     for (std::size_t k = 0; k < plan.of(pass).packs.size(); ++k) {
-      const Task task{pass, static_cast<PackId>(k)};
       const auto members = static_cast<std::int32_t>(plan.of(pass).pipelines[k].size());
-      const MeasuredCost own = priced.with_context_parallel(members);
+      const MeasuredCost own = cost.with_context_parallel(members);
       for (std::size_t s = 0; s < cost.stages(); ++s) {
         double recompute_layer = own.recompute_pack_seconds(s);
         for (const Slice& slice : plan.of(pass).packs[k])
           recompute_layer += own.recompute_seconds(s, slice.begin, slice.end);
-        recompute_layer +=
-            above_equal_share(plan, task, own.recompute_coefficients(s).per_token, pair.forward);
         const double layers = pass == Pass::backward ? plan.backward.recompute_layers[k][s] : 0.0;
-        const double more =
-            above_equal_share(plan, task, own.rates(s, pass).per_token,
-                              cost.layers()[s] * (pass == Pass::forward ? pair.forward : pair.backward));
         CHECK(plan.of(pass).seconds[k][s] ==
-              Approx(own.rates(s, pass).seconds(plan.of(pass).packs[k]) + more + layers * recompute_layer)
+              Approx(own.rates(s, pass).seconds(plan.of(pass).packs[k]) + layers * recompute_layer)
                   .epsilon(1e-9));
       }
     }
@@ -101,12 +72,7 @@ TEST_CASE("planners take a profile's times as they take any") {
       const Plan plan = plan_slimpack(lengths, job, cost, memory, {.tile = 16});
       ++planned;
       check(plan, memory);
-      check_seconds(plan, cost, false);
-      const PairAttention attention{cost.per_twice_pair()};
-      const Plan shared = plan_slimpack(lengths, job, cost, memory, attention, {.tile = 16});
-      check(shared, memory);
-      check_seconds(shared, cost, true);
-      for (const std::string& note : shared.notes) CHECK(note.find("assumed to share") == std::string::npos);
+      check_seconds(plan, cost);
       CHECK(plan.step.sync_seconds == cost.sync_seconds());
       for (const std::int32_t layers : plan.backward.recompute_layers.values()) recomputed += layers > 0;
       for (std::size_t k = 0; k < plan.forward.packs.size(); ++k)

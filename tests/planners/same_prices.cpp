@@ -29,30 +29,21 @@ double of(const AttentionSeconds& seconds, Pass pass) {
   return pass == Pass::forward ? seconds.forward : seconds.backward;
 }
 
-/// What a rank has of a pack: one layer's attention, and tokens above an equal share, times the ranks.
-struct RankPart {
-  double attention = 0.0, extra_tokens = 0.0;
-};
-
-/// Counts what each rank has of a pack. Other shardings than by position deal equal numbers of tokens, but for one.
-std::vector<RankPart> rank_parts(const Plan& plan, Task task, const AttentionKernel& kernel) {
+/// One layer's attention on the slowest rank of a pack.
+double slowest_rank(const Plan& plan, Task task, const AttentionKernel& kernel) {
   const PassPlan& pass = plan.of(task.pass);
   const std::span<const Slice> pack = pass.packs[task.pack];
+  if (pack.empty()) return 0.0;
   const std::int32_t ranks = context_ranks(plan, task);
-  std::vector<RankPart> parts(static_cast<std::size_t>(ranks));
-  if (pack.empty()) return parts;
-  const double alone = of(attention_seconds(kernel, pack), task.pass),
-               launch = of(kernel.launch_seconds(), task.pass);
-  const bool by_heads = ranks == 1 || pass.exchange_of(task.pack) == KeyExchange::all_to_all;
-  for (RankPart& part : parts) part.attention = launch + (alone - launch) / ranks;
-  if (ranks == 1) return parts;
+  const double alone = of(attention_seconds(kernel, pack), task.pass);
+  if (ranks == 1) return alone;
+  const double launch = of(kernel.launch_seconds(), task.pass);
+  if (pass.exchange_of(task.pack) == KeyExchange::all_to_all) return launch + (alone - launch) / ranks;
+  double most = 0.0;
   const ContextShards shards = pack_shards(plan, task);
-  for (std::size_t r = 0; r < parts.size(); ++r) {
-    if (!by_heads) parts[r].attention = of(attention_seconds(kernel, shards.ranks[r]), task.pass);
-    if (pass.sharding[task.pack] == Sharding::by_position)
-      parts[r].extra_tokens = static_cast<double>(ranks * count_tokens(shards.ranks[r]) - count_tokens(pack));
-  }
-  return parts;
+  for (std::size_t r = 0; r < shards.ranks.size(); ++r)
+    most = std::max(most, of(attention_seconds(kernel, shards.ranks[r]), task.pass));
+  return most;
 }
 
 /// Checks the seconds of packs in which nothing is recomputed.
@@ -72,16 +63,10 @@ void check_prices(const Plan& plan, const CalibratedCost& cost, const AttentionK
       const CalibratedCost group =
           best.with_context_parallel(static_cast<std::int32_t>(packs.pipelines[k].size()));
       const CalibratedCost own = shared ? group.with_exchange(packs.exchange_of(k)) : group;
-      const std::vector<RankPart> parts = rank_parts(plan, task, kernel);
+      const double layer = slowest_rank(plan, task, kernel);
       for (std::size_t s = 0; s < cost.stages(); ++s) {
         if (pass == Pass::backward && packs.recompute_layers[k][s] > 0) continue;
-        const auto seconds = [&](const RankPart& part) {
-          return own.attention_seconds(s, pass, part.attention) +
-                 own.token_seconds(s, pass) * part.extra_tokens;
-        };
-        double slowest = seconds(parts.front());
-        for (const RankPart& part : parts) slowest = std::max(slowest, seconds(part));
-        double expected = own.pack_seconds(s, pass) + slowest;
+        double expected = own.pack_seconds(s, pass) + own.attention_seconds(s, pass, layer);
         for (const Slice& slice : packs.packs[k])
           expected += own.other_seconds(s, slice.begin, slice.end, pass);
         CHECK(packs.seconds[k][s] == Approx(expected).epsilon(1e-9));

@@ -2,67 +2,81 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
-#include <cmath>
 #include <map>
 #include <vector>
 
-#include "random_priced_rows.hpp"
+#include "random_rows.hpp"
+#include "slimpack/cost/attention_tables.hpp"
+#include "slimpack/cost/calibrated.hpp"
 #include "slimpack/sharding/context.hpp"
+#include "tests/cost/random_jobs.hpp"
 
 using namespace slimpack;
 using slimpack::testing::Random;
-using Case = oracle::RandomPricedRows;
 
 namespace {
 
 constexpr Tokens block = 32;
 
+/// Random rows, a job with their stages, and a kernel that may be faster or slower than the device is said to be.
+struct Case {
+  oracle::RandomRows rows;
+  Job job;
+  CalibratedOptions options;
+  AttentionKernel kernel;
+
+  [[nodiscard]] CalibratedCost cost() const { return CalibratedCost(job, options); }
+};
+
+Case random_case(unsigned seed) {
+  std::mt19937 generator(seed);
+  oracle::RandomRows rows(generator);
+  for (Tokens& length : rows.lengths) length *= 50;
+  for (PackRows* const pass : {&rows.forward, &rows.backward}) {
+    Packs longer;
+    for (std::size_t k = 0; k < pass->packs.size(); ++k) {
+      for (const Slice& slice : pass->packs[k]) longer.add({slice.sample, 50 * slice.begin, 50 * slice.end});
+      longer.close();
+    }
+    pass->packs = std::move(longer);
+  }
+  Random random(seed);
+  Job job{.model = {"tiny", static_cast<std::int32_t>(2 * rows.stages), 64, 24, 24, 16, 160, 500},
+          .device = testing::random_device(random),
+          .layout = {.dp = static_cast<std::int32_t>(rows.pipelines),
+                     .cp = static_cast<std::int32_t>(random.tokens(1, 2)),
+                     .pp = static_cast<std::int32_t>(rows.stages)}};
+  AttentionTable table = assumed_attention_table(job.device);
+  for (AttentionRates* const rates : {&table.forward, &table.backward}) {
+    const double factor = random.number(0.5, 3.0);
+    for (double& rate : rates->flops_per_second) rate *= factor;
+  }
+  const auto exchanges = random.one_of<ExchangeSet>({{KeyExchange::ring},
+                                                     {KeyExchange::all_gather},
+                                                     {KeyExchange::ring, KeyExchange::all_to_all},
+                                                     {KeyExchange::all_to_all, KeyExchange::all_gather}});
+  return {std::move(rows), job, {.exchanges = exchanges}, AttentionKernel(table, job.model)};
+}
+
 double of(const AttentionSeconds& seconds, Pass pass) {
   return pass == Pass::forward ? seconds.forward : seconds.backward;
 }
 
-/// What each rank has of a pack.
-struct NaiveLoad {
-  double attention = 0.0;  // of one layer
-  double tokens = 0.0;
-};
-
-/// Deals tokens one by one where ranks share by position, and sums each rank's attention over explicit shards.
-std::vector<NaiveLoad> naive_loads(const AttentionKernel& kernel, std::span<const Slice> pack,
-                                   std::int32_t ranks, const PackSharing& sharing, std::size_t k, Pass pass) {
-  const double equal = static_cast<double>(count_tokens(pack)) / ranks;
-  std::vector<NaiveLoad> loads(static_cast<std::size_t>(ranks), {0.0, equal});
-  if (pack.empty()) return loads;
+/// Attention of one layer on the slowest rank, by explicit shards.
+double naive_layer(const AttentionKernel& kernel, std::span<const Slice> pack, std::int32_t ranks,
+                   const PackSharing& sharing, std::size_t k, Pass pass) {
+  if (pack.empty()) return 0.0;
+  const double alone = of(attention_seconds(kernel, pack), pass), launch = of(kernel.launch_seconds(), pass);
+  if (ranks == 1) return alone;
+  if (sharing.exchange[k] == KeyExchange::all_to_all) return launch + (alone - launch) / ranks;
   std::vector<std::uint8_t> marks(pack.size(), sharing.sharding[k] == Sharding::per_document ? 1 : 0);
   for (const std::uint32_t i : sharing.per_document[k]) marks[i] = 1;
-  const bool by_position = sharing.sharding[k] == Sharding::by_position;
-  if (ranks > 1) {
-    const ContextShards shards =
-        by_position ? position_shards(pack, ranks, sharing.block) : mixed_shards(pack, ranks, marks);
-    for (std::size_t r = 0; r < loads.size(); ++r) {
-      loads[r].attention = of(attention_seconds(kernel, shards.ranks[r]), pass);
-      // Other shardings deal equal shares.
-      if (!by_position) CHECK(std::abs(static_cast<double>(count_tokens(shards.ranks[r])) - equal) < 1.0);
-      if (by_position) loads[r].tokens = 0.0;
-    }
-  }
-  if (by_position) {
-    for (const Slice& slice : pack) {
-      for (Tokens t = slice.begin; t < slice.end; ++t)
-        loads[owner_of(t, loads.size(), sharing.block)].tokens += 1.0;
-    }
-  }
-  const double alone = of(attention_seconds(kernel, pack), pass), launch = of(kernel.launch_seconds(), pass);
-  if (ranks == 1 || sharing.exchange[k] == KeyExchange::all_to_all) {
-    for (NaiveLoad& load : loads) load.attention = launch + (alone - launch) / ranks;
-  }
-  return loads;
-}
-
-/// Seconds of the slowest rank. @param token of a token on the rank that holds it.
-double slowest(std::span<const NaiveLoad> loads, double layers, double token) {
+  const ContextShards shards = sharing.sharding[k] == Sharding::by_position
+                                   ? position_shards(pack, ranks, sharing.block)
+                                   : mixed_shards(pack, ranks, marks);
   double most = 0.0;
-  for (const NaiveLoad& load : loads) most = std::max(most, layers * load.attention + token * load.tokens);
+  for (std::size_t r = 0; r < shards.ranks.size(); ++r)
+    most = std::max(most, of(attention_seconds(kernel, shards.ranks[r]), pass));
   return most;
 }
 
@@ -77,24 +91,15 @@ void check_pass(const Case& c, const PackRows& rows, const PassTimes& times, Pas
     const CalibratedCost cheapest = cost.with_context_parallel(members);
     REQUIRE((times.sharing.exchange[k] == KeyExchange::none) == (ranks == 1));
     const CalibratedCost own = ranks == 1 ? cheapest : cheapest.with_exchange(times.sharing.exchange[k]);
-    const std::vector<NaiveLoad> loads = naive_loads(c.kernel, rows.packs[k], ranks, times.sharing, k, pass),
-                                 forward = naive_loads(c.kernel, rows.packs[k], ranks, times.sharing, k,
-                                                       Pass::forward);
-    double fullest = 0.0;
-    for (const NaiveLoad& load : loads) fullest = std::max(fullest, load.tokens);
-    const auto sent = static_cast<Tokens>(std::lround(ranks * fullest));
-    for (std::size_t s = 0; s + 1 < stages; ++s)
-      CHECK(times.transfer[k * (stages - 1) + s] == Approx(own.transfer_seconds(s, sent, pass)));
+    const double layer = naive_layer(c.kernel, rows.packs[k], ranks, times.sharing, k, pass);
+    const double forward = naive_layer(c.kernel, rows.packs[k], ranks, times.sharing, k, Pass::forward);
     for (std::size_t s = 0; s < stages; ++s) {
-      const double token = own.token_seconds(s, pass), again = own.recompute_token_seconds(s);
-      double expected =
-          own.pack_seconds(s, pass) + slowest(loads, own.attention_seconds(s, pass, 1.0), ranks * token);
-      double slices = own.pack_seconds(s, pass), recomputed = slowest(forward, 1.0, ranks * again);
+      double expected = own.pack_seconds(s, pass) + own.attention_seconds(s, pass, layer);
+      double slices = own.pack_seconds(s, pass), recomputed = forward;
       for (const Slice& slice : rows.packs[k]) {
-        const auto tokens = static_cast<double>(slice.size());
-        expected += own.other_seconds(s, slice.begin, slice.end, pass) - token * tokens;
+        expected += own.other_seconds(s, slice.begin, slice.end, pass);
         slices += cheapest.slice_seconds(s, slice.begin, slice.end, pass);
-        recomputed += own.recompute_other_seconds(s, slice.begin, slice.end) - again * tokens;
+        recomputed += own.recompute_other_seconds(s, slice.begin, slice.end);
       }
       CHECK(times.seconds[k * stages + s] == Approx(expected).epsilon(1e-9));
       CHECK(times.seconds[k * stages + s] >= slices * (1.0 - 1e-12));
@@ -110,7 +115,7 @@ TEST_CASE("packs cost what their slowest rank does, and no less than their slice
   std::map<KeyExchange, int> seen;
   for (unsigned seed = 1; seed <= 150; ++seed) {
     INFO("seed " << seed);
-    const Case c = oracle::random_priced_rows(seed);
+    const Case c = random_case(seed);
     GroupPrices prices{Prices(c.cost(), c.kernel, c.job.layout.cp, block)};
     PackPricer pricer(prices);
     PassTimes forward, backward;
@@ -138,7 +143,7 @@ TEST_CASE("packs of whole samples that both passes share are sharded by the poli
   int different = 0;
   for (unsigned seed = 1; seed <= 100; ++seed) {
     INFO("seed " << seed);
-    Case c = oracle::random_priced_rows(seed);
+    Case c = random_case(seed);
     c.options.exchanges = {KeyExchange::all_gather};
     Packs packs;
     Ragged<std::uint32_t> members;
@@ -208,11 +213,11 @@ TEST_CASE("one rank at the full rate adds the launch alone", "[pack_pricer]") {
   }
 }
 
-TEST_CASE("without an attention model packs take what the rank with most tokens does", "[pack_pricer]") {
-  int unequal = 0;
+TEST_CASE("without an attention model packs take what their slices do, and are shared by position",
+          "[pack_pricer]") {
   for (unsigned seed = 1; seed <= 40; ++seed) {
     INFO("seed " << seed);
-    const Case c = oracle::random_priced_rows(seed);
+    const Case c = random_case(seed);
     const CalibratedCost cost(c.job, {.exchanges = {KeyExchange::all_gather}});
     GroupPrices prices{Prices(cost, c.job.layout.cp)};
     PackPricer pricer(prices);
@@ -223,53 +228,9 @@ TEST_CASE("without an attention model packs take what the rank with most tokens 
       const CalibratedCost own = cost.with_context_parallel(members);
       CHECK((forward.sharing.sharding[k] == Sharding::by_position) == (members * c.job.layout.cp > 1));
       double expected = own.pack_seconds(0, Pass::forward);
-      std::vector<Tokens> held(static_cast<std::size_t>(members * c.job.layout.cp), 0);
-      for (const Slice& slice : c.rows.forward.packs[k]) {
+      for (const Slice& slice : c.rows.forward.packs[k])
         expected += own.slice_seconds(0, slice.begin, slice.end, Pass::forward);
-        for (Tokens t = slice.begin; t < slice.end; ++t)
-          ++held[owner_of(t, held.size(), default_ownership_block)];
-      }
-      const double equal = static_cast<double>(count_tokens(c.rows.forward.packs[k])),
-                   most = static_cast<double>(static_cast<Tokens>(held.size()) *
-                                              *std::max_element(held.begin(), held.end()));
-      expected += (most - equal) * own.token_seconds(0, Pass::forward);
       CHECK(forward.seconds[k * cost.stages()] == Approx(expected));
-      unequal += most > equal ? 1 : 0;
     }
-  }
-  CHECK(unequal > 30);
-}
-
-namespace {
-
-/// A cost model that can't tell what ranks take for their tokens.
-struct EqualShares {
-  CalibratedCost cost;
-
-  std::size_t stages() const { return cost.stages(); }
-  double slice_seconds(std::size_t s, Tokens b, Tokens e, Pass p) const {
-    return cost.slice_seconds(s, b, e, p);
-  }
-  double pack_seconds(std::size_t s, Pass p) const { return cost.pack_seconds(s, p); }
-  double transfer_seconds(std::size_t s, Tokens n, Pass p) const { return cost.transfer_seconds(s, n, p); }
-  bool supports_context_parallel(std::int32_t group) const { return cost.supports_context_parallel(group); }
-  EqualShares with_context_parallel(std::int32_t group) const { return {cost.with_context_parallel(group)}; }
-};
-static_assert(!TokenSharingCostModel<EqualShares> && TokenSharingCostModel<CalibratedCost>);
-
-}  // namespace
-
-TEST_CASE("a cost model that does not know its tokens' share prices equal shares", "[pack_pricer]") {
-  for (unsigned seed = 1; seed <= 20; ++seed) {
-    INFO("seed " << seed);
-    const Case c = oracle::random_priced_rows(seed);
-    const EqualShares cost{c.cost()};
-    GroupPrices prices{Prices(cost, c.job.layout.cp)};
-    PackPricer pricer(prices);
-    PassTimes forward, backward, slices;
-    pricer(c.rows.lengths, c.rows.forward, c.rows.backward, forward, backward);
-    pricer.price_slices(c.rows.forward, Pass::forward, slices);
-    CHECK(forward.seconds == slices.seconds);
-    CHECK(forward.transfer == slices.transfer);
   }
 }

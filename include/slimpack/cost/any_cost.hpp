@@ -91,18 +91,6 @@ class AnyCost {
     return separable() ? operations_->attention(model_.get(), stage, pass) : 0.0;
   }
 
-  /// Whether the model knows what ranks take for the tokens that each of them holds.
-  [[nodiscard]] bool shares_tokens() const { return operations_->tokens != nullptr; }
-  /// `token_seconds` of such a model; zero unless shares_tokens().
-  [[nodiscard]] double token_seconds(std::size_t stage, Pass pass) const {
-    return shares_tokens() ? operations_->tokens(model_.get(), stage, pass) : 0.0;
-  }
-  /// The same of a recomputed layer; zero unless shares_tokens() and recomputes().
-  [[nodiscard]] double recompute_token_seconds(std::size_t stage) const {
-    return operations_->recompute_tokens != nullptr ? operations_->recompute_tokens(model_.get(), stage)
-                                                    : 0.0;
-  }
-
   /// Whether the coefficients are the whole price of a slice.
   [[nodiscard]] bool polynomial() const {
     return operations_->polynomial != nullptr && operations_->polynomial(model_.get());
@@ -138,8 +126,6 @@ class AnyCost {
     AnyCost (*merged)(Model, std::int32_t) = nullptr;
     AnyCost (*exchange)(Model, KeyExchange) = nullptr;
     double (*attention)(Model, std::size_t, Pass) = nullptr;
-    double (*tokens)(Model, std::size_t, Pass) = nullptr;
-    double (*recompute_tokens)(Model, std::size_t) = nullptr;
     bool (*polynomial)(Model) = nullptr;
     SliceCoefficients (*coefficients)(Model, std::size_t, Pass) = nullptr;
     SliceCoefficients (*recompute_coefficients)(Model, std::size_t) = nullptr;
@@ -244,16 +230,6 @@ class AnyCost {
       out.attention = [](Model m, std::size_t s, Pass p) {
         return static_cast<double>(as<C>(m).attention_seconds(s, p, 1.0));
       };
-    if constexpr (TokenSharingCostModel<C>) {
-      out.tokens = [](Model m, std::size_t s, Pass p) {
-        return static_cast<double>(as<C>(m).token_seconds(s, p));
-      };
-    }
-    if constexpr (TokenSharingCostModel<C> && RecomputingCostModel<C>) {
-      out.recompute_tokens = [](Model m, std::size_t s) {
-        return static_cast<double>(as<C>(m).recompute_token_seconds(s));
-      };
-    }
     if constexpr (PolynomialCostModel<C>) {
       out.polynomial = [](Model m) { return static_cast<bool>(as<C>(m).is_polynomial()); };
       out.coefficients = [](Model m, std::size_t s, Pass p) {

@@ -14,6 +14,7 @@
 #include "slimpack/core/packs.hpp"
 #include "slimpack/core/visible.hpp"
 #include "slimpack/cost/flops.hpp"
+#include "slimpack/cost/profile.hpp"
 #include "slimpack/sharding/attention_model.hpp"
 
 namespace slimpack {
@@ -259,6 +260,31 @@ class AttentionKernel {
 
   std::shared_ptr<const Known> known_;
   double flops_forward_ = 0.0, flops_backward_ = 0.0;  // per unit of twice_causal_pairs
+};
+
+/// Attention as a measured profile prices it (`cost/profile.hpp`): no tiles, a price for each chunk, for its
+/// keys and for its pairs. A BoundedAttentionModel; meant for machines whose kernel has no wide tiles.
+class ProfiledAttention {
+ public:
+  explicit ProfiledAttention(const Profile& profile)
+      : forward_(profile.forward.layer), backward_(profile.backward.layer) {
+    validate(profile);
+  }
+
+  [[nodiscard]] AttentionSeconds chunk_seconds(Tokens begin, Tokens end) const {
+    const auto of = [&](const PackRates& r) {
+      return r.per_slice + r.per_key * static_cast<double>(end) +
+             r.per_twice_pair * twice_causal_pairs(begin, end);
+    };
+    return {of(forward_), of(backward_)};
+  }
+  [[nodiscard]] AttentionSeconds launch_seconds() const { return {}; }  // `per_pack` is of the whole layer
+  [[nodiscard]] AttentionSeconds least_seconds_per_twice_pair() const {
+    return {forward_.per_twice_pair, backward_.per_twice_pair};
+  }
+
+ private:
+  PackRates forward_, backward_;
 };
 
 }  // namespace slimpack

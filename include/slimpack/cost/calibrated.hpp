@@ -143,28 +143,11 @@ class CalibratedCost {
     return layers_[stage] * layer;
   }
 
-  /// What a rank takes for the tokens that it holds, per token of a slice that ranks share equally: everything but attention
-  /// and what is read or sent for each key. An all-to-all sends a rank's own tokens; a ring and an all-gather bring all keys to
-  /// all ranks.
-  [[nodiscard]] double token_seconds(std::size_t stage, Pass pass) const {
-    return token_seconds_[index(pass)][stage] + layers_[stage] * query_seconds(pass);
-  }
-  /// The same of one layer that is recomputed.
-  [[nodiscard]] double recompute_token_seconds(std::size_t stage) const {
-    return layer_token_seconds(stage, Pass::forward) + query_seconds(Pass::forward);
-  }
-
-  /// Seconds of one layer's attention, in each pass, per unit of `twice_causal_pairs` on one context-parallel rank.
-  [[nodiscard]] AttentionSeconds per_twice_pair() const {
-    if (attention_) return *attention_;
-    const double flops = attention_flops_per_twice_pair(model_) / tp_;
-    return {flops / (device_.peak_flops * device_.attention_forward),
-            flops * backward_attention_ratio / (device_.peak_flops * device_.attention_backward)};
-  }
-  /// The same model with other attention than the device's. @param attention as `per_twice_pair`; ranks share it equally.
-  [[nodiscard]] CalibratedCost with_attention(const AttentionSeconds& attention) const {
+  /// The same model with other attention than the device's. @param per_twice_pair seconds of one layer, in each pass, per unit
+  /// of `twice_causal_pairs` on one context-parallel rank; ranks share it equally.
+  [[nodiscard]] CalibratedCost with_attention(const AttentionSeconds& per_twice_pair) const {
     CalibratedCost copy = *this;
-    copy.attention_ = attention;
+    copy.attention_ = per_twice_pair;
     copy.tabulate();
     return copy;
   }
@@ -295,6 +278,14 @@ class CalibratedCost {
     return all - std::min(options_.tp_overlap * all, dense_seconds(pass));
   }
 
+  /// Attention of one layer per unit of `twice_causal_pairs`.
+  [[nodiscard]] double attention_seconds_per_twice_pair(Pass pass) const {
+    const bool forward = pass == Pass::forward;
+    if (attention_) return (forward ? attention_->forward : attention_->backward) / cp_;
+    return attention_flops_per_twice_pair(model_) * (forward ? 1.0 : backward_attention_ratio) /
+           (device_.peak_flops * (forward ? device_.attention_forward : device_.attention_backward) *
+            ranks());
+  }
   [[nodiscard]] double layer_attention_seconds(Tokens begin, Tokens end, Pass pass) const {
     return pair_seconds_[index(pass)] * twice_causal_pairs(begin, end);
   }
@@ -320,20 +311,11 @@ class CalibratedCost {
     return std::max(0.0, bytes / device_.host.bandwidth - layer_compute);
   }
 
-  /// One layer of a stage per token, without what depends on the exchange of keys.
-  [[nodiscard]] double layer_token_seconds(std::size_t stage, Pass pass) const {
-    return dense_seconds(pass) + streamed_seconds(pass) + tensor_seconds(stage, pass);
-  }
-  /// What the exchange takes for a rank's own tokens, if there is one way alone.
-  [[nodiscard]] double query_seconds(Pass pass) const {
-    const CheapestExchange& exchange = exchange_[index(pass)];
-    return exchange.is_polynomial() ? exchange.polynomial().per_query : 0.0;
-  }
-
   /// One layer of a stage without what depends on the exchange of keys.
   [[nodiscard]] SliceCoefficients layer_coefficients(std::size_t stage, Pass pass) const {
-    SliceCoefficients layer{.per_token = layer_token_seconds(stage, pass),
-                            .per_twice_pair = pair_seconds_[index(pass)]};
+    SliceCoefficients layer{
+        .per_token = dense_seconds(pass) + streamed_seconds(pass) + tensor_seconds(stage, pass),
+        .per_twice_pair = pair_seconds_[index(pass)]};
     if (cp_ == 1) layer += per_prefix_key(prefix_seconds(tp_, pass));
     return layer;
   }
@@ -368,24 +350,19 @@ class CalibratedCost {
             " heads, or another exchange");
     recompute_rates_.clear();
     for (const Pass pass : {Pass::forward, Pass::backward}) {
-      const AttentionSeconds pair = per_twice_pair();
-      pair_seconds_[index(pass)] = (pass == Pass::forward ? pair.forward : pair.backward) / cp_;
+      pair_seconds_[index(pass)] = attention_seconds_per_twice_pair(pass);
       exchange_[index(pass)] = exchange_prices(pass);
       std::vector<SliceCoefficients>& table = table_[index(pass)];
       table.clear();
-      token_seconds_[index(pass)].clear();
       for (std::size_t s = 0; s < stages(); ++s) {
         SliceCoefficients layer = layer_coefficients(s, pass);
         if (pass == Pass::forward) recompute_rates_.push_back(layer);
-        const double own = layer_token_seconds(s, pass),
-                     waits = exposed_offload(options_.offload * saved_layer_bytes_per_token(model_) / ranks(),
-                                             own);
-        layer.per_token += waits;
+        layer.per_token +=
+            exposed_offload(options_.offload * saved_layer_bytes_per_token(model_) / ranks(),
+                            dense_seconds(pass) + streamed_seconds(pass) + tensor_seconds(s, pass));
         table.push_back(static_cast<double>(layers_[s]) * layer);
-        token_seconds_[index(pass)].push_back(layers_[s] * (own + waits));
       }
       table.back().per_token += head_seconds(pass);
-      token_seconds_[index(pass)].back() += head_seconds(pass);
       totals_[index(pass)] = {};
       for (const SliceCoefficients& stage : table) totals_[index(pass)] += stage;
     }
@@ -414,7 +391,6 @@ class CalibratedCost {
   Link exchange_link_;              // of context ranks; of several stages, the slowest
   std::array<std::vector<SliceCoefficients>, 2> table_;  // [forward, backward][stage]
   std::array<SliceCoefficients, 2> totals_;              // of all stages
-  std::array<std::vector<double>, 2> token_seconds_;     // as table_: for a rank's own tokens, exchange apart
   std::vector<SliceCoefficients> recompute_rates_;       // [stage], one layer
   std::optional<AttentionSeconds> attention_;            // of one layer on one context rank, if it was given
   std::array<double, 2> pair_seconds_{};                 // attention of one layer

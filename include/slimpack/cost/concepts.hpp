@@ -82,20 +82,6 @@ concept SeparableCostModel = CostModel<M> &&
   { m.recompute_other_seconds(stage, begin, end) } -> std::convertible_to<double>;
 });
 
-/// A cost model that knows what ranks take for the tokens that each of them holds, so that packs can be priced whose ranks
-/// hold unequal numbers of tokens.
-///
-/// - `token_seconds(stage, pass)`: the part of `slice_seconds` that is proportional to the tokens that a rank holds, per token
-///   of the slice, all ranks holding equal shares. Dense products, for instance, and communication of a rank's own tokens. A
-///   rank that holds t of the n tokens of a pack that r ranks share takes `token_seconds * (r t - n)` more than this.
-/// - `recompute_token_seconds(stage)`: the same of `recompute_seconds`, if the model has that.
-template <class M>
-concept TokenSharingCostModel = CostModel<M> && requires(const M& m, std::size_t stage, Pass pass) {
-  { m.token_seconds(stage, pass) } -> std::convertible_to<double>;
-} &&(!RecomputingCostModel<M> || requires(const M& m, std::size_t stage) {
-  { m.recompute_token_seconds(stage) } -> std::convertible_to<double>;
-});
-
 /// What a planner asks of a model of memory. Bytes are per device.
 ///
 /// - `capacity_bytes()`: what a device has.

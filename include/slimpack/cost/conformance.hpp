@@ -76,12 +76,6 @@ void check_stage(const M& cost, std::size_t s, Pass pass, const RandomCuts& cuts
                     "attention_seconds on stage ", s, ", ", pass_text(pass), ", is ", one, " for 1 s and ",
                     three, " for 3 s of a layer: not linear");
   }
-  if constexpr (TokenSharingCostModel<M>) {
-    const double own = cost.token_seconds(s, pass) * static_cast<double>(end - begin);
-    findings.expect(own >= 0.0 && own <= seconds * (1.0 + tolerance), "token sharing",
-                    "token_seconds on stage ", s, ", ", pass_text(pass), ", of [", begin, ", ", end, ") is ",
-                    own, ", outside of 0 to the ", seconds, " of the slice");
-  }
   if constexpr (ExchangingCostModel<M>) {
     double least = -1.0;
     for (const KeyExchange e : key_exchanges) {
@@ -152,12 +146,6 @@ void check_recompute(const M& cost, std::size_t s, const RandomCuts& cuts, const
       findings.expect(other >= -options.tolerance * seconds && other <= seconds * (1.0 + options.tolerance),
                       "separable", "recompute_other_seconds on stage ", s, " of [", cuts.low, ", ", cuts.high,
                       ") is ", other, ", outside of 0 to the ", seconds, " of the slice");
-    }
-    if constexpr (TokenSharingCostModel<M>) {
-      const double own = cost.recompute_token_seconds(s) * static_cast<double>(cuts.high - cuts.low);
-      findings.expect(own >= 0.0 && own <= seconds * (1.0 + options.tolerance), "token sharing",
-                      "recompute_token_seconds on stage ", s, " of [", cuts.low, ", ", cuts.high, ") is ",
-                      own, ", outside of 0 to the ", seconds, " of the slice");
     }
     const double constant = recompute_pack_seconds(cost, s);
     findings.expect(constant >= 0.0 && std::isfinite(constant), "non-negative",
@@ -256,7 +244,6 @@ void check_prices(const M& cost, std::mt19937& random, const ConformanceOptions&
 /// - `rows`: `pipeline_seconds`, `add_slice_seconds` and `add_sample_seconds`, if there are any, are those of the stages.
 /// - `polynomial`: `coefficients` and `recompute_coefficients` give the prices that they are of.
 /// - `separable`: what is not attention is a part of the whole, and attention is linear in a layer's.
-/// - `token sharing`: what a rank takes for its own tokens is a part of the whole.
 /// - `exchange`: a slice takes the cheapest way to exchange keys.
 /// - `merging`: a group of one takes what a pipeline does alone, and larger groups no less work together (unless
 ///   `merging_may_save_work`).

@@ -156,30 +156,6 @@ struct Separable {
       "context-parallel ranks are assumed to share attention equally";
 };
 
-/// Unequal numbers of tokens on ranks.
-struct TokenSharing {
-  template <class M>
-  static constexpr bool has = TokenSharingCostModel<M>;
-  template <class M>
-  static constexpr void require() {
-    static_assert(
-        requires(const M& m, detail::Arguments a) {
-          { m.token_seconds(a.stage, a.pass) } -> std::convertible_to<double>;
-        },
-        "TokenSharing needs: double token_seconds(std::size_t stage, Pass) const");
-    static_assert(
-        !RecomputingCostModel<M> ||
-            requires(const M& m, detail::Arguments a) {
-              { m.recompute_token_seconds(a.stage) } -> std::convertible_to<double>;
-            },
-        "TokenSharing needs, of a model that recomputes: double recompute_token_seconds(std::size_t stage) "
-        "const");
-  }
-  static constexpr const char* without =
-      "the cost model does not say what a rank takes for the tokens that it holds (token_seconds): "
-      "context-parallel ranks are assumed to hold equal shares of tokens";
-};
-
 /// Gradient synchronisation.
 struct Synchronised {
   template <class M>

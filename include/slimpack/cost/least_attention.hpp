@@ -40,13 +40,6 @@ class LeastAttentionCost {
                                                Tokens end) const requires RecomputingCostModel<M> {
     return cost_.recompute_other_seconds(stage, begin, end);
   }
-  [[nodiscard]] double token_seconds(std::size_t stage, Pass pass) const requires TokenSharingCostModel<M> {
-    return cost_.token_seconds(stage, pass);
-  }
-  [[nodiscard]] double recompute_token_seconds(std::size_t stage) const requires TokenSharingCostModel<M> &&
-      RecomputingCostModel<M> {
-    return cost_.recompute_token_seconds(stage);
-  }
   [[nodiscard]] double recompute_pack_seconds(std::size_t stage) const {
     return slimpack::recompute_pack_seconds(cost_, stage);
   }

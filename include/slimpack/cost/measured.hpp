@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -18,7 +17,6 @@
 #include "slimpack/model/parallel.hpp"
 #include "slimpack/model/strategy.hpp"
 #include "slimpack/model/transformer.hpp"
-#include "slimpack/sharding/attention_model.hpp"
 
 namespace slimpack {
 
@@ -92,43 +90,6 @@ class MeasuredCost {
   [[nodiscard]] double recompute_seconds(std::size_t, Tokens begin, Tokens end) const {
     return recompute_rates_.slice_seconds(begin, end);
   }
-
-  /// `slice_seconds` without the pairs of layers. What a profile's layer takes for a slice and its keys, however few queries it
-  /// has, stays: members of a shared pack run each slice once.
-  [[nodiscard]] double other_seconds(std::size_t stage, Tokens begin, Tokens end, Pass pass) const {
-    PackRates other = rates(stage, pass);
-    other.per_twice_pair = other_pairs_[2 * stage + index(pass)];
-    return other.slice_seconds(begin, end);
-  }
-  /// Attention of a stage when one layer's takes so many seconds.
-  [[nodiscard]] double attention_seconds(std::size_t stage, Pass, double layer) const {
-    return layers_[stage] * layer;
-  }
-  /// `recompute_seconds` without the pairs of a forward pass; those that a profile measured above them stay.
-  [[nodiscard]] double recompute_other_seconds(std::size_t, Tokens begin, Tokens end) const {
-    PackRates other = recompute_rates_;
-    other.per_twice_pair = recompute_other_pairs_;
-    return other.slice_seconds(begin, end);
-  }
-  /// Seconds of one layer's pairs, in each pass, per unit of `twice_causal_pairs` on one rank.
-  [[nodiscard]] AttentionSeconds per_twice_pair() const {
-    return attention_.value_or(
-        AttentionSeconds{profile_->forward.layer.per_twice_pair, profile_->backward.layer.per_twice_pair});
-  }
-  /// The same model with other seconds for pairs. @param pairs as `per_twice_pair`; members share them equally.
-  [[nodiscard]] MeasuredCost with_attention(const AttentionSeconds& pairs) const {
-    MeasuredCost copy = *this;
-    copy.attention_ = pairs;
-    copy.tabulate();
-    return copy;
-  }
-
-  /// What a member takes for the tokens that it holds, per token of a slice that members share equally. Members who
-  /// exchange heads for tokens send their own; a ring brings all keys to all members.
-  [[nodiscard]] double token_seconds(std::size_t stage, Pass pass) const {
-    return rates(stage, pass).per_token;
-  }
-  [[nodiscard]] double recompute_token_seconds(std::size_t) const { return recompute_rates_.per_token; }
 
   [[nodiscard]] double pack_seconds(std::size_t stage, Pass pass) const {
     return rates(stage, pass).per_pack;
@@ -257,16 +218,11 @@ class MeasuredCost {
     return rates;
   }
 
-  [[nodiscard]] double pair_seconds(Pass pass) const {
-    return pass == Pass::forward ? per_twice_pair().forward : per_twice_pair().backward;
-  }
-
   [[nodiscard]] PackRates stage_rates(std::size_t s, Pass pass) const {
     const PassRates& of = profile_->of(pass);
     const double layers = layers_[s];
-    PackRates sum = of.stage, layer = of.layer;
-    layer.per_twice_pair = pair_seconds(pass);
-    sum += layers * layer;
+    PackRates sum = of.stage;
+    sum += layers * of.layer;
     if (s == 0) sum += of.first;
     if (s + 1 == stages()) sum += of.last;
     sum = shared(sum);
@@ -274,33 +230,21 @@ class MeasuredCost {
   }
 
   void tabulate() {
-    table_.clear();
-    other_pairs_.clear();
-    for (std::size_t s = 0; s < stages(); ++s) {
-      for (const Pass pass : {Pass::forward, Pass::backward}) {
-        table_.push_back(stage_rates(s, pass));
-        const double layers = layers_[s] * pair_seconds(pass) / group_;
-        other_pairs_.push_back(std::max(0.0, table_.back().per_twice_pair - layers));
-      }
+    table_.assign(2 * stages(), {});
+    for (const Pass pass : {Pass::forward, Pass::backward}) {
+      for (std::size_t s = 0; s < stages(); ++s) table_[2 * s + index(pass)] = stage_rates(s, pass);
     }
-    PackRates recompute = profile_->recompute;
-    const double other = std::max(0.0, recompute.per_twice_pair - profile_->forward.layer.per_twice_pair);
-    if (attention_) recompute.per_twice_pair = other + attention_->forward;
-    recompute_rates_ = shared(recompute);
+    recompute_rates_ = shared(profile_->recompute);
     recompute_rates_ += exchange(Exchange::recompute);
-    recompute_other_pairs_ = other / group_;
   }
 
   std::shared_ptr<const Profile> profile_;  // never changed: planners copy cost models often
   MeasuredOptions options_;
   std::vector<std::int32_t> layers_;
-  std::optional<AttentionSeconds> attention_;  // of a layer's pairs, if it was given
-  double group_ = 1.0;                         // members of each pack
-  double ranks_ = 1.0;                         // of each stage, which are members of every pack
-  std::vector<PackRates> table_;               // [stage][forward, backward]
-  std::vector<double> other_pairs_;            // the same of pairs that are not of layers
-  PackRates recompute_rates_;                  // of one layer
-  double recompute_other_pairs_ = 0.0;
+  double group_ = 1.0;            // members of each pack
+  double ranks_ = 1.0;            // of each stage, which are members of every pack
+  std::vector<PackRates> table_;  // [stage][forward, backward]
+  PackRates recompute_rates_;     // of one layer
 };
 
 }  // namespace slimpack

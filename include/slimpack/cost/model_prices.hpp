@@ -17,7 +17,6 @@
 #include "slimpack/cost/exchange.hpp"
 #include "slimpack/cost/least_attention.hpp"
 #include "slimpack/cost/pack_attention.hpp"
-#include "slimpack/cost/pack_share.hpp"
 #include "slimpack/cost/polynomial.hpp"
 
 namespace slimpack {
@@ -29,8 +28,8 @@ namespace slimpack {
 /// Packs are cut, and lower bounds are stated, by the prices of slices. A pack never takes less than its slices do:
 /// - Each slice exchanges keys in the way that is cheapest for it; a pack exchanges those of all its slices in one way
 ///   (`ways`).
-/// - Ranks share a slice's tokens equally, and with an attention model its attention, which runs at the best rate; a pack takes
-///   as long as its slowest rank (`price_pack` with the shares of ranks).
+/// - With an attention model, a slice's attention runs at the best rate, and ranks share it equally; a pack's attention takes
+///   as long as on the slowest rank (`price_pack` with the seconds that `attention()` finds).
 ///
 /// A value: all copies share one copy of the model.
 class Prices {
@@ -133,19 +132,16 @@ class Prices {
   void price_pack(std::span<const Slice> pack, Pass pass, std::span<double> seconds) const {
     price_slices(pack, pass, seconds);
   }
-  /// The same on the slowest of the ranks that have these shares, of which there is one at least.
-  void price_pack(std::span<const Slice> pack, Pass pass, std::span<const PackShare> shares,
-                  std::span<double> seconds) const {
+  /// The same where one layer's attention takes `layer` seconds on the slowest rank. @pre attention() is not null.
+  void price_pack(std::span<const Slice> pack, Pass pass, double layer, std::span<double> seconds) const {
     price_slices(pack, pass, seconds);
-    price_shares(pack, pass, shares, seconds);
+    price_attention(pack, pass, layer, seconds);
   }
-  /// What that adds to a pack that is priced without them.
-  void price_shares(std::span<const Slice> pack, Pass pass, std::span<const PackShare> shares,
-                    std::span<double> seconds) const {
-    const std::size_t p = index(pass);
-    const double priced = launch_[p] + least_[p] * sums_of(pack).twice_pairs;
-    for (std::size_t s = 0; s < stages_; ++s)
-      seconds[s] += slowest_share(shares, weights_[p][s], token_seconds_[p][s]) - weights_[p][s] * priced;
+  /// What that adds to a pack that is priced without it.
+  void price_attention(std::span<const Slice> pack, Pass pass, double layer,
+                       std::span<double> seconds) const {
+    const double more = layer - launch_[index(pass)] - least_[index(pass)] * sums_of(pack).twice_pairs;
+    for (std::size_t s = 0; s < stages_; ++s) seconds[s] += more * weights_[index(pass)][s];
   }
 
   /// Recomputing one layer of each stage for a backward pack, the layer's constant included.
@@ -158,21 +154,11 @@ class Prices {
         seconds[s] += cost_.recompute_seconds(s, slice.begin, slice.end);
     }
   }
-  /// The same on the slowest of the ranks that have these shares forward.
-  void price_recompute(std::span<const Slice> pack, std::span<const PackShare> shares,
-                       std::span<double> seconds) const {
+  /// The same where that layer's forward attention takes `layer` seconds on the slowest rank.
+  void price_recompute(std::span<const Slice> pack, double layer, std::span<double> seconds) const {
     price_recompute(pack, seconds);
-    const double weight = recompute_weight(), priced = launch_[0] + least_[0] * sums_of(pack).twice_pairs;
-    for (std::size_t s = 0; s < stages_; ++s)
-      seconds[s] += slowest_share(shares, weight, recompute_token_seconds_[s]) - weight * priced;
-  }
-
-  /// Whether the model prices unequal numbers of tokens on ranks.
-  [[nodiscard]] bool shares_tokens() const { return cost_.shares_tokens(); }
-  /// What the slowest of the ranks that have these shares takes on all stages for its attention, and for its tokens more than
-  /// for an equal share of them. @pre there is a share.
-  [[nodiscard]] double pipeline_share_seconds(std::span<const PackShare> shares, Pass pass) const {
-    return slowest_share(shares, weight_sums_[index(pass)], token_sums_[index(pass)]);
+    const double more = layer - launch_[0] - least_[0] * sums_of(pack).twice_pairs;
+    for (std::size_t s = 0; s < stages_; ++s) seconds[s] += recompute_weight() * more;
   }
 
   /// Attention of all stages if that of one layer takes `layer` seconds; zero if the model can't tell it from the rest.
@@ -215,14 +201,9 @@ class Prices {
         pack_[index(pass)].push_back(cost_.pack_seconds(s, pass));
         weights_[index(pass)].push_back(cost_.attention_weight(s, pass));
         weight_sums_[index(pass)] += weights_[index(pass)].back();
-        token_seconds_[index(pass)].push_back(cost_.token_seconds(s, pass));
-        token_sums_[index(pass)] += token_seconds_[index(pass)].back();
       }
     }
-    for (std::size_t s = 0; s < stages_; ++s) {
-      recompute_pack_.push_back(cost_.recompute_pack_seconds(s));
-      recompute_token_seconds_.push_back(cost_.recompute_token_seconds(s));
-    }
+    for (std::size_t s = 0; s < stages_; ++s) recompute_pack_.push_back(cost_.recompute_pack_seconds(s));
     if (cost_.polynomial()) tabulate();
     if (ranks > 1) find_ways();
   }
@@ -293,14 +274,12 @@ class Prices {
   std::shared_ptr<const PackAttention> attention_;
   std::array<double, 2> least_{},
       launch_{};  // [pass] attention of one layer: per unit of twice_causal_pairs; of a pack
-  std::vector<double> weights_[2];        // [pass][stage] attention of the stage per second of one layer
-  std::vector<double> token_seconds_[2];  // [pass][stage] of the model
-  std::array<double, 2> weight_sums_{}, token_sums_{};  // of all stages
+  std::vector<double> weights_[2];       // [pass][stage] attention of the stage per second of one layer
+  std::array<double, 2> weight_sums_{};  // of all stages
   std::vector<KeyExchange> ways_;
   std::vector<Prices> with_exchange_;               // [place in ways_]; empty if there is one
   std::vector<double> pack_[2];                     // [pass][stage]
   std::vector<double> recompute_pack_;              // [stage] constant of one recomputed layer
-  std::vector<double> recompute_token_seconds_;     // [stage]
   std::vector<SliceCoefficients> rates_[2];         // [pass][stage], if polynomial
   std::vector<SliceCoefficients> recompute_rates_;  // [stage]
   SliceCoefficients totals_[2];

@@ -55,7 +55,7 @@ class PackAttention {
   [[nodiscard]] virtual AttentionSeconds least_seconds_per_twice_pair() const = 0;
   /// The constant of a launch, which every pack with tokens has.
   [[nodiscard]] virtual AttentionSeconds launch_seconds() const = 0;
-  /// Tokens of a chunk of packs that are sharded by position, unless a plan chooses others.
+  /// Tokens of a chunk of packs that are sharded by position.
   [[nodiscard]] virtual Tokens block() const = 0;
 
   /// The slices of a pack on one rank, without the launch. O(slices).
@@ -67,9 +67,8 @@ class PackAttention {
     const AttentionSeconds launch = launch_seconds();
     return (pass == Pass::forward ? launch.forward : launch.backward) + slice_seconds(pack, pass) / ranks;
   }
-  /// A pack that several ranks share by position, in chunks of `block` tokens: sets each rank's seconds. O(slices * ranks).
-  /// @pre there are at least two ranks, block > 0.
-  virtual void by_position(std::span<const Slice> pack, Tokens block, Pass pass, std::span<double> ranks) = 0;
+  /// A pack that several ranks share by position. O(slices * ranks).
+  [[nodiscard]] virtual double by_position(std::span<const Slice> pack, std::int32_t ranks, Pass pass) = 0;
   /// Shards a pack by a policy, and appends the result to `out`: sharding, marks, attention. Complexity: that of
   /// `ShardingChooser::choose`. @pre ranks > 1, and the pack is empty or has at least as many tokens.
   virtual void shard(std::span<const Slice> pack, std::int32_t ranks, ShardingPolicy policy,
@@ -104,13 +103,13 @@ class ModelPackAttention final : public PackAttention {
     return seconds;
   }
 
-  void by_position(std::span<const Slice> pack, Tokens block, Pass pass, std::span<double> ranks) override {
-    std::fill(ranks.begin(), ranks.end(), pack.empty() ? 0.0 : launch(pass));
-    const std::pair key(ranks.size(), block);
-    auto known = known_.find(key);
+  [[nodiscard]] double by_position(std::span<const Slice> pack, std::int32_t ranks, Pass pass) override {
+    if (pack.empty()) return 0.0;
+    auto known = known_.find(ranks);
     if (known == known_.end())
-      known = known_.emplace(key, PositionSeconds<A>(model_, ranks.size(), block)).first;
-    known->second.add(pack, pass, ranks);
+      known =
+          known_.emplace(ranks, PositionSeconds<A>(model_, static_cast<std::size_t>(ranks), block_)).first;
+    return launch(pass) + known->second.slowest(pack, pass);
   }
 
   void shard(std::span<const Slice> pack, std::int32_t ranks, ShardingPolicy policy,
@@ -147,7 +146,7 @@ class ModelPackAttention final : public PackAttention {
   Tokens block_;
   ShardingChooser<A> adaptive_, mixed_;
   ShardingChoice choice_;
-  std::map<std::pair<std::size_t, Tokens>, PositionSeconds<A>> known_;  // [ranks, block]
+  std::map<std::int32_t, PositionSeconds<A>> known_;  // [ranks]
 };
 
 }  // namespace slimpack

@@ -78,16 +78,18 @@ template <AttentionModel A>
 class PositionSeconds {
  public:
   /// @pre ranks > 1, block > 0.
-  PositionSeconds(A model, std::size_t ranks, Tokens block) : model_(std::move(model)) {
+  PositionSeconds(A model, std::size_t ranks, Tokens block) : model_(std::move(model)), seconds_(ranks) {
     for (std::size_t r = 0; r < ranks; ++r) ranges_.emplace_back(ranks, r, block);
     for (auto& sums : sums_) sums.assign(ranks, {0.0});
   }
 
-  /// Adds each rank's seconds to `seconds`, without launches. O(slices * ranks), plus what is tabulated.
-  void add(std::span<const Slice> pack, Pass pass, std::span<double> seconds) {
+  /// Seconds of the slowest rank, without launches. O(slices * ranks), plus what is tabulated.
+  [[nodiscard]] double slowest(std::span<const Slice> pack, Pass pass) {
+    std::fill(seconds_.begin(), seconds_.end(), 0.0);
     for (const Slice& slice : pack) {
-      for (std::size_t r = 0; r < seconds.size(); ++r) seconds[r] += of_rank(slice, r, pass);
+      for (std::size_t r = 0; r < seconds_.size(); ++r) seconds_[r] += of_rank(slice, r, pass);
     }
+    return *std::max_element(seconds_.begin(), seconds_.end());
   }
 
  private:
@@ -118,6 +120,7 @@ class PositionSeconds {
   A model_;
   std::vector<PositionRanges> ranges_;                    // [rank]
   std::array<std::vector<std::vector<double>>, 2> sums_;  // [pass][rank][ranges]
+  std::vector<double> seconds_;                           // [rank]
 };
 
 }  // namespace slimpack

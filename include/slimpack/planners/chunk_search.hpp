@@ -17,7 +17,6 @@
 #include "slimpack/partition/local_search.hpp"
 #include "slimpack/plan/assemble.hpp"
 #include "slimpack/planners/chunk_options.hpp"
-#include "slimpack/planners/row_plans.hpp"
 #include "slimpack/planners/whole_samples.hpp"
 #include "slimpack/schedule/chunk_scheduler.hpp"
 #include "slimpack/schedule/lower_bound.hpp"
@@ -263,7 +262,6 @@ class ChunkSearch {
     placed.push_back(
         {{static_cast<PipelineId>(placed.size())}, std::move(best.found.schedule), std::move(peaks)});
   }
-  choose_block(placed, search.scheduler());
   Plan plan = assemble_plan(planner, lengths, job.model, job.device, layout_strategy(job), std::move(placed),
                             prices.alone().sync_seconds());
   const StepLowerBound bound = step_lower_bound(lengths, pipelines, prices);

@@ -23,8 +23,8 @@ namespace slimpack::detail {
 [[nodiscard]] inline bool empty_packs_take_time(const Prices& prices) {
   std::vector<double> seconds(prices.stages());
   const auto take_time = [&](Pass pass) {
-    const PackShare none;
-    prices.price_pack({}, pass, {&none, 1}, seconds);
+    if (prices.attention() != nullptr) prices.price_pack({}, pass, 0.0, seconds);
+    if (prices.attention() == nullptr) prices.price_pack({}, pass, seconds);
     return std::all_of(seconds.begin(), seconds.end(), [](double s) { return s > 0.0; });
   };
   return take_time(Pass::forward) && take_time(Pass::backward);

@@ -18,15 +18,6 @@ namespace slimpack::detail {
   return std::any_of(plan.forward.sharding.begin(), plan.forward.sharding.end(), shared);
 }
 
-/// Whether ranks hold unequal numbers of tokens of some pack.
-[[nodiscard]] inline bool shares_by_position(const Plan& plan) {
-  const auto holds = [](const PassPlan& pass) {
-    return std::find(pass.sharding.begin(), pass.sharding.end(), Sharding::by_position) !=
-           pass.sharding.end();
-  };
-  return holds(plan.forward) || holds(plan.backward);
-}
-
 /// Plans with prices by models of time and attention, and notes what the plan has to do without because these models lack
 /// it. @param plan makes a Plan from GroupPrices and Memory.
 /// @throws InvalidInput if the batch, the job or a model is impossible, or as `plan`.
@@ -48,7 +39,6 @@ template <CostModel C, MemoryModel M, class A, class MakePlan>
             ? "no attention model was given: context-parallel ranks are assumed to share attention equally"
             : Separable::without);
   }
-  if (!TokenSharingCostModel<C> && shares_by_position(out)) out.notes.emplace_back(TokenSharing::without);
   return out;
 }
 

@@ -13,7 +13,6 @@
 #include "slimpack/partition/rank_domain.hpp"
 #include "slimpack/partition/rank_rows.hpp"
 #include "slimpack/plan/assemble.hpp"
-#include "slimpack/schedule/block_choice.hpp"
 #include "slimpack/schedule/lower_bound.hpp"
 #include "slimpack/schedule/row_barriers.hpp"
 #include "slimpack/schedule/scheduler.hpp"
@@ -79,13 +78,6 @@ struct RowPlan {
   std::iota(ids.begin(), ids.end(), static_cast<PipelineId>(first));
   auto peaks = scheduler.peak_bytes(schedule);
   return {std::move(ids), std::move(schedule), std::move(peaks)};
-}
-
-/// `choose_block` for schedules that run at the same time. @param scheduler of their lengths, prices and memory.
-inline void choose_block(std::vector<PlacedSchedule>& placed, Scheduler& scheduler) {
-  std::vector<Schedule*> schedules;
-  for (PlacedSchedule& each : placed) schedules.push_back(&each.schedule);
-  slimpack::choose_block(schedules, scheduler);
 }
 
 /// The plan of schedules of all pipelines of a job's layout, with its lower bound.

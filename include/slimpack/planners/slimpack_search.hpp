@@ -45,14 +45,7 @@ namespace slimpack::detail {
   return DynamicCpSearch(lengths, pipelines, prices, memory, {}).nested(most);
 }
 
-/// Seconds of schedules that run at the same time; infinite if there are none.
-[[nodiscard]] inline double slowest_seconds(std::span<const PlacedSchedule> placed) {
-  double slowest = placed.empty() ? std::numeric_limits<double>::infinity() : 0.0;
-  for (const PlacedSchedule& each : placed) slowest = std::max(slowest, each.schedule.seconds);
-  return slowest;
-}
-
-/// The schedules of the shortest step that the search finds, and the pipelines that run them; empty if nothing fits into memory.
+/// The schedules of the shortest step that one search finds, and the pipelines that run them; empty if nothing fits into memory.
 [[nodiscard]] inline std::vector<PlacedSchedule> search_schedules(std::span<const Tokens> lengths,
                                                                   std::size_t pipelines, GroupPrices& prices,
                                                                   const Memory& memory,
@@ -96,7 +89,12 @@ namespace slimpack::detail {
   SlimPackOptions kept = options;
   kept.offload = false;
   std::vector<PlacedSchedule> without = search_schedules(lengths, pipelines, prices, memory, kept);
-  return slowest_seconds(without) < slowest_seconds(best) ? without : best;
+  const auto seconds = [](const std::vector<PlacedSchedule>& placed) {
+    double slowest = placed.empty() ? std::numeric_limits<double>::infinity() : 0.0;
+    for (const PlacedSchedule& each : placed) slowest = std::max(slowest, each.schedule.seconds);
+    return slowest;
+  };
+  return seconds(without) < seconds(best) ? without : best;
 }
 
 /// Notes why replicas or packs are unequal if they are: step time comes first.

@@ -4,12 +4,13 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <utility>
 #include <vector>
 
 #include "slimpack/cost/prices.hpp"
-#include "slimpack/schedule/pack_shares.hpp"
+#include "slimpack/sharding/by_position.hpp"
 #include "slimpack/slicing/pack_rows.hpp"
 
 namespace slimpack {
@@ -33,10 +34,9 @@ struct PassTimes {
 class PackPricer {
  public:
   /// @param prices have to outlive this.
-  explicit PackPricer(GroupPrices& prices)
-      : prices_(prices),
-        shares_(prices),
-        block_(shares_.attention() != nullptr ? shares_.attention()->block() : default_ownership_block) {}
+  explicit PackPricer(GroupPrices& prices) : prices_(prices) {
+    if (const PackAttention* const attention = prices.alone().attention()) attention_ = attention->clone();
+  }
 
   /// @param lengths of all samples. @param policy used if both passes run the same packs of whole samples.
   /// O(slices * ranks + packs * stages) if the prices are polynomial, else O((slices + packs) * stages + slices * ranks);
@@ -55,19 +55,18 @@ class PackPricer {
              ShardingPolicy policy = ShardingPolicy::adaptive) {
     const bool same = same_whole_samples(lengths, forward, backward);
     shard(forward, same, policy, forward_times.sharing);
-    if (!same) shard(backward, false, policy, backward_times.sharing);
-    price_shared(same, forward, backward, forward_times, backward_times);
-  }
-
-  /// Prices packs that ranks share as the times say, but in chunks of `block` tokens where by position, and exchanging keys in
-  /// the way that is best then. Complexity as above, without `PackAttention::shard`.
-  void price_in_blocks(std::span<const Tokens> lengths, Tokens block, const PackRows& forward,
-                       const PackRows& backward, PassTimes& forward_times, PassTimes& backward_times) {
-    price_slices(forward, Pass::forward, forward_times);
-    price_slices(backward, Pass::backward, backward_times);
-    forward_times.sharing.block = backward_times.sharing.block = block;
-    price_shared(same_whole_samples(lengths, forward, backward), forward, backward, forward_times,
-                 backward_times);
+    find_attention(forward, forward_times.sharing, Pass::forward);
+    if (same) {
+      find_attention(backward, forward_times.sharing, Pass::backward);
+      choose_exchange_of_each(forward, forward_times.sharing);
+      backward_times.sharing = forward_times.sharing;
+    } else {
+      shard(backward, false, policy, backward_times.sharing);
+      find_attention(backward, backward_times.sharing, Pass::backward);
+      choose_exchange(forward, backward, forward_times.sharing, backward_times.sharing);
+    }
+    price_as_attended(forward, Pass::forward, forward_times);
+    price_as_attended(backward, Pass::backward, backward_times);
   }
 
   /// Prices the slices and constants of packs, and their transfers; however the packs are run, they take no less.
@@ -81,7 +80,7 @@ class PackPricer {
       const Prices& own = prices_.shared_by(rows.sharers[k]);
       const std::span<double> seconds(out.seconds.data() + k * stages, stages);
       own.price_pack(pack, pass, seconds);
-      if (pack.empty()) own.price_shares(pack, pass, {&no_share, 1}, seconds);
+      if (attention_ && pack.empty()) own.price_attention(pack, pass, 0.0, seconds);
       own.transfer_seconds(count_tokens(pack), pass, {out.transfer.data() + k * (stages - 1), stages - 1});
     }
   }
@@ -90,8 +89,8 @@ class PackPricer {
   /// else O((slices + packs) * stages + slices * ranks).
   void price_as_shared(const PackRows& rows, Pass pass, PassTimes& out) {
     price_slices(rows, pass, out);
-    shares_.find(rows, out.sharing, pass);
-    price_in_shares(rows, pass, out);
+    find_attention(rows, out.sharing, pass);
+    price_as_attended(rows, pass, out);
   }
 
   /// Prices recomputing one layer of each stage, for each backward pack. @param[out] seconds [pack * stages + stage].
@@ -99,40 +98,60 @@ class PackPricer {
   void price_recompute(const PackRows& rows, const PackSharing& sharing, std::vector<double>& seconds) {
     const std::size_t stages = prices_.alone().stages();
     seconds.resize(rows.packs.size() * stages);
-    shares_.find(rows, sharing, Pass::forward);
+    find_attention(rows, sharing, Pass::forward);
     for (std::size_t k = 0; k < rows.packs.size(); ++k) {
-      prices_of(rows, k, sharing)
-          .price_recompute(rows.packs[k], shares_(Pass::forward, k, sharing.exchange[k]),
-                           {seconds.data() + k * stages, stages});
+      const std::span<double> out(seconds.data() + k * stages, stages);
+      const Prices& own = prices_of(rows, k, sharing);
+      if (attention_) {
+        own.price_recompute(rows.packs[k], attention(Pass::forward, k, sharing.exchange[k]), out);
+      } else {
+        own.price_recompute(rows.packs[k], out);
+      }
     }
   }
 
  private:
-  static constexpr PackShare no_share{};
-
-  void price_shared(bool same, const PackRows& forward, const PackRows& backward, PassTimes& forward_times,
-                    PassTimes& backward_times) {
-    shares_.find(forward, forward_times.sharing, Pass::forward);
-    if (same) {
-      shares_.find(backward, forward_times.sharing, Pass::backward);
-      choose_exchange_of_each(forward, forward_times.sharing);
-      backward_times.sharing = forward_times.sharing;
-    } else {
-      shares_.find(backward, backward_times.sharing, Pass::backward);
-      choose_exchange(forward, backward, forward_times.sharing, backward_times.sharing);
-    }
-    price_in_shares(forward, Pass::forward, forward_times);
-    price_in_shares(backward, Pass::backward, backward_times);
-  }
-
   [[nodiscard]] const Prices& prices_of(const PackRows& rows, std::size_t k, const PackSharing& sharing) {
     return prices_.shared_by(rows.sharers[k]).with_exchange(sharing.exchange[k]);
   }
 
-  /// Adds what packs take beyond their slices: the exchange of keys that was chosen, and what the slowest rank has more than an
-  /// equal share at the best rate; the rank with most tokens takes longest to send them on.
-  /// @pre slices are priced, and `shares_.find` was last called for these packs and this pass.
-  void price_in_shares(const PackRows& rows, Pass pass, PassTimes& out) {
+  /// What attention of one layer of a pack takes on the slowest rank, if ranks share it by tokens and by heads.
+  struct LayerAttention {
+    double by_tokens = 0.0, by_heads = 0.0;
+  };
+
+  /// Finds the attention of all packs of a pass, which `attention` tells.
+  void find_attention(const PackRows& rows, const PackSharing& sharing, Pass pass) {
+    if (!attention_) return;
+    std::vector<LayerAttention>& out = layer_[pass == Pass::forward ? 0 : 1];
+    out.clear();
+    for (std::size_t k = 0; k < rows.packs.size(); ++k) {
+      const Prices& prices = prices_.shared_by(rows.sharers[k]);
+      if (sharing.sharding[k] == Sharding::none) {
+        const double seconds = attention_->by_heads(rows.packs[k], 1, pass);
+        out.push_back({seconds, seconds});
+        continue;
+      }
+      LayerAttention& own = out.emplace_back();
+      const AttentionSeconds& chosen = sharing.attention[k];
+      own.by_tokens = sharing.sharding[k] == Sharding::by_position
+                          ? attention_->by_position(rows.packs[k], prices.ranks(), pass)
+                      : pass == Pass::forward ? chosen.forward
+                                              : chosen.backward;
+      if (prices.can_exchange(KeyExchange::all_to_all))
+        own.by_heads = attention_->by_heads(rows.packs[k], prices.ranks(), pass);
+    }
+  }
+
+  /// @pre `find_attention` was last called for these packs and this pass.
+  [[nodiscard]] double attention(Pass pass, std::size_t k, KeyExchange exchange) const {
+    const LayerAttention& own = layer_[pass == Pass::forward ? 0 : 1][k];
+    return exchange == KeyExchange::all_to_all ? own.by_heads : own.by_tokens;
+  }
+
+  /// Adds what packs take beyond their slices: the exchange of keys that was chosen, and attention. @pre as for `attention`;
+  /// slices are priced.
+  void price_as_attended(const PackRows& rows, Pass pass, PassTimes& out) {
     const std::size_t stages = prices_.alone().stages();
     for (std::size_t k = 0; k < rows.packs.size(); ++k) {
       const std::span<const Slice> pack = rows.packs[k];
@@ -141,10 +160,8 @@ class PackPricer {
       const Prices& all = prices_.shared_by(rows.sharers[k]);
       const Prices& own = all.with_exchange(exchange);
       if (&own != &all) own.price_pack(pack, pass, seconds);
-      if (&own != &all || !pack.empty()) own.price_shares(pack, pass, shares_(pass, k, exchange), seconds);
-      if (const Tokens extra = shares_.extra_tokens(pass, k); extra > 0)
-        all.transfer_seconds(count_tokens(pack) + extra, pass,
-                             {out.transfer.data() + k * (stages - 1), stages - 1});
+      if (attention_ && (&own != &all || !pack.empty()))
+        own.price_attention(pack, pass, attention(pass, k, exchange), seconds);
     }
   }
 
@@ -164,12 +181,12 @@ class PackPricer {
     out.sharding.clear();
     out.per_document.clear();
     out.attention.clear();
-    out.block = block_;
+    out.block = attention_ ? attention_->block() : default_ownership_block;
     for (std::size_t k = 0; k < rows.packs.size(); ++k) {
       const std::int32_t ranks = prices_.shared_by(rows.sharers[k]).ranks();
       const Tokens tokens = count_tokens(rows.packs[k]);
-      if (choose && shares_.attention() && ranks > 1 && (tokens == 0 || tokens >= ranks)) {
-        shares_.attention()->shard(rows.packs[k], ranks, policy, out);
+      if (choose && attention_ && ranks > 1 && (tokens == 0 || tokens >= ranks)) {
+        attention_->shard(rows.packs[k], ranks, policy, out);
       } else {
         out.sharding.push_back(ranks > 1 ? Sharding::by_position : Sharding::none);
         out.attention.emplace_back();
@@ -212,7 +229,8 @@ class PackPricer {
     for (std::size_t w = 0; w < prices.ways().size(); ++w) {
       const Prices& own = prices.with_exchange(prices.ways()[w]);
       sums[w] += own.pipeline_seconds(rows.packs[k], pass);
-      sums[w] += own.pipeline_share_seconds(shares_(pass, k, prices.ways()[w]), pass);
+      if (attention_)
+        sums[w] += prices.pipeline_attention_seconds(attention(pass, k, prices.ways()[w]), pass);
     }
   }
 
@@ -224,9 +242,9 @@ class PackPricer {
   }
 
   GroupPrices& prices_;
-  PackShares shares_;
-  Tokens block_;
-  std::vector<WaySums> sums_;  // [pipelines that share a pack]
+  std::unique_ptr<PackAttention> attention_;  // null: ranks are assumed to share attention equally
+  std::vector<LayerAttention> layer_[2];      // [pass][pack]
+  std::vector<WaySums> sums_;                 // [pipelines that share a pack]
 };
 
 }  // namespace slimpack

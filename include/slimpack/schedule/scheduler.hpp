@@ -70,17 +70,6 @@ class Scheduler {
     pricer_.price_as_shared(out.backward, Pass::backward, out.backward_times);
   }
 
-  /// Has ranks share the packs of a schedule in chunks of `block` tokens where they share by position; its order and what it
-  /// recomputes stay. @pre the schedule fits. O(tasks) plus that of `PackPricer`.
-  void share_in_blocks(Schedule& out, Tokens block) {
-    pricer_.price_in_blocks(lengths_, block, out.forward, out.backward, out.forward_times,
-                            out.backward_times);
-    begin(out);
-    fit_.load(out.forward, out.backward, out.pipelines);
-    add_recompute(out.recompute, out);
-    out.seconds = seconds_of(out, out.leads);
-  }
-
   /// Orders and times packs with given recomputed and offloaded layers. The seconds are infinite if that does not fit, even with a smaller
   /// lead. @throws InvalidInput if layers are offloaded and the cost model does not price that.
   void operator()(Schedule& out, const Recompute& recompute, const ScheduleOptions& options = {}) {
@@ -377,10 +366,6 @@ class Scheduler {
     } else {
       add_recompute(out.recompute, out);
     }
-  }
-
-  [[nodiscard]] double seconds_of(const Schedule& out, const LeadTable& leads) {
-    return makespan_(out.forward, out.forward_times, out.backward, out.backward_times, leads, out.pipelines);
   }
 
   /// Sets the packs' seconds to those with recomputation and offloading.

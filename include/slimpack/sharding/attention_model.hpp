@@ -3,7 +3,6 @@
 #include <concepts>
 #include <span>
 
-#include "slimpack/core/flops.hpp"
 #include "slimpack/core/ids.hpp"
 #include "slimpack/core/packs.hpp"
 
@@ -42,20 +41,6 @@ concept AttentionModel = requires(const M& m, Tokens begin, Tokens end) {
 template <class M>
 concept BoundedAttentionModel = AttentionModel<M> && requires(const M& m) {
   { m.least_seconds_per_twice_pair() } -> std::convertible_to<AttentionSeconds>;
-};
-
-/// Attention that takes the same for each pair of a query and a key: no tiles, no launch. A BoundedAttentionModel, for machines
-/// whose kernel has no wide tiles, and for cost models that know no more of their attention (`per_twice_pair()` of
-/// `CalibratedCost` and `MeasuredCost`). What a cost model takes for each slice and each key stays with it.
-struct PairAttention {
-  AttentionSeconds per_twice_pair;  ///< of one layer, per unit of `twice_causal_pairs`
-
-  [[nodiscard]] constexpr AttentionSeconds chunk_seconds(Tokens begin, Tokens end) const {
-    const double pairs = twice_causal_pairs(begin, end);
-    return {per_twice_pair.forward * pairs, per_twice_pair.backward * pairs};
-  }
-  [[nodiscard]] static constexpr AttentionSeconds launch_seconds() { return {}; }
-  [[nodiscard]] constexpr AttentionSeconds least_seconds_per_twice_pair() const { return per_twice_pair; }
 };
 
 /// Seconds of the attention of all chunks of a rank in one launch; zero if there are none. O(chunks).

@@ -50,21 +50,6 @@ namespace detail {
          detail::owned_below(slice.begin, members, member, block);
 }
 
-/// Adds the tokens of a slice that each member holds to `tokens`, which has one number for each member. O(members).
-/// @param block at least 1.
-inline void add_owned_tokens(const Slice& slice, Tokens block, std::span<Tokens> tokens) {
-  const auto g = static_cast<Tokens>(tokens.size());
-  const Tokens round = 2 * g * block;
-  const Tokens rounds = slice.end / round - slice.begin / round;
-  const Tokens from = slice.begin % round, to = slice.end % round;
-  const auto part = [&](Tokens chunk) {
-    const Tokens begin = chunk * block;
-    return std::clamp(to - begin, Tokens{0}, block) - std::clamp(from - begin, Tokens{0}, block);
-  };
-  for (Tokens r = 0; r < g; ++r)
-    tokens[static_cast<std::size_t>(r)] += rounds * 2 * block + part(r) + part(2 * g - 1 - r);
-}
-
 /// Calls `f(Slice)` for each range of a slice that a member holds, in token order; ranges that touch come as
 /// one. With one member that is the slice itself. Allocates nothing. O(ranges).
 /// @param member below `members`. @param block at least 1.
