@@ -43,7 +43,7 @@ class Naive {
         n * 2.0 * (10 * h + 2 * q + 2 * kv + 3.0 * m_.ffn) * (forward ? 1 : 2) / ranks / d_.memory_bandwidth;
     const double attention = pairs * 4 * q * (forward ? 1 : 2.5) / ranks / d_.peak_flops /
                              (forward ? d_.attention_forward : d_.attention_backward);
-    const double tensor = n * 2 * h / cp_ * (tp_ - 1.0) / tp_ * (forward ? 4 : 6) / link(tp_).bandwidth;
+    const double tensor = n * 2 * h / cp_ * (tp_ - 1.0) / tp_ * (forward ? 4 : 6) / ring();
     const double shown = tensor - std::min(tensor * o_.tp_overlap, dense);
     double least = 1e300;
     for (const KeyExchange e : key_exchanges) {
@@ -64,6 +64,12 @@ class Naive {
   }
   const Link& link(std::int32_t ranks) const {
     return ranks <= d_.devices_per_node ? d_.intra_node : d_.inter_node;
+  }
+  /// Of tensor-parallel ranks, which fill nodes: each device of a node has an interface.
+  double ring() const {
+    const double within = d_.intra_node.bandwidth;
+    return tp_ <= d_.devices_per_node ? within
+                                      : std::min(within, d_.devices_per_node * d_.inter_node.bandwidth);
   }
   bool possible(KeyExchange e) const {
     const std::int32_t ranks = tp_ * cp_;

@@ -177,6 +177,24 @@ TEST_CASE("links follow from devices, and the slowest of a stage counts") {
   CHECK(tensor_link(odd, spec, 2).bandwidth == in_node);
 }
 
+TEST_CASE("tensor parallelism over whole nodes uses all of their network interfaces") {
+  const auto link = [](const Device& device, std::int32_t tp) {
+    PipelineSpec spec{.tp = tp, .cp = 1, .layers = {1}, .devices = {std::vector<DeviceId>(std::size_t(tp))}};
+    std::iota(spec.devices[0].begin(), spec.devices[0].end(), DeviceId{0});
+    return tensor_link(device, spec, 0).bandwidth;
+  };
+  Device d = device_preset("a800");
+  for (const double bandwidth : {1e9, 5e9, 1e12}) {
+    d.inter_node.bandwidth = bandwidth;
+    CAPTURE(bandwidth);
+    CHECK(link(d, 8) == d.intra_node.bandwidth);
+    CHECK(link(d, 16) == std::min(8 * bandwidth, d.intra_node.bandwidth));
+    CHECK(link(d, 32) == link(d, 16));
+    // One rank on the second node has one interface alone.
+    CHECK(link(d, 9) == std::min(bandwidth, d.intra_node.bandwidth));
+  }
+}
+
 TEST_CASE("presets' links are of one direction, and achieve a share of what is stated for both") {
   struct Stated {
     const char* device;

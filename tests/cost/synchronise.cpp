@@ -60,13 +60,8 @@ class Naive {
       for (int cell = 0; cell < cells; ++cell) {
         const double size = parameters / cells;
         const std::vector<DeviceId> group = holders(trains, part, cell);
-        bool one_node = true;
-        for (const DeviceId d : group) one_node &= d / 8 == group[0] / 8;
         const double n = double(group.size());
-        for (const DeviceId d : group) {
-          total[d] += (1 - o_.overlap) * size * 6 * (n - 1) / n /
-                      (one_node ? d_.intra_node : d_.inter_node).bandwidth;
-        }
+        for (const DeviceId d : group) total[d] += (1 - o_.overlap) * size * 6 * (n - 1) / n / ring(group);
         const DeviceId has = have[std::size_t(cell)], updates = update[std::size_t(cell)];
         total[updates] += size * 30 / d_.memory_bandwidth;
         if (moves && has != updates) sent[has][updates] += size;
@@ -93,6 +88,16 @@ class Naive {
   }
 
  private:
+  /// Bytes per second of a ring: between nodes, as many interfaces as the node with the fewest of its devices has.
+  double ring(const std::vector<DeviceId>& group) const {
+    double most = d_.intra_node.bandwidth;
+    for (const DeviceId d : group) {
+      const auto near = std::count_if(group.begin(), group.end(), [&](DeviceId e) { return e / 8 == d / 8; });
+      if (near < std::ptrdiff_t(group.size())) most = std::min(most, double(near) * d_.inter_node.bandwidth);
+    }
+    return most;
+  }
+
   static constexpr int cells = 4 * 2520;  // so that tensor ranks and groups of up to 10 divide them
 
   /// Whose tensor rank has the cell.
@@ -148,8 +153,9 @@ TEST_CASE("equal pipelines synchronise each stage among its replicas") {
     for (std::size_t s = 0; s < cost.stages(); ++s)
       slowest = std::max(slowest, stage_parameters(on.model, cost.layers(), s) / on.layout.tp);
     const std::int64_t span = on.layout.tp * std::int64_t(ranks);
+    const double within = on.device.intra_node.bandwidth, interfaces = std::max(1.0, 8.0 / on.layout.tp);
     const double bandwidth =
-        (ranks == 1 || span <= 8 ? on.device.intra_node : on.device.inter_node).bandwidth;
+        ranks == 1 || span <= 8 ? within : std::min(within, interfaces * on.device.inter_node.bandwidth);
     const double expected =
         slowest * 6 * (ranks - 1) / ranks / bandwidth + slowest / ranks * 30 / on.device.memory_bandwidth;
     if (8 % span == 0 || span % 8 == 0) {  // stages begin where nodes do, or lie within one

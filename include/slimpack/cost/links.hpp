@@ -81,14 +81,18 @@ inline void add_context_ranks(const PipelineSpec& spec, std::size_t stage, std::
   return ranks <= device.devices_per_node ? device.intra_node : device.inter_node;
 }
 
-/// Link of a stage's tensor-parallel ranks; of several context ranks, the slowest. O(tp cp).
-[[nodiscard]] inline const Link& tensor_link(const Device& device, const PipelineSpec& spec,
-                                             std::size_t stage) {
+/// Link of a stage's tensor-parallel ranks, as their all-gathers and reduce-scatters use it (`ring_bandwidth`); of several context
+/// ranks, the slowest. O(tp cp log(nodes)).
+[[nodiscard]] inline Link tensor_link(const Device& device, const PipelineSpec& spec, std::size_t stage) {
   const std::span<const DeviceId> ranks = spec.devices[stage];
   const auto tp = static_cast<std::size_t>(spec.tp);
+  std::vector<Link> links;
+  for (std::size_t first = 0; first < ranks.size(); first += tp) {
+    links.push_back(link_between(device, ranks.subspan(first, tp)));
+    links.back().bandwidth = ring_bandwidth(device, ranks.subspan(first, tp));
+  }
   SlowestLink slowest;
-  for (std::size_t first = 0; first < ranks.size(); first += tp)
-    slowest.add(link_between(device, ranks.subspan(first, tp)));
+  for (const Link& link : links) slowest.add(link);
   return slowest.or_else(device.intra_node);
 }
 

@@ -115,7 +115,8 @@ class SyncLoad {
   void add_ring(double parameters, const std::vector<DeviceId>& group) {
     const auto n = static_cast<double>(group.size());
     const double bytes = parameters * (options_.gradient_bytes + options_.weight_bytes) * (n - 1.0) / n;
-    for (const DeviceId d : group) add_exchange(d, bytes / link_between(device_, group).bandwidth);
+    const double bandwidth = ring_bandwidth(device_, group);
+    for (const DeviceId d : group) add_exchange(d, bytes / bandwidth);
   }
 
   /// Parameters that ZeRO-3 shards: each rank reduces its shard's gradients with those that have the same one, and updates
@@ -131,9 +132,10 @@ class SyncLoad {
         for (std::size_t c = 0; c < copies; ++c) same.push_back(ranks[i + shards * c]);
         const auto n = static_cast<double>(copies);
         const double bytes = 2.0 * own * options_.gradient_bytes * (n - 1.0) / n;
+        const double bandwidth = ring_bandwidth(device_, same);
         for (const DeviceId d : same) {
           seconds_[d] += own * options_.optimiser_bytes / device_.memory_bandwidth;
-          add_exchange(d, bytes / link_between(device_, same).bandwidth);
+          add_exchange(d, bytes / bandwidth);
         }
       }
     }
@@ -197,7 +199,7 @@ class SyncLoad {
 
 /// Synchronisation at the end of a step: each layer's gradients are reduced over all ranks of all pipelines that hold
 /// it, each of which updates an equal share and gives the new parameters to the others; so are the embedding, on the
-/// first stages, and the head and the last norm, on the last. Ring collectives over the link between all these ranks,
+/// first stages, and the head and the last norm, on the last. Ring collectives among all these ranks (`ring_bandwidth`),
 /// one after another. Optimiser states do not move: where they are with other ranks (`SyncOptions::shards`), reduced
 /// gradients are sent there, and new parameters back. With ZeRO-3, what is left is the update of each rank's shard, and the
 /// exchange among copies of it (`SyncOptions::zero3`). The slowest device's sum counts.
