@@ -120,12 +120,11 @@ class MemoryFit {
   /// `layers`, which are raised. @returns whether all stages fit. O(layers * pipelines * rows * stages).
   bool limit(std::span<const std::uint32_t> required, std::vector<std::int32_t>& layers, LeadTable& leads) {
     for (std::size_t s = 0; s < memory_.stages(); ++s) {
-      const std::vector<std::uint32_t> before = leads.of_stage(s);
-      while (!limit_stage(required, Recompute(layers), s, leads)) {
+      while (!holds_required(required, layers[s], s)) {
         if (layers[s] >= memory_.recompute_limit(s)) return false;
         ++layers[s];
-        leads.set_stage(s, before);
       }
+      (void)limit_stage(required, Recompute(layers), s, leads);
     }
     return true;
   }
@@ -334,6 +333,22 @@ class MemoryFit {
                       transit(s, backward_moved_, k));
     }
     return peak;
+  }
+
+  /// Whether a stage holds what backward rows require, all packs recomputing so many layers: `limit_stage` then finds leads that fit.
+  [[nodiscard]] bool holds_required(std::span<const std::uint32_t> required, std::int32_t layers,
+                                    std::size_t s) const {
+    const double activation = memory_.activation_bytes(s, layers), gradient = memory_.kv_gradient_bytes(s);
+    for (const Pipeline& own : pipelines_) {
+      const Activations held{own.forward.data(), own.backward.data(), activation};
+      const double room = memory_.room_bytes(s) - std::max(most_workspace(own, s, Pass::forward, 0),
+                                                           most_workspace(own, s, Pass::backward, layers));
+      for (std::size_t k = 0; k < required.size(); ++k) {
+        if (held.live(required[k], k) > room - gradient * (own.started[k + 1] - own.backward[k]))
+          return false;
+      }
+    }
+    return true;
   }
 
   bool limit_stage(std::span<const std::uint32_t> required, const Recompute& recompute, std::size_t s,
