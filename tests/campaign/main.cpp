@@ -226,7 +226,7 @@ class Workers {
         continue;
       }
       std::cerr << "given up after " << options_.patience << " s: campaign "
-                << settings_[late->first].reproduction << "\n";
+                << settings_[late->first].reproduction << "  # " << settings_[late->first].name << "\n";
       given_up_.insert(late->first);
       late = running_.erase(late);
       --busy_;

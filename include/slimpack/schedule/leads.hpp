@@ -70,6 +70,16 @@ inline void required_rows(std::span<const Tokens> lengths, const PackRows& forwa
   if (!required.empty()) required.back() = static_cast<std::uint32_t>(forward.rows.size());
 }
 
+/// Rows that stages hold at their backward rows, summed over both: forward rows that have begun, less backward rows that have ended.
+/// O(backward rows * stages).
+[[nodiscard]] inline std::size_t held_rows(const LeadTable& leads) {
+  std::size_t sum = 0;
+  for (std::size_t k = 0; k < leads.backward_rows(); ++k) {
+    for (std::size_t s = 0; s < leads.stages(); ++s) sum += leads(k, s) > k ? leads(k, s) - k : 0;
+  }
+  return sum;
+}
+
 /// GPipe: every stage runs all forward rows first. O(backward rows * stages).
 inline void gpipe_leads(std::size_t forward_rows, std::size_t backward_rows, std::size_t stages,
                         LeadTable& leads) {

@@ -219,11 +219,12 @@ class Scheduler {
     out.memory_bound = true;
     if (*least >= 0) time(full_, Recompute(needed), out);
     if (options.fit == FitPolicy::fastest) try_smaller_leads(needed, out);
+    const bool few_held = held_rows(full_) <= options.most_held_rows;
     const auto may_help = [&] { return memory_.recomputes() && unlimited < std::min(most, out.seconds); };
-    if (options.each_pack && !(options.each_pack_if_needed && out.fits()) && may_help() &&
+    if (options.each_pack && few_held && !(options.each_pack_if_needed && out.fits()) && may_help() &&
         each_pack_takes(out) < std::min(most, out.seconds))
       try_each_pack(out);
-    if (options.offload && may_help()) try_offload(out);
+    if (options.offload && may_help()) try_offload(few_held, out);
   }
 
   static void give_up(Schedule& out) {
@@ -275,10 +276,13 @@ class Scheduler {
   }
 
   /// Lets layers wait in the host's memory in place of recomputing them, if that is faster, or if nothing fits otherwise.
-  void try_offload(Schedule& out) {
+  /// @param each_pack whether packs may do so unlike each other.
+  void try_offload(bool each_pack, Schedule& out) {
     price_choices(out);
-    const auto windows = checkpoint_windows(full_, memory_, fit_, windows_, PackWorkspace::offloading);
-    if (const auto needed = quick_checkpoints(out.backward, windows, memory_)) offload(full_, *needed, out);
+    if (each_pack) {
+      const auto windows = checkpoint_windows(full_, memory_, fit_, windows_, PackWorkspace::offloading);
+      if (const auto needed = quick_checkpoints(out.backward, windows, memory_)) offload(full_, *needed, out);
+    }
     if (out.fits()) return offload(LeadTable{out.leads}, Recompute{out.recompute}, out);
     const std::size_t stages = memory_.stages(), packs = out.backward.packs.size();
     std::vector<std::int32_t> all;
