@@ -13,8 +13,8 @@
 #include "slimpack/schedule/least_seconds.hpp"
 #include "slimpack/schedule/makespan.hpp"
 #include "slimpack/schedule/memory_fit.hpp"
-#include "slimpack/schedule/offload_choice.hpp"
-#include "slimpack/schedule/offload_seconds.hpp"
+#include "slimpack/schedule/order_leads.hpp"
+#include "slimpack/schedule/recompute_prices.hpp"
 #include "slimpack/schedule/schedule.hpp"
 #include "slimpack/schedule/schedule_options.hpp"
 
@@ -29,6 +29,7 @@ class Scheduler {
         memory_(memory),
         prices_(prices),
         pricer_(prices),
+        recompute_prices_(prices, memory),
         fit_(lengths, memory),
         least_seconds_(memory.stages()) {}
 
@@ -46,7 +47,7 @@ class Scheduler {
   /// The same for packs that are priced already: `out.forward_times` and `out.backward_times` hold their prices.
   void schedule_priced(Schedule& out, const ScheduleOptions& options = {},
                        double most = std::numeric_limits<double>::infinity()) {
-    begin(out);
+    recompute_prices_.begin(out);
     best_of_fits(out, options, most);
   }
 
@@ -79,7 +80,7 @@ class Scheduler {
 
   /// The same for packs that are priced already.
   void schedule_priced(Schedule& out, const Recompute& recompute, const ScheduleOptions& options = {}) {
-    begin(out);
+    recompute_prices_.begin(out);
     prepare(out, options);
     out.seconds = infinite;
     LeadTable leads = full_;
@@ -99,9 +100,9 @@ class Scheduler {
                                                   const MilpOptions& solver = {}) {
     if (out.recompute.offloads()) pricer_.price_as_shared(out.forward, Pass::forward, out.forward_times);
     pricer_.price_as_shared(out.backward, Pass::backward, out.backward_times);
-    begin(out);
+    recompute_prices_.begin(out);
     prepare(out, options);
-    if (options.offload && memory_.recomputes()) price_choices(out);
+    if (options.offload && memory_.recomputes()) recompute_prices_.allow_offload(out);
     add_recompute(out.recompute, out);
     if (!memory_.recomputes()) return std::nullopt;
     const LeadTable before = out.fits() ? out.leads : full_;
@@ -117,8 +118,7 @@ class Scheduler {
                                                        S&& solve, const MilpOptions& solver = {}) {
     price(packs);
     prepare(packs, options);
-    recompute_seconds_.clear();
-    offload_seconds_.clear();
+    recompute_prices_.forget_layers();
     return choose(full_, packs, PackWorkspace::recomputing, solve, solver);
   }
 
@@ -145,40 +145,16 @@ class Scheduler {
  private:
   static constexpr double infinite = std::numeric_limits<double>::infinity();
 
-  /// Starts with the prices that a schedule has, nothing recomputed nor offloaded.
-  void begin(const Schedule& out) {
-    base_ = out.backward_times.seconds;
-    base_forward_.clear();
-    recompute_seconds_.clear();
-    offload_seconds_.clear();
-  }
-
   /// Finds the full leads, and loads the packs for questions about memory.
   void prepare(const Schedule& out, const ScheduleOptions& options) {
     if (options.offload) require_host(prices_, memory_);
     required_rows(lengths_, out.forward, out.backward, ended_, required_);
-    make_leads(out, options, options.order, full_);
+    make_leads(options.order, options, out);
     fit_.load(out.forward, out.backward, out.pipelines);
   }
 
-  /// The full leads of an order. @pre `required_` is known.
-  void make_leads(const Schedule& out, const ScheduleOptions& options, PassOrder order,
-                  LeadTable& all) const {
-    const auto make = [&](std::span<const std::uint32_t> required, std::size_t forward_rows,
-                          std::size_t stages, LeadTable& leads) {
-      if (order == PassOrder::gpipe) {
-        gpipe_leads(forward_rows, required.size(), stages, leads);
-      } else if (order == PassOrder::steady) {
-        steady_leads(required, forward_rows, stages, leads);
-      } else {
-        packflow_leads(required, forward_rows, stages, leads, 0, order == PassOrder::eager ? 2 : 1);
-      }
-    };
-    if (options.unit_ends.empty()) {
-      make(required_, out.forward.rows.size(), memory_.stages(), all);
-    } else {
-      unit_leads(required_, options.unit_ends, memory_.stages(), make, all);
-    }
+  void make_leads(PassOrder order, const ScheduleOptions& options, const Schedule& out) {
+    order_leads(order, options.unit_ends, required_, out.forward.rows.size(), memory_.stages(), full_);
   }
 
   [[nodiscard]] bool fits(const LeadTable& leads, const Recompute& recompute) {
@@ -196,7 +172,7 @@ class Scheduler {
     best_of_full_leads(out, options, most);
     if (options.eager_if_faster) {
       const bool memory_bound = out.memory_bound;
-      make_leads(out, options, PassOrder::eager, full_);
+      make_leads(PassOrder::eager, options, out);
       add_recompute({}, out);
       const bool may_help = makespan(full_, out) < std::min(most, out.seconds);
       add_recompute(out.recompute, out);
@@ -239,18 +215,7 @@ class Scheduler {
   /// Seconds that the packs take at least with the full leads and the recomputation that windows ask for.
   [[nodiscard]] double each_pack_takes(Schedule& out) {
     least_recomputed(full_, memory_, fit_, more_);
-    price_recompute(out);
-    const std::size_t stages = memory_.stages();
-    least_rates_.assign(stages, infinite);
-    for (std::size_t k = 0; k < out.backward.packs.size(); ++k) {
-      const auto tokens = static_cast<double>(count_tokens(out.backward.packs[k]));
-      if (tokens == 0.0) continue;
-      for (std::size_t s = 0; s < stages; ++s)
-        least_rates_[s] =
-            std::min(least_rates_[s], recompute_seconds_[k * stages + s] * out.backward.sharers[k] / tokens);
-    }
-    for (std::size_t i = 0; i < more_.size(); ++i)
-      more_[i] = more_[i] > 0.0 ? more_[i] * least_rates_[i % stages] : 0.0;
+    recompute_prices_.to_least_seconds(out, more_);
     add_recompute({}, out);
     const double seconds = least_seconds_(out, more_);
     add_recompute(out.recompute, out);
@@ -264,21 +229,10 @@ class Scheduler {
     if (recompute && fits(full_, *recompute)) time(full_, *recompute, out);
   }
 
-  void price_recompute(const Schedule& out) {
-    if (recompute_seconds_.empty() && memory_.recomputes())
-      pricer_.price_recompute(out.backward, out.backward_times.sharing, recompute_seconds_);
-  }
-
-  /// Prices layers that are recomputed, and those that wait in the host's memory.
-  void price_choices(const Schedule& out) {
-    price_recompute(out);
-    price_offload(prices_, out.backward, memory_.stages(), offload_seconds_);
-  }
-
   /// Lets layers wait in the host's memory in place of recomputing them, if that is faster, or if nothing fits otherwise.
   /// @param each_pack whether packs may do so unlike each other.
   void try_offload(bool each_pack, Schedule& out) {
-    price_choices(out);
+    recompute_prices_.allow_offload(out);
     if (each_pack) {
       const auto windows = checkpoint_windows(full_, memory_, fit_, windows_, PackWorkspace::offloading);
       if (const auto needed = quick_checkpoints(out.backward, windows, memory_)) offload(full_, *needed, out);
@@ -297,8 +251,9 @@ class Scheduler {
   /// Times the packs with these leads and the cheapest choice for each layer that is recomputed.
   void offload(const LeadTable& leads, const Recompute& recompute, Schedule& out) {
     const auto fits_stage = [&](std::size_t s, const Recompute& trial) { return fit_.fits(leads, s, trial); };
-    const Recompute chosen = choose_offload(out.backward.packs.size(), memory_, recompute, recompute_seconds_,
-                                            offload_seconds_, fits_stage);
+    const Recompute chosen = choose_offload(out.backward.packs.size(), memory_, recompute,
+                                            recompute_prices_.recompute_seconds(out),
+                                            recompute_prices_.offload_seconds(), fits_stage);
     if (chosen.offloads() && fits(leads, chosen)) time(leads, chosen, out);
   }
 
@@ -306,11 +261,12 @@ class Scheduler {
   template <MilpSolver S>
   std::optional<Checkpoints> choose(const LeadTable& leads, const Schedule& out, PackWorkspace workspace,
                                     S&& solve, const MilpOptions& solver) {
-    price_recompute(out);
     const auto windows = checkpoint_windows(leads, memory_, fit_, windows_, workspace);
-    std::vector<double> seconds = recompute_seconds_;
+    const std::span<const double> layer = recompute_prices_.recompute_seconds(out);
+    std::vector<double> seconds(layer.begin(), layer.end());
     if (workspace == PackWorkspace::offloading) {
-      for (std::size_t i = 0; i < seconds.size(); ++i) seconds[i] = std::min(seconds[i], offload_seconds_[i]);
+      const std::span<const double> offload = recompute_prices_.offload_seconds();
+      for (std::size_t i = 0; i < seconds.size(); ++i) seconds[i] = std::min(seconds[i], offload[i]);
     }
     const std::vector<double> cost = diagonal_costs(out.backward, memory_.stages(), seconds);
     return choose_checkpoints(out.backward, windows, memory_, cost, solve, solver);
@@ -322,7 +278,7 @@ class Scheduler {
                                         const MilpOptions& solver) {
     std::optional<Checkpoints> chosen = choose(leads, out, PackWorkspace::recomputing, solve, solver);
     if (chosen && fits(leads, chosen->recompute)) time(leads, chosen->recompute, out);
-    if (offload_seconds_.empty()) return chosen;
+    if (!recompute_prices_.may_offload()) return chosen;
     const auto moved = choose(leads, out, PackWorkspace::offloading, solve, solver);
     if (moved) offload(leads, moved->recompute, out);
     return chosen;
@@ -374,36 +330,20 @@ class Scheduler {
 
   /// Sets the packs' seconds to those with recomputation and offloading.
   void add_recompute(const Recompute& recompute, Schedule& out) {
-    out.backward_times.seconds = base_;
-    if (!base_forward_.empty()) out.forward_times.seconds = base_forward_;
-    if (recompute.offloads()) {
-      base_forward_ = out.forward_times.seconds;
-      add_offload_seconds(prices_, recompute, fit_.overlaps(), out);
-    }
-    if (!recompute.any()) return;
-    const std::size_t stages = recompute.stages();
-    price_recompute(out);
-    for (std::size_t k = 0; k < out.backward.packs.size(); ++k) {
-      for (std::size_t s = 0; s < stages; ++s)
-        out.backward_times.seconds[k * stages + s] += recompute(k, s) * recompute_seconds_[k * stages + s];
-    }
+    recompute_prices_.set(recompute, fit_, out);
   }
 
   std::span<const Tokens> lengths_;
   const Memory& memory_;
   GroupPrices& prices_;
   PackPricer pricer_;
+  RecomputePrices recompute_prices_;
   MemoryFit fit_;
   Makespan makespan_;
   std::vector<std::uint32_t> ended_, required_;
   LeadTable full_, trial_;
   std::vector<CheckpointWindows> windows_;  // memory of `checkpoint_windows`
-  std::vector<double> base_;                // seconds of the backward packs without recomputation
-  std::vector<double> base_forward_;        // of the forward packs without offloading; empty if none has any
-  std::vector<double> recompute_seconds_;  // of recomputing one layer of each stage; empty until it is needed
-  std::vector<double> offload_seconds_;  // the same of one that waits in the host's memory; empty if none may
-  std::vector<double> more_,
-      least_rates_;  // of recomputation: [pipeline * stages + stage]; [stage] seconds per token and layer
+  std::vector<double> more_;                // [pipeline * stages + stage] seconds of recomputation, at least
   LeastSeconds least_seconds_;
 };
 
