@@ -16,6 +16,7 @@
 #include "kernels/executor_options.hpp"
 #include "kernels/mail.hpp"
 #include "kernels/merged_members.hpp"
+#include "kernels/run_layout.hpp"
 #include "kernels/settings.hpp"
 #include "kernels/stage_walk.hpp"
 #include "kernels/transport/collectives.hpp"
@@ -72,12 +73,10 @@ class RankExecutor {
         model_(model),
         options_(options),
         settings_(executor_settings<Stage>(model, options)),
-        ranks_(plan),
-        place_(checked_place(transport, plan, ranks_)),
-        layers_(layers_of(plan)),
-        stage_(stage_part(model, plan, place_), named(options.stage, place_, ranks_)),
+        layout_(plan, transport.rank(), transport.size(), {TensorParallelBackEnd<Stage>, linked}),
+        stage_(stage_part(model, plan, layout_.place()), named(options.stage, layout_)),
         all_(transport),
-        groups_(transport, ranks_, place_),
+        groups_(transport, layout_.ranks(), layout_.place()),
         mail_(make_mail(std::move(links))) {
     for (const WeightPiece& piece : WeightLayout(stage_.part()).pieces(groups_.shares()))
       holders_.push_back(&groups_.holders(plan, piece));
@@ -127,7 +126,7 @@ class RankExecutor {
 
   [[nodiscard]] Stage& stage() { return stage_; }
   [[nodiscard]] const Stage& stage() const { return stage_; }
-  [[nodiscard]] RankPlace place() const { return place_; }
+  [[nodiscard]] RankPlace place() const { return layout_.place(); }
 
  private:
   using MailType = typename detail::MailOf<Stage, T, Links>::type;
@@ -170,35 +169,9 @@ class RankExecutor {
     }
   }
 
-  [[nodiscard]] static StageOptions named(StageOptions options, RankPlace place, const PlanRanks& ranks) {
-    if (!options.name.empty()) return options;
-    options.name = concat("stage ", place.stage, " of pipeline ", place.pipeline);
-    if (ranks.tensor_ranks(place.pipeline) > 1)
-      options.name += concat(" (tensor-parallel rank ", place.tensor, ")");
+  [[nodiscard]] static StageOptions named(StageOptions options, const RunLayout& layout) {
+    if (options.name.empty()) options.name = layout.stage_name();
     return options;
-  }
-
-  [[nodiscard]] static RankPlace checked_place(const T& transport, const Plan& plan, const PlanRanks& ranks) {
-    require(transport.size() == ranks.size(), "there are ", transport.size(), " ranks; expected the ",
-            ranks.size(), " that the plan is for");
-    for (const PipelinePlan& pipeline : plan.pipelines) {
-      require(pipeline.cp == 1, "pipeline ", pipeline.id, " has cp ", pipeline.cp,
-              "; expected 1: context_ranks_as_members(plan, block) has a pipeline for each context-parallel "
-              "rank");
-      require(TensorParallelBackEnd<Stage> || pipeline.tp == 1, "pipeline ", pipeline.id, " has tp ",
-              pipeline.tp,
-              "; expected 1, for the back end runs whole stages: whole_stages(plan) makes a rank of each");
-      require(
-          !linked || pipeline.layers == plan.pipelines[0].layers, "pipeline ", pipeline.id,
-          " holds other layers on its stages than pipeline 0; expected the same with links between devices");
-    }
-    return ranks.place_of(transport.rank());
-  }
-
-  [[nodiscard]] static std::vector<std::vector<std::int32_t>> layers_of(const Plan& plan) {
-    std::vector<std::vector<std::int32_t>> layers;
-    for (const PipelinePlan& pipeline : plan.pipelines) layers.push_back(pipeline.layers);
-    return layers;
   }
 
   /// Checks the plan and agrees on it with all ranks. One that can't run it shows no plan, so that the others learn of
@@ -209,8 +182,8 @@ class RankExecutor {
     std::exception_ptr error;
     std::uint64_t hash = no_plan_hash;
     try {
-      program.emplace(plan, place_, StageProgramOptions{.block = options_.block});
-      check_layout(plan);
+      program.emplace(plan, place(), StageProgramOptions{.block = options_.block});
+      layout_.check(plan);
       report.predicted_bytes = predicted_bytes(plan, *program);
       stage_.begin_step(*program, ids);
       if constexpr (linked) {
@@ -231,22 +204,9 @@ class RankExecutor {
     }
   }
 
-  void check_layout(const Plan& plan) const {
-    require(plan.pipelines.size() == layers_.size(), "the plan is for ", plan.pipelines.size(),
-            " pipelines; expected the ", layers_.size(), " with which the run began");
-    for (std::size_t p = 0; p < layers_.size(); ++p) {
-      require(plan.pipelines[p].layers == layers_[p], "pipeline ", p, " has ", plan.pipelines[p].stages(),
-              " stages that hold other layers than those with which the run began; expected its ",
-              layers_[p].size(), " stages and their layers");
-      require(static_cast<std::size_t>(plan.pipelines[p].tp) == ranks_.tensor_ranks(p), "pipeline ", p,
-              " has tp ", plan.pipelines[p].tp, "; expected the ", ranks_.tensor_ranks(p),
-              " with which the run began");
-    }
-  }
-
   [[nodiscard]] double predicted_bytes(const Plan& plan, const StageProgram& program) const {
-    const double replicas = options_.shard_optimiser ? static_cast<double>(layers_.size()) : 1.0;
-    const typename Stage::Memory memory(model_, plan.pipelines[place_.pipeline].layers,
+    const double replicas = options_.shard_optimiser ? static_cast<double>(layout_.pipelines()) : 1.0;
+    const typename Stage::Memory memory(model_, plan.pipelines[place().pipeline].layers,
                                         sizeof(typename Stage::Weight), options_.stage, 2.0 / replicas,
                                         program.tensor());
     return predicted_high_water(program, memory, options_.stage.limit_bytes);
@@ -272,8 +232,8 @@ class RankExecutor {
       Links& links = mail_.links();
       auto& port = stage_.port();
       return {
-          .size = layers_.size(),
-          .position = place_.pipeline,
+          .size = layout_.pipelines(),
+          .position = place().pipeline,
           .shares = 1,
           .common_size = 1,
           .common_position = 0,
@@ -283,16 +243,12 @@ class RankExecutor {
           .all_reduce = [&](std::size_t, std::span<Weight> n) { links.all_reduce(n, port.stream()); },
           .all_gather = [&](std::size_t, std::span<Weight> n) { links.all_gather(n, port.stream()); }};
     }
-    std::size_t all = 0, before = 0;  // tensor-parallel ranks of a stage of each pipeline
-    for (std::size_t p = 0; p < ranks_.pipelines(); ++p) {
-      if (p < place_.pipeline) before += ranks_.tensor_ranks(p);
-      all += ranks_.tensor_ranks(p);
-    }
-    return {.size = layers_.size(),
-            .position = place_.pipeline,
+    const RunLayout::TensorRanks tensor = layout_.tensor_ranks();
+    return {.size = layout_.pipelines(),
+            .position = place().pipeline,
             .shares = groups_.shares(),
-            .common_size = all,
-            .common_position = before + place_.tensor,
+            .common_size = tensor.all,
+            .common_position = tensor.before + place().tensor,
             .on_device = false,
             .sharded = options_.shard_optimiser,
             .reduce_scatter = [this](std::size_t u, std::span<Weight> n) { holders_[u]->reduce_scatter(n); },
@@ -317,9 +273,7 @@ class RankExecutor {
   Transformer model_;
   ExecutorOptions options_;
   Settings settings_;  ///< that have to be the same on all ranks
-  PlanRanks ranks_;
-  RankPlace place_;
-  std::vector<std::vector<std::int32_t>> layers_;  ///< [pipeline][stage]
+  RunLayout layout_;
   Stage stage_;
   Group<T> all_;
   RankGroups<T> groups_;

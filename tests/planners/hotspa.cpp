@@ -164,7 +164,7 @@ TEST_CASE("hotspa's classes and strategies are the best of all chains") {
       }
       for (const std::size_t end : ends) {
         if (end <= begin) continue;
-        const std::vector<Tokens> own = search.lengths_of(search.samples(begin, end));
+        const std::vector<Tokens> own = search.classes().lengths_of(search.classes().samples(begin, end));
         for (std::size_t s = 0; s < search.strategies(); ++s) {
           if (static_cast<int>(s) == before) continue;
           Scheduler scheduler(own, search.strategy(s).prices(), search.strategy(s).memory());

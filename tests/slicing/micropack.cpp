@@ -9,7 +9,6 @@
 #include "slimpack/cost/calibrated.hpp"
 #include "slimpack/model/presets.hpp"
 #include "slimpack/schedule/task.hpp"
-#include "slimpack/slicing/formation.hpp"
 #include "tests/slicing/streams.hpp"
 
 using namespace slimpack;
@@ -397,14 +396,6 @@ TEST_CASE("backward fillers have their forward pass behind them") {
     }
     for (const Slice& slice : packs[k]) CHECK(ready[slice.sample] <= std::max<std::size_t>(head, 3 + k));
   }
-}
-
-TEST_CASE("formation tells slim, mix and whole packs apart") {
-  const std::vector<Tokens> lengths{100, 5};
-  const Slice part{0, 0, 50}, rest{0, 50, 100}, small{1, 0, 5};
-  CHECK(formation(std::vector<Slice>{part}, lengths) == Formation::slim);
-  CHECK(formation(std::vector<Slice>{rest, small}, lengths) == Formation::mix);
-  CHECK(formation(std::vector<Slice>{small}, lengths) == Formation::whole);
 }
 
 TEST_CASE("cutting refuses what it can't do") {

@@ -220,17 +220,6 @@ void require_durations(const M& cost, std::span<const Tokens> lengths) {
   }
 }
 
-/// @param recompute layers to be recomputed on each stage. @param held layers of each stage.
-/// @throws InvalidInput unless each stage recomputes none to all of its layers. O(stages).
-inline void require_recompute(std::span<const std::int32_t> recompute, std::span<const std::int32_t> held) {
-  require(recompute.size() == held.size(), "recompute lists ", recompute.size(), " stages; expected ",
-          held.size());
-  for (std::size_t s = 0; s < held.size(); ++s) {
-    require(recompute[s] >= 0 && recompute[s] <= held[s], "recompute on stage ", s, " is ", recompute[s],
-            "; expected 0 to ", held[s], " layers");
-  }
-}
-
 /// @throws InvalidInput if what is always on a stage leaves no room for tokens.
 template <MemoryModel M>
 void require_room(const M& memory, std::size_t stages) {

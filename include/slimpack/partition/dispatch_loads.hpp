@@ -119,7 +119,7 @@ class DispatchLoads {
     std::sort(items_[p].begin(), items_[p].end(), [&](SampleId a, SampleId b) { return before(p, a, b); });
   }
 
-  /// Adds up anew, so that no rounding gathers.
+  /// Adds up again from scratch, so that rounding errors do not accumulate.
   void measure(std::size_t p) {
     sum_[p] = 0.0;
     for (const SampleId i : items_[p]) sum_[p] += on(p, i);

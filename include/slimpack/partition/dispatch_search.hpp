@@ -96,7 +96,7 @@ class DispatchSearch {
     offer(loads.pipeline_of_samples());
   }
 
-  /// Empties the slowest pipeline and a few others, deals their samples anew and exchanges; keeps what is no slower.
+  /// Empties the slowest pipeline and a few others, deals their samples again and exchanges; keeps a result that is no slower.
   void rebuild() {
     if (best_.makespan() <= enough_ || best_.seconds.size() < 2) return;
     DispatchLoads loads(problem_, best_.pipeline);
@@ -183,7 +183,7 @@ class DispatchSearch {
 
 /// Samples on pipelines of different kinds so that the slowest is fast by Eq. 2, with a proven gap: the best of
 /// Algorithm 1's trials and of pipelines filled by falling length, then exchanges of up to two samples for up to two,
-/// then a few pipelines at a time dealt anew. Never slower than `greedy_dispatch` with the same trials.
+/// then a few pipelines at a time dealt again. Never slower than `greedy_dispatch` with the same trials.
 /// @throws InvalidInput if a sample fits no kind, a number makes no sense, there is no trial, or the gap is negative.
 /// Source of the problem: Hydraulis, Eq. 3. O(trials samples (kinds + log pipelines)) mostly, and the steps.
 [[nodiscard]] inline DispatchResult search_dispatch(const DispatchProblem& problem,

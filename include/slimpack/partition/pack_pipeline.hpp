@@ -19,7 +19,7 @@
 namespace slimpack {
 
 struct PackPipelineOptions {
-  /// Packs should have at least so many tokens on average, for shorter ones leave the device idle: UtilLen(P). 0: any.
+  /// Packs should have at least so many tokens on average, because shorter ones leave the device idle: UtilLen(P). 0: any.
   Tokens useful_tokens = 0;
   /// The search for one number of packs: it ends within this share of its bound …
   double gap = 1e-3;

@@ -11,6 +11,8 @@
 #include "slimpack/cost/flops.hpp"
 #include "slimpack/plan/graph.hpp"
 #include "slimpack/plan/plan.hpp"
+#include "slimpack/plan/validate_sample_order.hpp"
+#include "slimpack/plan/validate_sharding.hpp"
 #include "slimpack/plan/validate_times.hpp"
 #include "slimpack/plan/violations.hpp"
 
@@ -143,147 +145,6 @@ inline void check_groups(const Plan& plan, const SampleSlices& forward, const Sa
     }
   }
 }
-
-/// A sample that several ranks share has its keys and values where all its packs expect them: they exchange them in the same
-/// way, and if the passes cut the sample differently, it is dealt to ranks by position, in chunks of the same size.
-class ShardingCheck {
- public:
-  ShardingCheck(const Plan& plan, const SampleSlices& forward, const SampleSlices& backward,
-                Violations& found)
-      : plan_(plan), forward_(forward), backward_(backward), found_(found) {}
-
-  void run() {
-    const Tokens blocks[] = {plan_.forward.block, plan_.backward.block};
-    found_.expect(blocks[0] == 0 || blocks[1] == 0 || blocks[0] == blocks[1], "forward packs have block ",
-                  blocks[0], " and backward packs ", blocks[1],
-                  "; expected the same, for a token is on one rank in both passes");
-    for (SampleId id = 0; id < plan_.tokens.size(); ++id) {
-      if (forward_[id].empty() || !shared(forward_[id].front().pack)) continue;
-      check_exchange(id);
-      if (cut_differently(id)) check(id);
-    }
-  }
-
- private:
-  [[nodiscard]] bool shared(PackId forward) const {
-    const auto members = plan_.forward.pipelines[forward];
-    return members.size() > 1 || plan_.pipelines[members.front()].cp > 1;
-  }
-
-  [[nodiscard]] bool cut_differently(SampleId id) const {
-    const auto same = [](const auto& a, const auto& b) { return a.begin == b.begin && a.end == b.end; };
-    const auto f = forward_[id], b = backward_[id];
-    return !std::equal(f.begin(), f.end(), b.begin(), b.end(), same);
-  }
-
-  void check_exchange(SampleId id) {
-    KeyExchange expected = KeyExchange::none;
-    std::string first;
-    for (const Pass pass : {Pass::forward, Pass::backward}) {
-      for (const auto& piece : (pass == Pass::forward ? forward_ : backward_)[id]) {
-        const KeyExchange exchange = plan_.of(pass).exchange_of(piece.pack);
-        if (exchange == expected || exchange == KeyExchange::none) continue;
-        if (expected == KeyExchange::none) {
-          expected = exchange;
-          first = concat(pass_name(pass), "[", piece.pack, "]");
-          continue;
-        }
-        found_.expect(false, pass_name(pass), "[", piece.pack, "].exchange is ", exchange_name(exchange),
-                      "; expected ", exchange_name(expected), " as in ", first, ", for the keys of sample ",
-                      id, " stay where they are");
-        return;
-      }
-    }
-  }
-
-  void check(SampleId id) {
-    for (const Pass pass : {Pass::forward, Pass::backward}) {
-      for (const auto& piece : (pass == Pass::forward ? forward_ : backward_)[id]) {
-        const Sharding kind = plan_.of(pass).sharding[piece.pack];
-        if (kind == Sharding::by_position) continue;
-        found_.expect(false, pass_name(pass), "[", piece.pack, "].sharding is ", sharding_name(kind),
-                      "; expected by_position, for several ranks share sample ", id,
-                      " and the passes cut it differently");
-        return;
-      }
-    }
-  }
-
-  const Plan& plan_;
-  const SampleSlices& forward_;
-  const SampleSlices& backward_;
-  Violations& found_;
-};
-
-/// What a stage has to run in this order, because of a sample. A forward and a backward task: rule 3.
-struct Precedence {
-  Task before, after;
-  SampleId sample;
-};
-
-/// Rules 2 and 3, stage by stage, in plans that keep rules 4 and 8.
-class SampleOrderCheck {
- public:
-  SampleOrderCheck(const Plan& plan, const SampleSlices& forward, const SampleSlices& backward,
-                   Violations& found)
-      : plan_(plan), found_(found), required_(plan.pipelines.size()) {
-    require_neighbours(Pass::forward, forward);
-    require_neighbours(Pass::backward, backward);
-    for (SampleId id = 0; id < plan.tokens.size(); ++id) {
-      if (forward[id].empty() || backward[id].empty()) continue;
-      require_order({Pass::forward, forward[id].back().pack}, {Pass::backward, backward[id].back().pack}, id);
-    }
-  }
-
-  void run() {
-    place_[0].resize(plan_.forward.packs.size());
-    place_[1].resize(plan_.backward.packs.size());
-    for (const PipelinePlan& pipeline : plan_.pipelines) {
-      for (std::size_t s = 0; s < pipeline.stages(); ++s) check_order(pipeline, s);
-    }
-  }
-
- private:
-  /// Slices of a sample in token order, or in reverse.
-  void require_neighbours(Pass pass, const SampleSlices& slices) {
-    for (SampleId id = 0; id < slices.size(); ++id) {
-      for (std::size_t i = 1; i < slices[id].size(); ++i) {
-        const Task lower{pass, slices[id][i - 1].pack}, upper{pass, slices[id][i].pack};
-        pass == Pass::forward ? require_order(lower, upper, id) : require_order(upper, lower, id);
-      }
-    }
-  }
-
-  void require_order(Task before, Task after, SampleId sample) {
-    if (before == after) return;
-    for (const PipelineId p : plan_.of(before.pass).pipelines[before.pack])
-      required_[p].push_back({before, after, sample});
-  }
-
-  [[nodiscard]] std::uint32_t& place(Task t) { return place_[static_cast<std::size_t>(t.pass)][t.pack]; }
-
-  void check_order(const PipelinePlan& pipeline, std::size_t s) {
-    const auto& order = pipeline.order[s];
-    for (std::size_t i = 0; i < order.size(); ++i) {
-      if (order[i].pass != Pass::weight) place(order[i]) = static_cast<std::uint32_t>(i);
-    }
-    for (const Precedence& p : required_[pipeline.id]) {
-      const bool loss = p.before.pass != p.after.pass;
-      if (loss && s + 1 < pipeline.stages()) continue;
-      found_.expect(place(p.before) < place(p.after), "rule ", loss ? 3 : 2, ": stage ", s, " of pipeline ",
-                    pipeline.id, " runs ", to_string(p.after), " before ", to_string(p.before), "; expected ",
-                    loss ? "all forward slices" : pass_name(p.after.pass), " of sample ", p.sample,
-                    loss                            ? " before its backward"
-                    : p.after.pass == Pass::forward ? " in token order"
-                                                    : " in reverse token order");
-    }
-  }
-
-  const Plan& plan_;
-  Violations& found_;
-  std::vector<std::vector<Precedence>> required_;  ///< by pipeline
-  std::vector<std::uint32_t> place_[2];            ///< of each pass, in the stage's order
-};
 
 /// The plan format's rules, for a plan whose shapes and values are right. A check relies on those before it:
 /// what they find keeps it from running on nonsense.

@@ -22,7 +22,7 @@ class EqualPacks {
              TileSearch& finished)
       : distribute_(distribute), groups_(groups), decided_(decided), finished_(finished) {}
 
-  /// @param constants seconds that a forward and a backward pack take besides their slices. @param promising number of packs
+  /// @param constants seconds that a forward and a backward pack take in addition to their slices. @param promising number of packs
   /// that samples are distributed for. @param most packs to try.
   void expect(double constants, std::size_t promising, std::size_t most) {
     constants_ = constants;

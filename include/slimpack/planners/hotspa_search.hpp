@@ -2,12 +2,10 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <cstdint>
 #include <limits>
 #include <map>
 #include <memory>
 #include <numeric>
-#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -15,9 +13,11 @@
 
 #include "slimpack/core/batch.hpp"
 #include "slimpack/partition/packing.hpp"
-#include "slimpack/partition/sample_prices.hpp"
 #include "slimpack/plan/assemble.hpp"
+#include "slimpack/planners/homogeneous_strategy.hpp"
 #include "slimpack/planners/hotspa_options.hpp"
+#include "slimpack/planners/length_classes.hpp"
+#include "slimpack/planners/phase_chain.hpp"
 #include "slimpack/planners/strategy_models.hpp"
 #include "slimpack/planners/whole_samples.hpp"
 #include "slimpack/schedule/lower_bound.hpp"
@@ -26,47 +26,6 @@
 #include "slimpack/strategy/reshard_shards.hpp"
 
 namespace slimpack::detail {
-
-/// A strategy of equal pipelines with its models, and what it takes at least for each sample.
-class HomogeneousStrategy {
- public:
-  /// @throws InvalidInput if the models can't be made, for example because weights leave no room.
-  HomogeneousStrategy(Strategy strategy, const MakeKindModels& make, std::span<const Tokens> lengths)
-      : strategy_(std::move(strategy)), models_(make(strategy_, 0)) {
-    require_durations(models_.prices.alone(), lengths);
-    const SamplePrices prices(lengths, {}, models_.prices);
-    const auto n = static_cast<double>(pipelines());
-    seconds_.reserve(lengths.size());
-    for (SampleId id = 0; id < lengths.size(); ++id) seconds_.push_back(prices.whole(id) / n);
-  }
-
-  [[nodiscard]] const Strategy& strategy() const { return strategy_; }
-  [[nodiscard]] std::size_t pipelines() const { return strategy_.pipelines.size(); }
-  [[nodiscard]] GroupPrices& prices() { return models_.prices; }
-  [[nodiscard]] const Memory& memory() const { return models_.memory; }
-  [[nodiscard]] double sync_seconds() const { return models_.prices.alone().sync_seconds(); }
-  /// Whether a pack of so many tokens can fit: each stage holds them once at least, all layers recomputed.
-  [[nodiscard]] bool may_hold(Tokens tokens) const {
-    for (std::size_t s = 0; s < memory().stages(); ++s) {
-      const double bytes = memory().activation_bytes(s, memory().recompute_limit(s));
-      if (static_cast<double>(tokens) * bytes > memory().room_bytes(s)) return false;
-    }
-    return true;
-  }
-  /// Of a sample, on the busiest stage, shared equally by all pipelines.
-  [[nodiscard]] double seconds(SampleId id) const { return seconds_[id]; }
-
- private:
-  Strategy strategy_;
-  PricedModels models_;
-  std::vector<double> seconds_;
-};
-
-/// A class of lengths on one strategy.
-struct ClassPlan {
-  std::size_t strategy = 0;
-  double seconds = 0.0;
-};
 
 /// Finds the classes of lengths, and the strategy of each.
 class HotSpaSearch {
@@ -78,10 +37,7 @@ class HotSpaSearch {
         model_(model),
         device_(device),
         options_(options),
-        by_length_(falling_order(lengths, *std::max_element(lengths.begin(), lengths.end()))) {
-    std::reverse(by_length_.begin(), by_length_.end());
-    find_ends();
-  }
+        classes_(lengths, options.thresholds) {}
 
   /// Adds a strategy of equal pipelines, unless its models can't be made.
   void add(const Strategy& strategy, const MakeKindModels& make) {
@@ -92,33 +48,23 @@ class HotSpaSearch {
     }
   }
 
-  /// Classes in the order in which they run, shortest samples first.
-  struct Phase {
-    std::size_t begin = 0, end = 0;  ///< places in `by_length()`
-    std::size_t strategy = 0;
-  };
   /// @returns no phases if some samples fit no strategy.
   [[nodiscard]] std::vector<Phase> operator()() {
-    const std::size_t n = ends_.size();
+    const std::size_t n = classes_.parts();
     std::vector<std::vector<ClassPlan>> plans(n * n);  // [first part * n + last part]
     for (std::size_t a = 0; a < n; ++a) {
       for (std::size_t b = a; b < n; ++b) {
         if (options_.most_classes == 1 && (a > 0 || b + 1 < n)) continue;
-        plans[a * n + b] = rivals(begin_of(a), ends_[b]);
+        plans[a * n + b] = rivals(classes_.begin(a), classes_.end(b));
       }
     }
-    return best_chain(plans);
+    return best_chain(
+        classes_, plans, options_.most_classes,
+        [&](std::size_t from, std::size_t to) { return switch_seconds(from, to); },
+        [&](std::size_t s) { return strategies_[s]->sync_seconds(); });
   }
 
-  /// The sample at a place of the order by length.
-  [[nodiscard]] SampleId sample(std::size_t place) const { return by_length_[place]; }
-  /// Those at some places of the order by length, ascending.
-  [[nodiscard]] std::vector<SampleId> samples(std::size_t begin, std::size_t end) const {
-    std::vector<SampleId> ids(by_length_.begin() + static_cast<std::ptrdiff_t>(begin),
-                              by_length_.begin() + static_cast<std::ptrdiff_t>(end));
-    std::sort(ids.begin(), ids.end());
-    return ids;
-  }
+  [[nodiscard]] const LengthClasses& classes() const { return classes_; }
   [[nodiscard]] HomogeneousStrategy& strategy(std::size_t s) { return *strategies_[s]; }
   [[nodiscard]] std::size_t strategies() const { return strategies_.size(); }
   /// Why the first strategy that can't be used can't; empty if all can.
@@ -128,17 +74,9 @@ class HotSpaSearch {
   [[nodiscard]] WholeSamplePlan plan(std::size_t s, Scheduler& scheduler, std::span<const Tokens> own,
                                      double most) const {
     static constexpr std::size_t alone = 1;
-    const Tokens context = std::max(options_.context, lengths_[by_length_.back()]);
+    const Tokens context = std::max(options_.context, classes_.longest());
     return best_whole_samples(own, context, strategies_[s]->pipelines(), {&alone, 1}, scheduler,
                               {.fit = FitPolicy::recompute}, most);
-  }
-
-  /// Lengths of some samples, in their order.
-  [[nodiscard]] std::vector<Tokens> lengths_of(std::span<const SampleId> ids) const {
-    std::vector<Tokens> own;
-    own.reserve(ids.size());
-    for (const SampleId id : ids) own.push_back(lengths_[id]);
-    return own;
   }
 
   /// Seconds between a phase and the next: parameters go from where one strategy has them to where the next one needs them, and
@@ -160,28 +98,14 @@ class HotSpaSearch {
  private:
   static constexpr double infinite = std::numeric_limits<double>::infinity();
 
-  /// Places among the samples at which a class may end.
-  void find_ends() {
-    const Tokens longest = lengths_[by_length_.back()];
-    for (std::size_t i = options_.thresholds; i-- > 0;) {
-      const Tokens most = i < 63 ? longest >> i : 0;
-      const auto end = std::partition_point(by_length_.begin(), by_length_.end(),
-                                            [&](SampleId id) { return lengths_[id] <= most; });
-      const auto place = static_cast<std::size_t>(end - by_length_.begin());
-      if (place > (ends_.empty() ? 0 : ends_.back())) ends_.push_back(place);
-    }
-  }
-
-  [[nodiscard]] std::size_t begin_of(std::size_t part) const { return part == 0 ? 0 : ends_[part - 1]; }
-
   /// The strategies with which a class, and the synchronisation, take least.
   [[nodiscard]] std::vector<ClassPlan> rivals(std::size_t begin, std::size_t end) {
-    const std::vector<SampleId> ids = samples(begin, end);
-    const std::vector<Tokens> own = lengths_of(ids);
+    const std::vector<SampleId> ids = classes_.samples(begin, end);
+    const std::vector<Tokens> own = classes_.lengths_of(ids);
     std::vector<std::pair<double, std::size_t>> order;  // by what they take at least
     order.reserve(strategies_.size());
     for (std::size_t s = 0; s < strategies_.size(); ++s) {
-      if (!strategies_[s]->may_hold(lengths_[by_length_[end - 1]])) continue;
+      if (!strategies_[s]->may_hold(classes_.length(end - 1))) continue;
       double least = strategies_[s]->sync_seconds();
       for (const SampleId id : ids) least += strategies_[s]->seconds(id);
       order.emplace_back(least, s);
@@ -207,60 +131,11 @@ class HotSpaSearch {
     return out;
   }
 
-  /// The chain of classes with the least seconds, switches and the last one's synchronisation included.
-  [[nodiscard]] std::vector<Phase> best_chain(std::span<const std::vector<ClassPlan>> plans) {
-    struct State {
-      double seconds;
-      Phase phase;
-      std::ptrdiff_t before;  // number of the state before; -1: none
-    };
-    const std::size_t n = ends_.size();
-    std::vector<State> states;
-    std::vector<std::vector<std::size_t>> ending(n);  // [last part] states of all numbers of classes
-    std::vector<std::size_t> last, next;
-    std::ptrdiff_t best = -1;
-    double least = infinite;
-    for (std::size_t classes = 1; classes <= std::min(options_.most_classes, n); ++classes) {
-      next.clear();
-      for (std::size_t a = 0; a < n; ++a) {
-        for (std::size_t b = a; b < n; ++b) {
-          for (const ClassPlan& own : plans[a * n + b]) {
-            State state{infinite, {begin_of(a), ends_[b], own.strategy}, -1};
-            if (classes == 1 && a == 0) state.seconds = own.seconds;
-            for (const std::size_t other : last) {
-              if (states[other].phase.end != begin_of(a) || a == 0) continue;
-              if (states[other].phase.strategy == own.strategy) continue;
-              const double seconds = states[other].seconds +
-                                     switch_seconds(states[other].phase.strategy, own.strategy) + own.seconds;
-              if (seconds >= state.seconds) continue;
-              state.seconds = seconds;
-              state.before = static_cast<std::ptrdiff_t>(other);
-            }
-            if (state.seconds == infinite || state.seconds >= least) continue;
-            next.push_back(states.size());
-            states.push_back(state);
-            const double all = state.seconds + strategies_[own.strategy]->sync_seconds();
-            if (b + 1 < n || all >= least) continue;
-            least = all;
-            best = static_cast<std::ptrdiff_t>(next.back());
-          }
-        }
-      }
-      std::swap(last, next);
-    }
-    std::vector<Phase> phases;
-    for (; best >= 0; best = states[static_cast<std::size_t>(best)].before)
-      phases.push_back(states[static_cast<std::size_t>(best)].phase);
-    std::reverse(phases.begin(), phases.end());
-    return phases;
-  }
-
   std::span<const Tokens> lengths_;
   const Transformer& model_;
   const Device& device_;
   HotSpaOptions options_;
-  std::vector<SampleId> by_length_;  // shortest first
-  std::vector<std::size_t> ends_;    // of parts that classes are made of, among these
+  LengthClasses classes_;
   std::vector<std::unique_ptr<HomogeneousStrategy>> strategies_;
   std::map<std::pair<std::size_t, std::size_t>, double> switches_;
   std::string reason_;
@@ -268,20 +143,31 @@ class HotSpaSearch {
 
 /// What all samples take at least if each runs in the phase that is fastest for it, switches included.
 [[nodiscard]] inline double phases_bound(std::span<const Tokens> lengths, HotSpaSearch& search,
-                                         std::span<const HotSpaSearch::Phase> phases, bool& exists) {
+                                         std::span<const Phase> phases, bool& exists) {
   double sum = 0.0;
   for (SampleId id = 0; id < lengths.size(); ++id) {
     double least = std::numeric_limits<double>::infinity();
-    for (const HotSpaSearch::Phase& phase : phases)
-      least = std::min(least, search.strategy(phase.strategy).seconds(id));
+    for (const Phase& phase : phases) least = std::min(least, search.strategy(phase.strategy).seconds(id));
     sum += least;
   }
   exists = true;
-  for (const HotSpaSearch::Phase& phase : phases) {
+  for (const Phase& phase : phases) {
     HomogeneousStrategy& own = search.strategy(phase.strategy);
     exists = exists && step_lower_bound(lengths, own.pipelines(), own.prices()).exists;
   }
   return sum;
+}
+
+/// Hands strategies to a search. @throws InvalidInput if one is not homogeneous.
+inline void add_strategies(std::span<const Strategy> strategies, const Transformer& model,
+                           const MakeKindModels& make, HotSpaSearch& search) {
+  require(!strategies.empty(), "there are no strategies; expected at least one");
+  for (std::size_t i = 0; i < strategies.size(); ++i) {
+    validate(strategies[i], model);
+    require(strategies[i].kinds() == 1, "strategy ", i, " has ", strategies[i].kinds(),
+            " kinds of pipelines; expected 1, as hotspa's strategies are homogeneous");
+    search.add(strategies[i], make);
+  }
 }
 
 /// `plan_hotspa` among given strategies.
@@ -293,15 +179,9 @@ class HotSpaSearch {
   require(options.most_classes > 0, "most_classes is 0; expected at least 1");
   require(options.thresholds > 0, "thresholds is 0; expected at least 1");
   require(options.rivals > 0, "rivals is 0; expected at least 1");
-  require(!strategies.empty(), "there are no strategies; expected at least one");
   HotSpaSearch search(lengths, model, device, options);
-  for (std::size_t i = 0; i < strategies.size(); ++i) {
-    validate(strategies[i], model);
-    require(strategies[i].kinds() == 1, "strategy ", i, " has ", strategies[i].kinds(),
-            " kinds of pipelines; expected 1, as hotspa's strategies are homogeneous");
-    search.add(strategies[i], make);
-  }
-  const std::vector<HotSpaSearch::Phase> phases = search();
+  add_strategies(strategies, model, make, search);
+  const std::vector<Phase> phases = search();
   require(!phases.empty(), "a sample of ", *std::max_element(lengths.begin(), lengths.end()),
           " tokens fits none of ", strategies.size(),
           " homogeneous strategies; expected shorter samples, more devices or more memory",
@@ -311,11 +191,11 @@ class HotSpaSearch {
   std::vector<double> switches;
   std::string text;
   for (std::size_t i = 0; i < phases.size(); ++i) {
-    const HotSpaSearch::Phase& phase = phases[i];
+    const Phase& phase = phases[i];
     HomogeneousStrategy& own = search.strategy(phase.strategy);
     if (i > 0) switches.push_back(search.switch_seconds(phases[i - 1].strategy, phase.strategy));
-    const std::vector<SampleId> ids = search.samples(phase.begin, phase.end);
-    const std::vector<Tokens> own_lengths = search.lengths_of(ids);
+    const std::vector<SampleId> ids = search.classes().samples(phase.begin, phase.end);
+    const std::vector<Tokens> own_lengths = search.classes().lengths_of(ids);
     Scheduler scheduler(own_lengths, own.prices(), own.memory());
     WholeSamplePlan plan =
         search.plan(phase.strategy, scheduler, own_lengths, std::numeric_limits<double>::infinity());
@@ -328,7 +208,7 @@ class HotSpaSearch {
     pipelines.insert(pipelines.end(), own.strategy().pipelines.begin(), own.strategy().pipelines.end());
     const PipelineSpec& spec = own.strategy().pipelines.front();
     text += concat(i == 0 ? "" : ", then ", ids.size(), " samples of up to ",
-                   lengths[search.sample(phase.end - 1)], " tokens on ", own.pipelines(), " x (tp ", spec.tp,
+                   search.classes().length(phase.end - 1), " tokens on ", own.pipelines(), " x (tp ", spec.tp,
                    ", cp ", spec.cp, ", pp ", spec.stages(), ")");
   }
   bool exists = true;

@@ -15,7 +15,7 @@
 
 namespace slimpack {
 
-/// Hydraulis: pipelines of unequal kinds, chosen anew for each batch. Long samples run on pipelines that hold them, short ones on
+/// Hydraulis: pipelines of unequal kinds, chosen for each batch. Long samples run on pipelines that hold them, short ones on
 /// those that are fastest. Of the given strategies, the one with the shortest simulated step wins; a strategy's plan is made by
 /// the two-stage assignment, samples to pipelines and then to packs, or with `HydraulisOptions::slices` as `plan_slimpack` does.
 /// What is known before any batch is found out once. Source: Hydraulis, sections 4 and 6.

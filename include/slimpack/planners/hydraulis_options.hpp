@@ -66,7 +66,7 @@ struct HydraulisOptions {
   /// The strategy of the step before; it stays unless another one is faster by more than `hysteresis` of its time.
   std::optional<Strategy> current = std::nullopt;
   double hysteresis = 0.0;
-  std::size_t rounds = 4;  ///< with `slices`: in which samples are shared anew among the kinds
+  std::size_t rounds = 4;  ///< with `slices`: how often samples are shared out among the kinds
 };
 
 }  // namespace slimpack

@@ -18,7 +18,7 @@
 namespace slimpack {
 
 /// What each diagonal of backward rows and stages recomputes: stage `s` of row `k` and stage `s` + 1 of row `k` + 1 recompute
-/// as many layers, for a stage that recomputes delays its neighbours, which can then recompute for nothing (InfiniPipe,
+/// as many layers, because a stage that recomputes delays its neighbours, which can then recompute at no cost (InfiniPipe,
 /// section 3.3.3, Eq. 15 and 16).
 struct CheckpointDiagonals {
   std::size_t rows = 0, stages = 0;

@@ -22,7 +22,7 @@ namespace slimpack {
   return falling;
 }
 
-/// Orders of packs that may shorten a pipeline's schedule, for light packs fill and drain it sooner: by falling duration, and
+/// Orders of packs that may shorten a pipeline's schedule, because light packs fill and drain it sooner: by falling duration, and
 /// the same with the lightest or the second lightest pack first. O(n log n).
 [[nodiscard]] inline std::vector<std::vector<std::uint32_t>> pack_orders(std::span<const double> durations) {
   const std::vector<std::uint32_t> falling = falling_packs(durations);

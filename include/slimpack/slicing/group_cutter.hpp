@@ -143,7 +143,7 @@ class GroupCutter {
     std::size_t merged_packs = 0;
     double seconds = 0.0;
 
-    /// Slicing can make merged samples dearer than they are as a whole; local packs then grow with them.
+    /// Slicing can make merged samples more expensive than they are as a whole; local packs then grow with them.
     void set_merged(double merged_seconds, std::size_t packs) {
       if (packs > 0) seconds = merged_seconds / static_cast<double>(packs);
     }
