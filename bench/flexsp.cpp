@@ -91,10 +91,11 @@ DomainStep step_of(const RankDomain& domain, Tokens limit, double constant) {
   const auto fewest =
       static_cast<std::size_t>(std::ceil(std::accumulate(tokens.begin(), tokens.end(), 0.0) / held));
   DomainStep best;
+  const RowCuts by_tokens(tokens), by_work(work);
   for (std::size_t count = fewest; count < fewest + 5; ++count) {
     for (const std::vector<std::size_t>& ends :
-         {lightest_parts(tokens, count), lightest_parts_last_full(tokens, count),
-          lightest_parts(work, count)}) {
+         {lightest_parts(by_tokens, count), lightest_parts_last_full(by_tokens, count),
+          lightest_parts(by_work, count)}) {
       DomainStep step{.work = 0.0};
       std::size_t begin = 0;
       for (const std::size_t end : ends) {
@@ -160,7 +161,7 @@ std::vector<RankRow> program_rows(const RankDomain& domain, Tokens limit, double
     std::vector<RankRow> rows;
     double work = 0.0;
     std::size_t begin = 0;
-    for (const std::size_t end : lightest_parts(weights, count)) {
+    for (const std::size_t end : lightest_parts(RowCuts(weights), count)) {
       const FlexibleGroupsModel program(domain, limit, std::span(samples).subspan(begin, end - begin), 16);
       const MilpResult result = solve(program.model());
       work += constant + (result.has_solution() ? program.decode(result.values).work

@@ -391,6 +391,18 @@ TEST_CASE("a covering search keeps the contract of back ends") {
   }
 }
 
+TEST_CASE("a relaxation that ends outside of equal bounds does not end the search") {
+  const MilpModel model = test::random_checkpointing_program(278);
+  check_result(model, solve_covering(model, {.node_limit = 20'000}));
+}
+
+TEST_CASE("an optimum that no part of the first good solutions leads to is found") {
+  const MilpModel model = test::random_checkpointing_program(291);
+  const MilpResult result = solve_covering(model);
+  check_result(model, result);
+  CHECK(result.status == SolveStatus::optimal);
+}
+
 // Run by name or with [comparison]: up to three hours for each solver.
 TEMPLATE_LIST_TEST_CASE("500 checkpointing programs, beside a solver that has as much time",
                         "[.][comparison]", test::Solvers) {

@@ -261,11 +261,11 @@ TEST_CASE("parts of a sorted row are as light as can be") {
       ends.push_back(weights.size());
       least = std::min(least, heaviest(ends));
     }
-    const std::vector<std::size_t> ends = lightest_parts(weights, parts);
+    const std::vector<std::size_t> ends = lightest_parts(RowCuts(weights), parts);
     CHECK(ends.size() <= parts);
     CHECK(ends.back() == weights.size());
     CHECK(heaviest(ends) == Approx(least).epsilon(1e-9));
-    const std::vector<std::size_t> back = lightest_parts_last_full(weights, parts);
+    const std::vector<std::size_t> back = lightest_parts_last_full(RowCuts(weights), parts);
     CHECK(back.size() <= parts);
     CHECK(back.back() == weights.size());
     CHECK(heaviest(back) == Approx(least).epsilon(1e-9));

@@ -8,58 +8,12 @@
 
 #include "slimpack/schedule/scheduler.hpp"
 #include "tests/milp/exhaustive.hpp"
-#include "tests/schedule/random_rows.hpp"
+#include "tests/schedule/checkpoint_instance.hpp"
 
 using namespace slimpack;
+using oracle::CheckpointInstance;
 
 namespace {
-
-/// Random packs with full leads, in memory that is often short.
-struct CheckpointInstance {
-  oracle::RandomRows rows;
-  oracle::UnevenMemory model;
-  Schedule schedule;
-  std::vector<std::uint32_t> required;
-
-  explicit CheckpointInstance(std::mt19937& random, bool equal_stages = false)
-      : rows(random), schedule(rows.schedule()) {
-    std::uniform_int_distribution<std::int32_t> layers(1, 3);
-    const std::int32_t all = layers(random);
-    for (std::size_t s = 0; s < rows.stages; ++s) model.layers.push_back(equal_stages ? all : layers(random));
-    std::vector<std::uint32_t> ended;
-    required_rows(rows.lengths, rows.forward, rows.backward, ended, required);
-    packflow_leads(required, rows.forward.rows.size(), rows.stages, schedule.leads);
-    schedule.recompute = Recompute(std::vector<std::int32_t>(rows.stages, 0));
-    double most = 0.0;
-    for (std::size_t p = 0; p < rows.pipelines; ++p) {
-      for (std::size_t s = 0; s < rows.stages; ++s)
-        most = std::max(most, oracle::peak_bytes(schedule, rows.lengths, p, s, model));
-    }
-    model.capacity = std::uniform_real_distribution<double>(0.3, 1.1)(random) * most;
-    model.capacity = std::max(model.capacity, 20.0);
-  }
-
-  [[nodiscard]] Memory memory() const { return Memory(model, model.layers, true); }
-
-  [[nodiscard]] std::vector<CheckpointWindows> windows(const Memory& memory) const {
-    MemoryFit fit(rows.lengths, memory);
-    fit.load(rows.forward, rows.backward, rows.pipelines);
-    std::vector<CheckpointWindows> all;
-    checkpoint_windows(schedule.leads, memory, fit, all);
-    return all;
-  }
-
-  [[nodiscard]] bool fits(const Recompute& recompute) const {
-    Schedule own = schedule;
-    own.recompute = recompute;
-    for (std::size_t p = 0; p < rows.pipelines; ++p) {
-      for (std::size_t s = 0; s < rows.stages; ++s) {
-        if (oracle::peak_bytes(own, rows.lengths, p, s, model) > model.capacity * (1.0 + 1e-12)) return false;
-      }
-    }
-    return true;
-  }
-};
 
 /// Recomputes everything: a solution of each program that has one.
 MilpResult solve_at_upper(const MilpModel& model, const MilpOptions&) {

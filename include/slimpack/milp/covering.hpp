@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -63,23 +64,18 @@ class CoveringTrees {
 
   /// All have to outlive this.
   CoveringTrees(const CoveringProgram& program, const CoveringOptions& options, CoveringHost& host)
-      : options_(options),
-        host_(host),
-        plain_(program, {options.node_limit, options.pivot_limit, options.cut_rounds, 0, true}, host),
-        strong_(program,
-                {options.node_limit, options.pivot_limit, options.cut_rounds, options.block_nodes, true},
-                host) {}
+      : program_(program), options_(options), host_(host), plain_(program, effort(0), host) {}
 
   End run() {
     plain_.begin(host_.start());
     End end = give(plain_);
     if (end != End::work || options_.block_nodes == 0 || left(options_.node_limit) <= 0) return end;
-    has_strong_ = true;
-    strong_.begin(host_.start());
+    strong_.emplace(program_, effort(options_.block_nodes), host_);
+    strong_->begin(host_.start());
     for (bool strong = true; end == End::work && left(options_.node_limit) > 0 &&
-                             options_.pivot_limit > plain_.pivots() + strong_.pivots();
+                             options_.pivot_limit > plain_.pivots() + strong_->pivots();
          strong = !strong) {
-      Tree& own = strong ? strong_ : plain_;
+      Tree& own = strong ? *strong_ : plain_;
       own.learn(host_.start());
       end = give(own);
     }
@@ -88,9 +84,9 @@ class CoveringTrees {
 
   /// No solution costs less.
   [[nodiscard]] double bound() const {
-    return has_strong_ ? std::max(plain_.bound(), strong_.bound()) : plain_.bound();
+    return strong_ ? std::max(plain_.bound(), strong_->bound()) : plain_.bound();
   }
-  [[nodiscard]] std::int64_t nodes() const { return plain_.nodes() + strong_.nodes(); }
+  [[nodiscard]] std::int64_t nodes() const { return plain_.nodes() + (strong_ ? strong_->nodes() : 0); }
 
  private:
   static constexpr std::int64_t turn = 1000;  // nodes
@@ -99,14 +95,18 @@ class CoveringTrees {
   End give(Tree& tree) {
     const std::int64_t most =
         options_.block_nodes == 0 ? left(options_.node_limit) : std::min(turn, left(options_.node_limit));
-    const Tree& other = &tree == &plain_ ? strong_ : plain_;
-    return tree.go_on(tree.nodes() + most, options_.pivot_limit - other.pivots());
+    const std::int64_t others = &tree != &plain_ ? plain_.pivots() : strong_ ? strong_->pivots() : 0;
+    return tree.go_on(tree.nodes() + most, options_.pivot_limit - others);
+  }
+  [[nodiscard]] CoveringEffort effort(std::int64_t block_nodes) const {
+    return {options_.node_limit, options_.pivot_limit, options_.cut_rounds, block_nodes, true};
   }
 
+  const CoveringProgram& program_;
   CoveringOptions options_;
   CoveringHost& host_;
-  Tree plain_, strong_;
-  bool has_strong_ = false;  // whether the strong tree has begun
+  Tree plain_;
+  std::optional<Tree> strong_;  // once it has begun
 };
 
 }  // namespace detail

@@ -47,10 +47,11 @@ namespace slimpack::detail {
 class CoveringNeighbourhood {
  public:
   explicit CoveringNeighbourhood(const CoveringProgram& program)
-      : program_(&program), by_column_(entries_by_column(program)), drawn_(program.columns()) {}
+      : program_(&program), drawn_(program.columns()) {}
 
   /// Draws columns that are connected by rows. @param count at most this many.
   void draw(std::size_t count) {
+    if (by_column_.empty()) by_column_ = entries_by_column(*program_);
     std::fill(drawn_.begin(), drawn_.end(), std::uint8_t{0});
     columns_.clear();
     add(static_cast<std::uint32_t>(random_() % program_->columns()));
@@ -74,7 +75,7 @@ class CoveringNeighbourhood {
   }
 
   const CoveringProgram* program_;
-  std::vector<std::vector<CoveringRows::Entry>> by_column_;
+  std::vector<std::vector<CoveringRows::Entry>> by_column_;  // empty until it is needed
   std::vector<std::uint32_t> columns_;
   std::vector<std::uint8_t> drawn_;  // [column]
   std::minstd_rand random_;

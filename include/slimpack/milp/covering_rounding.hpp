@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <numeric>
 #include <span>
 #include <vector>
@@ -21,7 +22,9 @@ class CoveringRounding {
       : program_(&program),
         x_(program.columns()),
         surplus_(program.rows.size()),
-        by_column_(entries_by_column(program)) {
+        by_column_(entries_by_column(program)),
+        in_the_way_(program.columns(), 0),
+        conflicts_(program.columns() * program.columns()) {
     order_.resize(x_.size());
     find_spans();
   }
@@ -70,11 +73,17 @@ class CoveringRounding {
     for (const Entry& entry : by_column_[j]) surplus_[entry.index] += units * entry.coefficient;
   }
 
-  [[nodiscard]] bool can_lower(std::size_t j) const {
+  /// The row that was in the way last time mostly still is, and is looked at first.
+  [[nodiscard]] bool can_lower(std::size_t j) {
     if (x_[j] < 1.0) return false;
-    for (const Entry& entry : by_column_[j])
-      if (surplus_[entry.index] < entry.coefficient) return false;
-    return true;
+    const std::span<const Entry> rows = by_column_[j];
+    const auto in_the_way = [&](const Entry& entry) { return surplus_[entry.index] < entry.coefficient; };
+    if (rows.empty()) return true;
+    if (in_the_way(rows[in_the_way_[j]])) return false;
+    const auto found = std::find_if(rows.begin(), rows.end(), in_the_way);
+    if (found == rows.end()) return true;
+    in_the_way_[j] = static_cast<std::size_t>(found - rows.begin());
+    return false;
   }
 
   /// Raises the column that covers most of what is missing for its cost, until no row is short.
@@ -136,18 +145,49 @@ class CoveringRounding {
       if (k != j && can_lower(k)) lowerable_.push_back(k);
     for (std::size_t a = 0; a < lowerable_.size(); ++a) {
       const std::size_t first = lowerable_[a];
-      change(first, -1.0);
-      if (program_->cost[first] > spent) return true;
+      if (program_->cost[first] > spent) {
+        change(first, -1.0);
+        return true;
+      }
       for (std::size_t b = a; b < lowerable_.size(); ++b) {
         const std::size_t second = lowerable_[b];
-        if (program_->cost[first] + program_->cost[second] <= spent || !can_lower(second)) continue;
+        if (program_->cost[first] + program_->cost[second] <= spent || !can_lower_both(first, second))
+          continue;
+        change(first, -1.0);
         change(second, -1.0);
         return true;
       }
-      change(first, 1.0);
     }
     return false;
   }
+
+  /// @pre each of them can be lowered.
+  [[nodiscard]] bool can_lower_both(std::size_t first, std::size_t second) {
+    if (first == second && x_[first] < 2.0) return false;
+    Conflict& last = conflicts_[first * x_.size() + second];
+    if (surplus_[last.row] < last.coefficients) return false;
+    const std::span<const Entry> rows = by_column_[first], others = by_column_[second];
+    for (std::size_t i = 0, k = 0; i < rows.size() && k < others.size();) {
+      if (rows[i].index != others[k].index) {
+        ++(rows[i].index < others[k].index ? i : k);
+        continue;
+      }
+      const double both = rows[i].coefficient + others[k].coefficient;
+      if (surplus_[rows[i].index] < both) {
+        last = {rows[i].index, both};
+        return false;
+      }
+      ++i;
+      ++k;
+    }
+    return true;
+  }
+
+  /// A row with too little room for two columns to be lowered, and what they have in it.
+  struct Conflict {
+    std::uint32_t row = 0;
+    double coefficients = -std::numeric_limits<double>::infinity();
+  };
 
   const CoveringProgram* program_;
   std::vector<double> x_;        // [column]
@@ -155,6 +195,8 @@ class CoveringRounding {
   std::vector<std::vector<Entry>> by_column_;
   std::vector<Span> spans_;  // [column]
   std::vector<std::size_t> order_, lowerable_;
+  std::vector<std::size_t> in_the_way_;  // [column] place of a row among the column's
+  std::vector<Conflict> conflicts_;      // [column * columns + column] the last one
 };
 
 }  // namespace slimpack::detail

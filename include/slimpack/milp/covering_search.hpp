@@ -128,20 +128,20 @@ class CoveringSearch {
 
   void round(double threshold) { note(rounding_.round(relaxation_.point(), threshold)); }
 
-  /// Searches for a better solution that differs from the best one in few columns.
+  /// Searches for a solution that is as good as the best one or better, and differs from the last one in few columns.
   void improve_part() {
+    if (last_good_.empty() || program_.objective(last_good_) > best_cost_ * (1.0 + 1e-9)) last_good_ = best_;
     neighbourhood_.draw(part_size);
-    const CoveringProgram part = covering_part(blocks_.program(), neighbourhood_.columns(), best_);
-    std::vector<double> start;
-    for (const std::uint32_t j : neighbourhood_.columns()) start.push_back(best_[j]);
+    const CoveringProgram part = covering_part(blocks_.program(), neighbourhood_.columns(), last_good_);
     CoveringPartHost host;
     CoveringSearch<CoveringPartHost> search(
         part, {.nodes = 100, .pivots = 5000, .cut_rounds = 3, .neighbourhoods = false}, host);
-    search.run(start);
+    search.run({});
     pivots_ += search.pivots();
-    std::vector<double> solution = best_;
-    for (std::size_t k = 0; k < start.size(); ++k) solution[neighbourhood_.columns()[k]] = host.best[k];
+    std::vector<double> solution = last_good_;
+    for (std::size_t k = 0; k < host.best.size(); ++k) solution[neighbourhood_.columns()[k]] = host.best[k];
     note(solution);
+    if (program_.objective(solution) <= best_cost_ * (1.0 + 1e-9)) last_good_ = std::move(solution);
   }
 
   /// Solves the relaxation; false if there is nothing better than the best solution in it.
@@ -275,6 +275,7 @@ class CoveringSearch {
     for (std::size_t j = 0; j < program_.columns(); ++j) {
       const double value = relaxation_.point()[j], part = value - std::floor(value);
       if (part < 1e-6 || part > 1.0 - 1e-6 || !relaxation_.is_basic(j)) continue;
+      if (relaxation_.lower(j) == relaxation_.upper(j)) continue;  // where the simplex method ended early
       const auto penalty = relaxation_.penalty(j);
       const double least = std::min(penalty.down, penalty.up), most = std::max(penalty.down, penalty.up);
       const double score =
@@ -324,7 +325,8 @@ class CoveringSearch {
   CoveringRounding rounding_;
   CoveringNeighbourhood neighbourhood_;
   CoveringBlocks blocks_;
-  std::vector<double> best_;  // solution
+  std::vector<double> best_;       // solution
+  std::vector<double> last_good_;  // one that costs as much, found in parts; or nothing
   CoveringRelaxation root_, relaxation_;
   double best_cost_ = std::numeric_limits<double>::infinity();
   Node current_;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -28,19 +29,21 @@ class SizedGroups {
  public:
   using Group = OpenRow::Group;
 
-  /// @param domain has to outlive this. @param limit tokens of each rank.
-  SizedGroups(const RankDomain& domain, Tokens limit)
-      : domain_(&domain), limit_(static_cast<double>(limit)), few_(domain, limit_) {}
+  /// @param domain has to outlive this. @param limit tokens of each rank. @param samples to distribute, longest first.
+  SizedGroups(const RankDomain& domain, Tokens limit, std::span<const SampleId> samples)
+      : domain_(&domain), samples_(samples), limit_(static_cast<double>(limit)), few_(domain, limit_) {
+    find_least_shares();
+  }
 
-  /// Distributes samples. @param counts groups of each size. @param samples longest first.
+  /// Distributes the samples. @param counts groups of each size.
   /// @returns the work of the busiest group; infinite if samples don't fit so.
-  double operator()(std::span<const std::uint32_t> counts, std::span<const SampleId> samples) {
+  double operator()(std::span<const std::uint32_t> counts) {
     open(counts);
-    for (const SampleId id : samples) {
+    for (const SampleId id : samples_) {
       if (!add_where_it_ends_first(id)) return infinite;
     }
     for (std::size_t round = 0; round < 2 * groups_.size() + 8 && improve(); ++round) continue;
-    if (samples.size() <= FewSamplesOnGroups::most_samples) few_.improve(samples, groups_);
+    if (samples_.size() <= FewSamplesOnGroups::most_samples) few_.improve(samples_, groups_);
     return busiest().work;
   }
 
@@ -106,7 +109,9 @@ class SizedGroups {
     }
     if (at == none) return false;
     const std::uint32_t g = by_work_[at];
-    add(groups_[g], id);
+    groups_[g].work = least;
+    groups_[g].tokens += tokens(groups_[g], id);
+    groups_[g].samples.push_back(id);
     for (; at + 1 < end && groups_[by_work_[at + 1]].work < least; ++at) by_work_[at] = by_work_[at + 1];
     by_work_[at] = g;
     return true;
@@ -139,10 +144,18 @@ class SizedGroups {
   bool improve() {
     Group& from = busiest();
     Exchange best{.worse = from.work * (1.0 - 1e-9)};
+    partners_.clear();
     for (Group& to : groups_) {
-      // Between groups of one size, an exchange changes only who has how much.
-      const bool hopeless = to.place == from.place && 0.5 * (from.work + to.work) >= best.worse;
-      if (&to != &from && !hopeless) look_for_exchange(from, to, best);
+      const double least = least_after_exchange(from, to);
+      if (&to != &from && least < best.worse) partners_.push_back({least, &to});
+    }
+    std::sort(partners_.begin(), partners_.end());
+    for (const auto& [least, to] : partners_) {
+      if (least > best.worse) break;
+      // Of equally good ones, that with the first group.
+      Exchange own{.worse = to < best.other ? std::nextafter(best.worse, infinite) : best.worse};
+      look_for_exchange(from, *to, own);
+      if (own.other != nullptr) best = own;
     }
     if (best.other == nullptr) return false;
     const SampleId given = from.samples[best.given];
@@ -156,55 +169,118 @@ class SizedGroups {
     return true;
   }
 
+  /// Whatever they exchange, one of both has at least this much work then: what leaves `from` adds the least share of it to `to`.
+  [[nodiscard]] double least_after_exchange(const Group& from, const Group& to) const {
+    const double share = least_share_[from.place * domain_->sizes() + to.place];
+    return (share * from.work + to.work) / (share + 1.0) * (1.0 - 1e-9);
+  }
+
+  /// Finds, for each pair of sizes, how much more work a longer sample is in a group of the other size for each unit that it is more in
+  /// one of its own. O(samples * sizes^2).
+  void find_least_shares() {
+    const std::size_t sizes = domain_->sizes();
+    least_share_.assign(sizes * sizes, infinite);
+    for (std::size_t i = 0; i < samples_.size(); ++i) {
+      const auto more = [&](std::size_t place) {
+        return domain_->work(samples_[i], place) -
+               (i + 1 < samples_.size() ? domain_->work(samples_[i + 1], place) : 0.0);
+      };
+      for (std::size_t from = 0; from < sizes; ++from) {
+        const double own = more(from);
+        for (std::size_t to = 0; own != 0.0 && to < sizes; ++to) {
+          double& least = least_share_[from * sizes + to];
+          least = std::min(least, own > 0.0 ? std::max(0.0, more(to) / own) : 0.0);
+        }
+      }
+    }
+  }
+
   /// Both groups have their samples longest first. What is given by falling length meets its best counterpart by falling length as
   /// well, so that one walk through both finds the best exchange. O(samples of both) unless the limit of tokens is in the way.
   void look_for_exchange(const Group& from, Group& to, Exchange& best) const {
+    const std::span<const SampleId> own = from.samples, others = to.samples;
+    const bool to_has_room = fits(to, own.front()),
+               from_has_room = others.empty() || fits(from, others.front());
     std::size_t even = 0;  // before it, what is taken leaves more work with `from` than with `to`
-    for (std::size_t i = 0; i < from.samples.size(); ++i) {
-      const SampleId given = from.samples[i];
-      const double left = from.work - work(from, given), filled = to.work + work(to, given);
+    for (std::size_t i = 0; i < own.size(); ++i) {
+      const double left = from.work - work(from, own[i]), filled = to.work + work(to, own[i]);
       if (left >= best.worse) return;
-      if (filled < best.worse && fits(to, given)) best = {&to, i, none, std::max(left, filled)};
-      const auto from_work = [&](std::size_t j) { return left + work(from, to.samples[j]); };
-      const auto to_work = [&](std::size_t j) { return filled - work(to, to.samples[j]); };
-      const auto take = [&](std::size_t j) {
-        const SampleId taken = to.samples[j];
-        if (!fits(to, given, tokens(to, taken)) || !fits(from, taken, tokens(from, given))) return false;
-        const double worse = std::max(from_work(j), to_work(j));
-        if (worse < best.worse) best = {&to, i, j, worse};
-        return true;
+      if (filled < best.worse && (to_has_room || fits(to, own[i])))
+        best = {&to, i, none, std::max(left, filled)};
+      const auto leaves_room = [&](SampleId taken) {
+        return to_has_room || fits(to, own[i], tokens(to, taken));
       };
-      while (even < to.samples.size() && from_work(even) > to_work(even)) ++even;
-      for (std::size_t j = even; j < to.samples.size() && to_work(j) < best.worse && !take(j);) ++j;
-      for (std::size_t j = even; j-- > 0 && from_work(j) < best.worse && !take(j);) continue;
+      const auto has_room = [&](SampleId taken) {
+        return from_has_room || fits(from, taken, tokens(from, own[i]));
+      };
+      const auto from_work = [&](std::size_t j) { return left + work(from, others[j]); };
+      const auto to_work = [&](std::size_t j) { return filled - work(to, others[j]); };
+      while (even < others.size() && from_work(even) > to_work(even)) ++even;
+      for (std::size_t j = even; j < others.size() && leaves_room(others[j]); ++j) {
+        const double worse = to_work(j);
+        if (worse < best.worse && !has_room(others[j])) continue;
+        if (worse < best.worse) best = {&to, i, j, worse};
+        break;
+      }
+      for (std::size_t j = even; j-- > 0 && has_room(others[j]);) {
+        const double worse = from_work(j);
+        if (worse < best.worse && !leaves_room(others[j])) continue;
+        if (worse < best.worse) best = {&to, i, j, worse};
+        break;
+      }
     }
   }
 
   const RankDomain* domain_;
+  std::span<const SampleId> samples_;
   double limit_;
   FewSamplesOnGroups few_;
   std::vector<Group> groups_;
   std::vector<std::uint32_t> by_work_;     // places of groups: those of each size by rising work
   std::vector<std::size_t> class_begins_;  // of the sizes among the groups, and the end
+  std::vector<double> least_share_;        // [place * sizes + place of the other]
+  std::vector<std::pair<double, Group*>>
+      partners_;  // of the busiest, and the least work that exchanges leave
 };
 
 }  // namespace detail
 
-/// No groups of the ranks, with at most `limit` tokens of each, run these samples with less work of the busiest rank: they don't where
-/// each sample is shared by as few ranks as can hold it, or by those that have least of it. O(samples * sizes).
-[[nodiscard]] inline double least_group_work(const RankDomain& domain, Tokens limit,
-                                             std::span<const SampleId> samples) {
+/// What a sample takes at least in groups whose ranks hold it.
+struct LeastSampleWork {
+  double all = std::numeric_limits<double>::infinity();   ///< ranks together
+  double each = std::numeric_limits<double>::infinity();  ///< of them
+};
+
+/// @param limit tokens of each rank. O(sizes).
+[[nodiscard]] inline LeastSampleWork least_sample_work(const RankDomain& domain, Tokens limit, SampleId id) {
+  LeastSampleWork least;
+  for (std::size_t place = domain.least_place(id, limit); place < domain.sizes(); ++place) {
+    const double work = domain.work(id, place);
+    least.each = std::min(least.each, work);
+    least.all = std::min(least.all, work * static_cast<double>(domain.size(place)));
+  }
+  return least;
+}
+
+/// No groups of the ranks run samples with less work of the busiest rank: they don't where each sample is shared by as few ranks as
+/// can hold it, or by those that have least of it. O(samples).
+[[nodiscard]] inline double least_group_work(const RankDomain& domain,
+                                             std::span<const LeastSampleWork> samples) {
   double all = 0.0, most = 0.0;
-  for (const SampleId id : samples) {
-    double ranks = std::numeric_limits<double>::infinity(), each = ranks;
-    for (std::size_t place = domain.least_place(id, limit); place < domain.sizes(); ++place) {
-      each = std::min(each, domain.work(id, place));
-      ranks = std::min(ranks, domain.work(id, place) * static_cast<double>(domain.size(place)));
-    }
-    all += ranks;
-    most = std::max(most, each);
+  for (const LeastSampleWork& sample : samples) {
+    all += sample.all;
+    most = std::max(most, sample.each);
   }
   return std::max(most, all / static_cast<double>(domain.ranks()));
+}
+
+/// The same for samples of a domain, with at most `limit` tokens of each rank. O(samples * sizes).
+[[nodiscard]] inline double least_group_work(const RankDomain& domain, Tokens limit,
+                                             std::span<const SampleId> samples) {
+  std::vector<LeastSampleWork> least;
+  least.reserve(samples.size());
+  for (const SampleId id : samples) least.push_back(least_sample_work(domain, limit, id));
+  return least_group_work(domain, least);
 }
 
 /// One micro-batch of FlexSP (Wang et al., ASPLOS 2025): all ranks are split into groups of different sizes, each of which runs
@@ -226,13 +302,13 @@ class SizedGroups {
     }
   };
   const double enough = least_group_work(domain, limit, samples) * (1.0 + 1e-9);
-  detail::SizedGroups groups(domain, limit);
+  detail::SizedGroups groups(domain, limit, samples);
   std::set<Trial> open;
   std::set<Counts> known;
   FlexibleRow best;
   const auto try_counts = [&](Counts counts) {
     if (best.work <= enough || known.size() >= trials || !known.insert(counts).second) return;
-    const double work = groups(counts, samples);
+    const double work = groups(counts);
     if (work < best.work) best = {groups.row(), work};
     open.insert({work, std::move(counts)});
   };

@@ -40,9 +40,10 @@ class RankDomain {
       : lengths_(lengths), ranks_(ranks), sizes_(std::move(sizes)) {
     require(!sizes_.empty() && sizes_.back() <= ranks, "groups of ",
             sizes_.empty() ? std::size_t{0} : sizes_.back(), " ranks; expected 1 to ", ranks);
-    work_.reserve(lengths.size() * sizes_.size());
+    loads_.reserve(lengths.size() * sizes_.size());
     for (const Tokens length : lengths) {
-      for (const std::size_t size : sizes_) work_.push_back(work(length, size));
+      for (const std::size_t size : sizes_)
+        loads_.push_back({work(length, size), static_cast<double>(length) / static_cast<double>(size)});
     }
   }
 
@@ -54,12 +55,10 @@ class RankDomain {
   [[nodiscard]] Tokens length(SampleId id) const { return lengths_[id]; }
 
   /// Of a sample on each rank of a group whose size stands at `place`.
-  [[nodiscard]] double work(SampleId id, std::size_t place) const {
-    return work_[id * sizes_.size() + place];
-  }
+  [[nodiscard]] double work(SampleId id, std::size_t place) const { return load(id, place).work; }
   /// Tokens of a sample on each rank of such a group.
   [[nodiscard]] double tokens_per_rank(SampleId id, std::size_t place) const {
-    return static_cast<double>(lengths_[id]) / static_cast<double>(sizes_[place]);
+    return load(id, place).tokens;
   }
 
   /// Place of the smallest size whose ranks hold at most `limit` tokens each of a sample; `sizes()` if there is none.
@@ -70,10 +69,18 @@ class RankDomain {
   }
 
  private:
+  /// Of a sample on each rank of a group.
+  struct Load {
+    double work, tokens;
+  };
+  [[nodiscard]] const Load& load(SampleId id, std::size_t place) const {
+    return loads_[id * sizes_.size() + place];
+  }
+
   std::span<const Tokens> lengths_;
   std::size_t ranks_;
   std::vector<std::size_t> sizes_;
-  std::vector<double> work_;  // [sample * sizes + place]
+  std::vector<Load> loads_;  // [sample * sizes + place]
 };
 
 }  // namespace slimpack

@@ -39,6 +39,7 @@ class FlexSpSearch {
         longest_first_(longest_first(domain_)),
         constants_(prices.alone().pack_seconds(0, Pass::forward) +
                    prices.alone().pack_seconds(0, Pass::backward)),
+        by_tokens_(weights([&](SampleId id) { return static_cast<double>(lengths[id]); })),
         scheduler_(lengths, prices, memory) {
     for (const Tokens length : lengths) tokens_ += static_cast<double>(length);
   }
@@ -55,7 +56,10 @@ class FlexSpSearch {
     }
     splits_ = options_.final_split_trials;
     rows_.clear();
-    if (made_.limit > 0) try_micro_batches(made_);
+    if (made_.limit > 0) {
+      prepare(made_.limit);
+      try_micro_batches(made_);
+    }
     return std::move(best_);
   }
 
@@ -121,6 +125,7 @@ class FlexSpSearch {
   /// Tries numbers of micro-batches from the fewest that hold all tokens, until some more in a row are no better.
   void try_limit(Tokens limit) {
     if (static_cast<double>(limit) < least_limit()) return;
+    prepare(limit);
     const double held = static_cast<double>(limit) * static_cast<double>(domain_.ranks());
     const auto least = static_cast<std::size_t>(std::ceil(tokens_ / held));
     std::size_t tried = 0;
@@ -137,16 +142,16 @@ class FlexSpSearch {
 
   /// @returns whether groups hold all samples so.
   bool try_micro_batches(const MicroBatches& made) {
-    const std::vector<std::size_t> ends = ends_of(made);
+    const std::vector<std::size_t>& ends = ends_of(made);
     std::vector<double> least{0.0};  // work of micro-batches from the last on
     for (std::size_t k = ends.size(); k-- > 0;)
-      least.push_back(least.back() + constants_ + least_group_work(domain_, made.limit, part(ends, k)));
+      least.push_back(least.back() + constants_ + least_group_work(domain_, part(least_, ends, k)));
     std::vector<RankRow> rows;
     std::vector<std::size_t> ids;
     double work = 0.0;
     for (std::size_t k = 0; k < ends.size(); ++k) {
       if (work + least[ends.size() - k] >= best_.seconds) return true;
-      const KnownRow& known = groups_of(part(ends, k), made.limit);
+      const KnownRow& known = groups_of(part(longest_first_, ends, k), made.limit);
       if (known.groups.row.empty()) return false;
       work += known.groups.work + constants_;
       rows.push_back(known.groups.row);
@@ -172,19 +177,38 @@ class FlexSpSearch {
     return known;
   }
 
-  /// Where each micro-batch ends among the samples.
-  [[nodiscard]] std::vector<std::size_t> ends_of(const MicroBatches& made) const {
-    std::vector<double> weights;
-    weights.reserve(longest_first_.size());
-    for (const SampleId id : longest_first_)
-      weights.push_back(made.cut == Cut::work ? rank_work(id, made.limit)
-                                              : static_cast<double>(lengths_[id]));
-    return made.cut == Cut::tokens_last_full ? lightest_parts_last_full(weights, made.count)
-                                             : lightest_parts(weights, made.count);
+  /// Makes ready for micro-batches with this limit.
+  void prepare(Tokens limit) {
+    by_work_ = RowCuts(weights([&](SampleId id) { return rank_work(id, limit); }));
+    ends_by_work_.clear();
+    least_.clear();
+    for (const SampleId id : longest_first_) least_.push_back(least_sample_work(domain_, limit, id));
   }
-  [[nodiscard]] std::span<const SampleId> part(std::span<const std::size_t> ends, std::size_t k) const {
+
+  /// Where each micro-batch ends among the samples. @pre `prepare` was last called for its limit.
+  [[nodiscard]] const std::vector<std::size_t>& ends_of(const MicroBatches& made) {
+    std::vector<std::size_t>& ends = made.cut == Cut::work     ? ends_by_work_[made.count]
+                                     : made.cut == Cut::tokens ? ends_by_tokens_[made.count]
+                                                               : ends_last_full_[made.count];
+    if (ends.empty()) {
+      const RowCuts& cuts = made.cut == Cut::work ? by_work_ : by_tokens_;
+      ends = made.cut == Cut::tokens_last_full ? lightest_parts_last_full(cuts, made.count)
+                                               : lightest_parts(cuts, made.count);
+    }
+    return ends;
+  }
+  template <class T>
+  [[nodiscard]] static std::span<const T> part(const std::vector<T>& all, std::span<const std::size_t> ends,
+                                               std::size_t k) {
     const std::size_t begin = k == 0 ? 0 : ends[k - 1];
-    return std::span(longest_first_).subspan(begin, ends[k] - begin);
+    return std::span(all).subspan(begin, ends[k] - begin);
+  }
+  template <class Weight>
+  [[nodiscard]] std::vector<double> weights(const Weight& weight) const {
+    std::vector<double> all;
+    all.reserve(longest_first_.size());
+    for (const SampleId id : longest_first_) all.push_back(weight(id));
+    return all;
   }
 
   /// Work of all ranks of the smallest group that holds a sample.
@@ -214,6 +238,9 @@ class FlexSpSearch {
   std::vector<SampleId> longest_first_;
   double constants_;  // of the packs of a row
   double tokens_ = 0.0;
+  RowCuts by_tokens_, by_work_ = RowCuts({});  // of the samples, longest first; by work with the last limit
+  std::map<std::size_t, std::vector<std::size_t>> ends_by_tokens_, ends_last_full_, ends_by_work_;  // [count]
+  std::vector<LeastSampleWork> least_;  // of the samples, longest first, with the last limit
   Scheduler scheduler_;
   RowPlan best_;
   MicroBatches made_;  // of the best; a limit of 0: its groups have one size
