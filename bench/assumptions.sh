@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # How much the speed-ups of SlimPack's Figure 13 depend on what is assumed, as Markdown tables: one assumption is changed at a
 # time. Then the paper's comparison, with megatron alone: for each number of stages, and with a baseline that may choose less.
-# Layouts have tp 8, which is best for all planners on most lengths; trying it alone takes a fraction of the time.
+# Layouts have tp 8, because trying these alone takes a fraction of the time.
 # Usage: assumptions.sh COMMAND LENGTHS [SAMPLES [ITERATIONS]]   COMMAND: the built slimpack, LENGTHS: a file
 set -euo pipefail
 command=$1 lengths=$2 samples=${3:-512} iterations=${4:-4}
