@@ -194,3 +194,30 @@ TEST_CASE("what cannot be planned as chunks is refused with what would do") {
   CHECK_THROWS_WITH(plan_chunks("infinipipe", much, job, options),
                     Catch::Contains("stage 0 needs ") && Catch::Contains("GB more than there are"));
 }
+
+TEST_CASE("what a refusal says that memory lacks is enough, with all layers recomputed and with none") {
+  Job job;
+  job.model = transformer_preset("llama-7b");
+  job.device = device_preset("a800");
+  job.layout.pp = 4;
+  std::vector<Tokens> lengths(20, 6000);
+  lengths.push_back(60000);
+  for (const ChunkRecompute recompute : {ChunkRecompute::adaptive, ChunkRecompute::none}) {
+    ChunkPlanOptions options = infinipipe_options();
+    options.schedule.recompute = recompute;
+    job.device.memory_bytes = 40e9;
+    std::string message;
+    try {
+      (void)plan_chunks("infinipipe", lengths, job, options);
+    } catch (const InvalidInput& error) {
+      message = error.what();
+    }
+    INFO(message);
+    CHECK_THAT(message, Catch::Contains(recompute == ChunkRecompute::none ? "with nothing recomputed"
+                                                                          : "with all layers recomputed"));
+    const std::size_t at = message.find(" needs ");
+    REQUIRE(at != std::string::npos);
+    job.device.memory_bytes = std::stod(message.substr(at + 7)) * 1e9 * 1.00001;  // six digits
+    CHECK(violations(plan_chunks("infinipipe", lengths, job, options)).empty());
+  }
+}

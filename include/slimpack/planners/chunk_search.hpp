@@ -55,14 +55,16 @@ class ChunkSearch {
     const std::size_t slices = options_.slices > 0 ? options_.slices : most_slices();
     const Chunks finest = chunks_of(slices).front();
     const ChunkScheduler::Shortage most = scheduler_.shortage(finest.packs);
+    const bool recomputes = options_.schedule.recompute != ChunkRecompute::none;
     require(
         false, "chunks of ", samples.size(), " samples, the longest of ", longest_, " tokens in ", slices,
         " slices, do not fit into ", memory.capacity_text(), " because stage ", most.stage, " needs ",
-        most.bytes / 1e9, " GB with all layers recomputed, ",
+        most.bytes / 1e9, recomputes ? " GB with all layers recomputed, " : " GB with nothing recomputed, ",
         std::max(0.0, most.bytes - memory.capacity_bytes()) / 1e9,
         " GB more than there are; expected shorter samples, more stages, more context parallelism or more "
         "memory",
-        options_.slices > 0 ? ", or the number of slices left to the planner" : "");
+        options_.slices > 0 ? ", or the number of slices left to the planner" : "",
+        recomputes ? "" : ", or recomputation");
   }
 
   /// @param samples of the pipeline, at least one. @param first slices to try before others; 0: none.

@@ -57,7 +57,7 @@ class ChunkScheduler {
   [[nodiscard]] Scheduler& scheduler() { return scheduler_; }
   [[nodiscard]] ChunkScheduleOptions& options() { return options_; }
 
-  /// The stage that exceeds its memory most, and what it needs there, if chunks run by rising numbers and recompute all layers.
+  /// The stage that exceeds its memory most, and what it needs there, if chunks run by rising numbers and recompute all that they may.
   struct Shortage {
     std::size_t stage = 0;
     double bytes = 0.0;  ///< of the device
@@ -66,7 +66,8 @@ class ChunkScheduler {
     sequences_ = chunk_sequences(chunks, lengths_);
     Schedule packs = rows(chunks, rising_order());
     const auto peaks =
-        scheduler_.peak_bytes(std::move(packs), uniform(true), {.order = options_.orders.front()});
+        scheduler_.peak_bytes(std::move(packs), uniform(options_.recompute != ChunkRecompute::none),
+                              {.order = options_.orders.front()});
     const auto most = std::max_element(peaks[0].begin(), peaks[0].end());
     return {static_cast<std::size_t>(most - peaks[0].begin()), *most};
   }
