@@ -143,9 +143,11 @@ class FullestOfFew {
  public:
   FullestOfFew(std::size_t, std::int64_t, std::int64_t capacity) : capacity_(capacity) {}
 
-  /// Whether that takes fewer steps than to set up `FullestFirst`.
-  [[nodiscard]] static bool pays(std::size_t items, std::int64_t capacity) {
-    return 8 * items * items < static_cast<std::size_t>(capacity);
+  /// Whether that takes about fewer steps than to set up `FullestFirst`.
+  [[nodiscard]] static bool pays(std::size_t items, std::int64_t sum, std::int64_t capacity) {
+    constexpr double steps = 32.0;  // for each item and bin; setting up clears 8 rooms in a step
+    const double bins = static_cast<double>(sum) / static_cast<double>(capacity) + 1.0;
+    return steps * static_cast<double>(items) * bins < static_cast<double>(capacity);
   }
 
   std::uint32_t place(std::int64_t weight) {
@@ -201,10 +203,10 @@ class LowestFirst {
   std::vector<std::int64_t> room_;  // [node] children of i are 2i and 2i + 1
 };
 
-/// Places the items by decreasing weight.
+/// Places the items by decreasing weight. @param sum of all weights, as `checked_sizes` gives it.
 template <class OpenBins>
-Packing pack_decreasing(std::span<const std::int64_t> weights, std::int64_t capacity) {
-  OpenBins open(weights.size(), checked_sizes("weight", weights, capacity), capacity);
+Packing pack_decreasing(std::span<const std::int64_t> weights, std::int64_t sum, std::int64_t capacity) {
+  OpenBins open(weights.size(), sum, capacity);
   Packing packing;
   packing.bin.resize(weights.size());
   for (const std::uint32_t item : falling_order(weights, capacity)) {
@@ -228,9 +230,10 @@ Packing pack_decreasing(std::span<const std::int64_t> weights, std::int64_t capa
                                                  std::int64_t capacity) {
   require(capacity > 0 && capacity <= std::int64_t{1} << 32, "capacity is ", capacity,
           "; expected 1 to 2^32");
-  return detail::FullestOfFew::pays(weights.size(), capacity)
-             ? detail::pack_decreasing<detail::FullestOfFew>(weights, capacity)
-             : detail::pack_decreasing<detail::FullestFirst>(weights, capacity);
+  const std::int64_t sum = detail::checked_sizes("weight", weights, capacity);
+  return detail::FullestOfFew::pays(weights.size(), sum, capacity)
+             ? detail::pack_decreasing<detail::FullestOfFew>(weights, sum, capacity)
+             : detail::pack_decreasing<detail::FullestFirst>(weights, sum, capacity);
 }
 
 /// First-fit decreasing: items by decreasing weight, each into the first bin that has room, or a new one if
@@ -242,7 +245,8 @@ Packing pack_decreasing(std::span<const std::int64_t> weights, std::int64_t capa
 [[nodiscard]] inline Packing first_fit_decreasing(std::span<const std::int64_t> weights,
                                                   std::int64_t capacity) {
   require(capacity > 0, "capacity is ", capacity, "; expected at least 1");
-  return detail::pack_decreasing<detail::LowestFirst>(weights, capacity);
+  return detail::pack_decreasing<detail::LowestFirst>(weights, detail::checked_sizes("weight", weights, capacity),
+                                                      capacity);
 }
 
 }  // namespace slimpack
