@@ -113,6 +113,9 @@ class Cluster {
     strategies = candidate_strategies(LengthHistogram(data), model, device, make, space, assumed.recompute);
   }
 
+  [[nodiscard]] PlanFreedom freedom() const {
+    return assumed.recompute ? PlanFreedom::recompute : PlanFreedom::whole;
+  }
   [[nodiscard]] HydraulisOptions options() const { return {.two_stage = {.recompute = assumed.recompute}}; }
   [[nodiscard]] HydraulisPlanner planner(std::vector<Strategy> among) const {
     return {model, device, std::move(among), make, options()};
@@ -210,7 +213,7 @@ Steps one_strategy(const Cluster& c, const StrategySet& set, const std::function
     if (!c.holds_context(set, i) || !fit(i)) continue;
     double sum = 0.0;
     for (const std::vector<Tokens>& lengths : c.batches)
-      sum += StrategyBounds(lengths, set, true, c.assumed.recompute).estimate(i);
+      sum += StrategyBounds(lengths, set).estimate(i, c.freedom());
     order.emplace_back(sum, i);
   }
   std::sort(order.begin(), order.end());
@@ -234,7 +237,7 @@ Steps dispatched_then_filled(const Cluster& c, const StrategySet& set) {
     const std::vector<PipelineKind> kinds = kinds_of(c, models);
     Steps own{.strategy = i, .seconds = {}};
     for (const std::vector<Tokens>& lengths : c.batches) {
-      StrategyBounds bounds(lengths, set, true, c.assumed.recompute);
+      StrategyBounds bounds(lengths, set);
       const std::vector<double> latencies = bounds.latencies(i);
       const Dispatch dispatch = search_dispatch({lengths, kinds, latencies}).dispatch;
       std::vector<std::vector<Tokens>> of(kinds[0].pipelines);
@@ -404,8 +407,8 @@ void case_study(const Cluster& c, const std::vector<Strategy>& among, const char
     const Plan plan = planner(lengths);
     const std::vector<Strategy> own{strategy_of_plan(plan)};
     const StrategySet set(c.model, own, c.make);
-    StrategyBounds bounds(lengths, set, true, c.assumed.recompute);
-    off.push_back(std::abs(bounds.estimate(0) / plan.step.seconds - 1.0));
+    StrategyBounds bounds(lengths, set);
+    off.push_back(std::abs(bounds.estimate(0, c.freedom()) / plan.step.seconds - 1.0));
     chosen[detail::to_text(own[0])].push_back(plan.step.seconds);
     all.push_back(plan.step.seconds);
   }
@@ -544,7 +547,7 @@ void table2(const Run& run) {
       const StrategySet set(c.model, own, c.make);
       StrategyModels models = set.models(0);
       const std::vector<PipelineKind> kinds = kinds_of(c, models);
-      const std::vector<double> latencies = StrategyBounds(lengths, set, true, true).latencies(0);
+      const std::vector<double> latencies = StrategyBounds(lengths, set).latencies(0);
       const DispatchProblem problem{lengths, kinds, latencies};
       Dispatch dispatch;
       greedy += seconds_of([&] { dispatch = greedy_dispatch(problem); });

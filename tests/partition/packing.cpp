@@ -63,6 +63,24 @@ TEST_CASE("best-fit decreasing packs as its definition says") {
   }
 }
 
+TEST_CASE("few items are packed best-fit as many are, bin by bin") {
+  int several = 0;
+  for (unsigned seed = 1; seed <= 300; ++seed) {
+    INFO("seed " << seed);
+    std::mt19937 random(seed);
+    const std::int64_t capacity = std::vector<std::int64_t>{10, 64, 4096}[seed % 3];
+    std::vector<std::int64_t> weights(std::uniform_int_distribution<std::size_t>(1, 60)(random));
+    for (auto& w : weights) w = std::uniform_int_distribution<std::int64_t>(0, capacity / 2)(random);
+    const std::int64_t sum = detail::checked_sizes("weight", weights, capacity);
+    const Packing few = detail::pack_decreasing<detail::FullestOfFew>(weights, sum, capacity);
+    const Packing many = detail::pack_decreasing<detail::FullestFirst>(weights, sum, capacity);
+    CHECK(few.bin == many.bin);
+    CHECK(few.load == many.load);
+    several += many.load.size() > 2 ? 1 : 0;
+  }
+  CHECK(several > 100);
+}
+
 TEST_CASE("first-fit decreasing packs as its definition says") {
   for (unsigned seed = 1; seed <= 300; ++seed) {
     INFO("seed " << seed);

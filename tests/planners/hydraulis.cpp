@@ -6,8 +6,11 @@
 #include <cstdint>
 #include <limits>
 #include <random>
+#include <span>
+#include <utility>
 #include <vector>
 
+#include "github.hpp"
 #include "oracle.hpp"
 #include "rules.hpp"
 #include "slimpack/cost/synchronise.hpp"
@@ -53,6 +56,20 @@ Plan plan_case(const HydraulisCase& c, std::span<const Strategy> strategies, boo
                         calibrated_kinds(c.job.model, c.job.device), {.slices = slices});
 }
 
+constexpr double infinite = std::numeric_limits<double>::infinity();
+const HydraulisOptions plain_options{.two_stage = {.recompute = false}};
+
+/// Seconds of a step; infinite if no strategy holds the longest sample.
+double step_of(const HydraulisCase& c, std::span<const Strategy> strategies, const HydraulisOptions& options) {
+  try {
+    return plan_hydraulis(c.lengths, c.job.model, c.job.device, strategies,
+                          calibrated_kinds(c.job.model, c.job.device), options)
+        .step.seconds;
+  } catch (const InvalidInput&) {
+    return infinite;
+  }
+}
+
 }  // namespace
 
 TEST_CASE("plans on unequal pipelines keep all rules, and take the time that they state") {
@@ -82,21 +99,47 @@ TEST_CASE("plans on unequal pipelines keep all rules, and take the time that the
   CHECK(idle > 20);
 }
 
-TEST_CASE("more strategies, and slices, never make a step longer") {
+TEST_CASE("more strategies, recomputation and slices never make a step longer") {
   int sliced_faster = 0;
   for (unsigned seed = 1; seed <= slimpack::testing::seeds(40, 4); ++seed) {
     INFO("seed " << seed);
     const HydraulisCase c = hydraulis_case(seed);
-    const double whole = plan_case(c, c.strategies, false).step.seconds,
-                 sliced = plan_case(c, c.strategies, true).step.seconds;
-    for (const Strategy& strategy : c.strategies) {
-      CHECK(whole <= plan_case(c, {&strategy, 1}, false).step.seconds * (1.0 + 1e-9));
-      CHECK(sliced <= plan_case(c, {&strategy, 1}, true).step.seconds * (1.0 + 1e-9));
+    double before = infinite;
+    for (const HydraulisOptions& options : {plain_options, HydraulisOptions{}, HydraulisOptions{.slices = true}}) {
+      const double all = step_of(c, c.strategies, options);
+      for (const Strategy& strategy : c.strategies)
+        CHECK(all <= step_of(c, {&strategy, 1}, options) * (1.0 + 1e-12));
+      CHECK(all <= before * (1.0 + 1e-12));
+      sliced_faster += options.slices && all < 0.99 * before ? 1 : 0;
+      before = all;
     }
-    CHECK(sliced <= whole * (1.0 + 1e-9));
-    sliced_faster += sliced < 0.99 * whole ? 1 : 0;
   }
   if (!slimpack::testing::sanitized) CHECK(sliced_faster > 5);
+}
+
+TEST_CASE("recomputation never makes a step longer where packs are as long as memory allows") {
+  const Transformer model = transformer_preset("llama-13b");
+  Device device = device_preset("a800");
+  device.inter_node.bandwidth = 5.6e9;
+  const MakeKindModels make = calibrated_kinds(model, device, {.tp_overlap = 0.0}, {.reserve_bytes = 12e9});
+  StrategySpace space;
+  space.schemes = {.devices = 16, .most_cp = 1, .tp_across_nodes = true};
+  const std::vector<Tokens> all = oracle::github(10000, 32768);
+  const auto strategies = candidate_strategies(LengthHistogram(all), model, device, make, space, true);
+  HydraulisPlanner plain(model, device, strategies, make, plain_options),
+      recomputing(model, device, strategies, make);
+  int faster = 0;
+  const auto check = [&](std::size_t begin, std::size_t samples) {
+    CAPTURE(begin, samples);
+    const std::span<const Tokens> lengths(all.data() + begin, samples);
+    const double without = plain(lengths).step.seconds, with = recomputing(lengths).step.seconds;
+    CHECK(with <= without * (1.0 + 1e-12));
+    faster += with < 0.99 * without ? 1 : 0;
+  };
+  const std::size_t batches = slimpack::testing::seeds(16, 8), samples = 41;
+  for (std::size_t b = 0; b < batches; ++b) check(b * samples, samples);
+  check(0, HydraulisOptions{}.most_in_full + 1);
+  CHECK(faster > 0);
 }
 
 TEST_CASE("where optimiser states stay with a strategy, others cost what moves from and to them") {
@@ -219,13 +262,22 @@ TEST_CASE("no plan on a strategy takes less than its bound") {
     while (seed % 2 == 0 && c.lengths.size() < 300) c.lengths.push_back(c.lengths[c.lengths.size() / 2] + 1);
     const MakeKindModels make = calibrated_kinds(c.job.model, c.job.device);
     const StrategySet set(c.job.model, c.strategies, make);
-    StrategyBounds bounds(c.lengths, set, true, true);
+    StrategyBounds bounds(c.lengths, set);
     for (std::size_t i = 0; i < set.size(); ++i) {
-      if (!bounds.holds(i)) continue;
-      const double step = plan_case(c, {&set.strategy(i), 1}, false).step.seconds;
-      CHECK(bounds(i, bounds.divided(i)) <= step * (1.0 + 1e-9));
-      CHECK(bounds.estimate(i) > 0.5 * step);
-      CHECK(bounds.estimate(i) < 1.5 * step);
+      double before = infinite;
+      for (const auto& [freedom, options] : {std::pair{PlanFreedom::whole, plain_options},
+                                             std::pair{PlanFreedom::recompute, HydraulisOptions{}},
+                                             std::pair{PlanFreedom::slices, HydraulisOptions{.slices = true}}}) {
+        if (!bounds.holds(i, freedom)) continue;
+        const double step = step_of(c, {&set.strategy(i), 1}, options), bound = bounds(i, freedom);
+        CHECK(bound <= step * (1.0 + 1e-9));
+        CHECK(bound <= before * (1.0 + 1e-9));
+        CHECK(bound == StrategyBounds(c.lengths, set)(i, freedom));
+        before = bound;
+        if (freedom == PlanFreedom::slices) continue;
+        CHECK(bounds.estimate(i, freedom) > 0.5 * step);
+        CHECK(bounds.estimate(i, freedom) < 1.5 * step);
+      }
     }
   }
 }
@@ -318,7 +370,7 @@ TEST_CASE("pipelines that differ in transfers alone are priced as one, and those
   CHECK(set.alike(0) == 0);
   CHECK(set.alike(1) == 0);
   CHECK(set.alike(2) == 2);
-  StrategyBounds bounds(c.lengths, set, true, true);
+  StrategyBounds bounds(c.lengths, set);
   CHECK(bounds.latencies(0) == bounds.latencies(1));
   CHECK(bounds.latencies(0) != bounds.latencies(2));
   std::vector<double> work;

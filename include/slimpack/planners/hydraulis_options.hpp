@@ -16,30 +16,20 @@ namespace slimpack {
 /// How a batch is assigned to the pipelines of one strategy.
 struct TwoStageOptions {
   /// Few steps: what Eq. 3 gains in more is less than what refinements gain in the simulation.
-  DispatchOptions dispatch = {.greedy = {.trials = 1}, .max_steps = 1000, .max_steps_per_sample = 10};
+  DispatchOptions dispatch = {.greedy = {.trials = 10}, .max_steps = 1000, .max_steps_per_sample = 40};
   /// Greedy packs, improved by a local search, in the order of the simulation: more even ones by Eq. 1 are no faster, because light
   /// packs fill and drain a pipeline sooner.
   PackPipelineOptions packing = {.max_exchange_steps = 0, .max_exact_steps = 0, .most_counts = 2};
   /// Packs may recompute layers where memory is short. Hydraulis itself does not.
   bool recompute = true;
-  /// Whether more even packs are tried for the slowest pipeline also where memory is ample: they rarely are faster there.
-  bool careful = false;
   /// Of the slowest pipeline: subsets and nodes that are looked at for one number of packs, and numbers of packs.
   std::uint64_t careful_steps = 2000;
   std::size_t careful_counts = 1;
   std::size_t most_careful = 2;  ///< pipelines that are packed so, one after another
   std::size_t refinements = 24;  ///< exchanges of samples with the slowest pipeline, whichever that is
   /// What is slower than the best plan so far by more than this share is not refined.
-  double close = 0.04;
+  double close = 0.05;
 };
-
-/// More work, for the strategy that won.
-[[nodiscard]] inline TwoStageOptions careful_two_stage(TwoStageOptions options = {}) {
-  options.careful = true;
-  options.dispatch.greedy.trials = 10;
-  options.dispatch.max_steps_per_sample *= 4;
-  return options;
-}
 
 /// Which strategies are proposed.
 struct StrategySpace {
@@ -51,13 +41,14 @@ struct StrategySpace {
 
 struct HydraulisOptions {
   TwoStageOptions two_stage = {};
-  /// Strategies that are planned: those first that should be fastest, …
+  /// Strategies that are planned, with recomputation and without: those first that should be fastest, until no estimate is better than
+  /// the best plan.
   std::size_t most_planned = 12;
-  /// … until plans that take more than their estimate by this share would be no better: they always take about so much more.
-  double beyond = 0.01;
-  /// In batches of at most so many samples, what `plan_megatron` does on equal pipelines is tried too; in larger ones, dispatch and
-  /// packing of this planner are faster.
-  std::size_t most_in_turn = 512;
+  /// Batches of at most so many samples are planned in full: no plan is given up early, so that no strategy that is planned would alone
+  /// take less, and what `plan_megatron` does on equal pipelines is tried too. In larger ones, that takes longer than it is worth.
+  std::size_t most_in_full = 512;
+  /// In larger batches, strategies are planned until plans that take more than their estimate by this share would be no better.
+  double beyond = 0.03;
   /// Samples may be cut into slices, as `plan_slimpack` does, inside each kind of pipelines: more than Hydraulis offers.
   bool slices = false;
   std::size_t most_unequal =

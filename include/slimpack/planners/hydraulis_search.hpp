@@ -59,16 +59,18 @@ class StrategyChoice {
  public:
   /// All have to outlive this.
   StrategyChoice(std::span<const Tokens> lengths, const StrategySet& set, const HydraulisOptions& options)
-      : lengths_(lengths), set_(set), options_(options) {}
+      : lengths_(lengths), set_(set), options_(options), bounds_(lengths, set) {}
 
   /// Plans whole samples on strategies in the order of their estimates. These are made only where a bound is below those of others.
-  void plan_whole_samples() {
-    StrategyBounds bounds(lengths_, set_, true, options_.two_stage.recompute);
+  /// @param freedom not slices. What one allows is planned apart from what less allows, so that it never makes a step longer.
+  void plan_whole_samples(PlanFreedom freedom) {
     std::priority_queue<Candidate> candidates;
-    for (std::size_t i = 0; i < set_.size(); ++i) {
-      if (bounds.holds(i)) candidates.push(candidate(i, bounds));
-    }
-    const TwoStageOptions careful = careful_two_stage(options_.two_stage);
+    for (const Candidate& own : candidates_with(freedom)) candidates.push(own);
+    TwoStageOptions two_stage = options_.two_stage;
+    two_stage.recompute = freedom == PlanFreedom::recompute;
+    const bool full = lengths_.size() <= options_.most_in_full;
+    if (full) two_stage.close = infinite;
+    const double stop = full ? 1.0 : 1.0 + options_.beyond;
     for (std::size_t planned = 0; !candidates.empty() && planned < options_.most_planned;) {
       Candidate own = candidates.top();
       candidates.pop();
@@ -76,33 +78,27 @@ class StrategyChoice {
       if (!own.estimated) {
         own.estimated = true;
         // The strategy of the step before is planned first.
-        own.seconds =
-            own.margin > 1.0 ? 0.0 : std::max(own.bound, bounds.estimate(own.strategy) / own.margin);
+        own.seconds = own.margin > 1.0
+                          ? 0.0
+                          : std::max(own.bound, bounds_.estimate(own.strategy, freedom) / own.margin);
         candidates.push(own);
         continue;
       }
-      if (own.seconds * (1.0 + options_.beyond) >= seconds_) break;
+      if (own.seconds * stop >= seconds_) break;
       ++planned;
       plan(own, [&](StrategyModels& models, double most) {
-        const std::vector<double> seconds = bounds.latencies(own.strategy);
-        return TwoStageAssignment(lengths_, models, seconds, options_.two_stage)(most);
+        const std::vector<double> seconds = bounds_.latencies(own.strategy);
+        return TwoStageAssignment(lengths_, models, seconds, two_stage)(most);
       });
     }
-    if (!found()) return;
-    const double margin = margin_of(best_);
-    plan({best_, margin, 0.0, 0.0}, [&](StrategyModels& models, double most) {
-      const std::vector<double> seconds = bounds.latencies(best_);
-      return TwoStageAssignment(lengths_, models, seconds, careful)(most);
-    });
   }
 
   /// Tries `packs_in_turn` on all strategies of equal pipelines that can be best, so that a small batch never takes longer than these.
   void plan_packs_in_turn() {
-    if (!options_.two_stage.recompute || lengths_.size() > options_.most_in_turn) return;
-    StrategyBounds bounds(lengths_, set_, true, true);
-    for (const Candidate& own : by_bound(bounds)) {
+    if (!options_.two_stage.recompute || lengths_.size() > options_.most_in_full) return;
+    for (const Candidate& own : by_bound(PlanFreedom::recompute)) {
       if (own.bound >= seconds_) break;
-      if (set_.kinds(own.strategy).size() > 1 || !bounds.holds(own.strategy)) continue;
+      if (set_.kinds(own.strategy).size() > 1) continue;
       plan(own, [&](StrategyModels& models, double most) { return packs_in_turn(lengths_, models, most); });
     }
   }
@@ -110,14 +106,13 @@ class StrategyChoice {
   /// Cuts samples, on strategies in the order of their bounds: on all of equal pipelines that can be best, so that unequal ones never
   /// cost time, and on some of unequal pipelines.
   void plan_slices() {
-    StrategyBounds bounds(lengths_, set_, false, true);
     std::size_t unequal = 0;
-    for (const Candidate& own : by_bound(bounds)) {
+    for (const Candidate& own : by_bound(PlanFreedom::slices)) {
       const bool mixed = set_.kinds(own.strategy).size() > 1;
       if (own.bound >= seconds_ || (mixed && unequal >= options_.most_unequal && found())) continue;
       if (mixed) ++unequal;
       plan(own, [&](StrategyModels& models, double) {
-        SlicedStrategy sliced(lengths_, models, bounds.latencies(own.strategy), options_.slimpack);
+        SlicedStrategy sliced(lengths_, models, bounds_.latencies(own.strategy), options_.slimpack);
         return sliced(options_.rounds);
       });
     }
@@ -126,10 +121,14 @@ class StrategyChoice {
   [[nodiscard]] bool found() const { return best_ < set_.size(); }
   /// The best strategy's place in the set.
   [[nodiscard]] std::size_t best() const { return best_; }
+  /// Seconds of all samples on the best strategy, however they are cut and divided.
+  [[nodiscard]] double divided_samples() { return bounds_.divided(best_, PlanFreedom::slices); }
   [[nodiscard]] StrategySchedules take_schedules() { return std::move(schedules_); }
   [[nodiscard]] std::size_t planned() const { return planned_; }
 
  private:
+  static constexpr double infinite = std::numeric_limits<double>::infinity();
+
   /// Seconds are of a step, divided by the margin by which another strategy has to be better.
   struct Candidate {
     std::size_t strategy;
@@ -148,17 +147,21 @@ class StrategyChoice {
     return current ? 1.0 + options_.hysteresis : 1.0;
   }
 
-  [[nodiscard]] Candidate candidate(std::size_t i, StrategyBounds& bounds) const {
-    const double margin = margin_of(i);
-    const double bound = bounds(i, bounds.divided(i)) / margin;
-    return {i, margin, bound, bound};
-  }
-
-  /// All strategies, the lowest bound first.
-  [[nodiscard]] std::vector<Candidate> by_bound(StrategyBounds& bounds) const {
+  /// The strategies that hold the longest sample.
+  [[nodiscard]] std::vector<Candidate> candidates_with(PlanFreedom freedom) {
     std::vector<Candidate> candidates;
     candidates.reserve(set_.size());
-    for (std::size_t i = 0; i < set_.size(); ++i) candidates.push_back(candidate(i, bounds));
+    for (std::size_t i = 0; i < set_.size(); ++i) {
+      if (!bounds_.holds(i, freedom)) continue;
+      const double margin = margin_of(i), bound = bounds_(i, freedom) / margin;
+      candidates.push_back({i, margin, bound, bound});
+    }
+    return candidates;
+  }
+
+  /// The same, the lowest bound first.
+  [[nodiscard]] std::vector<Candidate> by_bound(PlanFreedom freedom) {
+    std::vector<Candidate> candidates = candidates_with(freedom);
     std::stable_sort(candidates.rbegin(), candidates.rend());
     return candidates;
   }
@@ -180,8 +183,9 @@ class StrategyChoice {
   std::span<const Tokens> lengths_;
   const StrategySet& set_;
   const HydraulisOptions& options_;
+  StrategyBounds bounds_;
   std::size_t best_ = std::numeric_limits<std::size_t>::max();
-  double seconds_ = std::numeric_limits<double>::infinity();
+  double seconds_ = infinite;
   StrategySchedules schedules_;
   std::size_t planned_ = 0;
 };
@@ -219,7 +223,8 @@ class StrategyChoice {
                                            const HydraulisOptions& options) {
   validate_batch(lengths, 1);
   StrategyChoice choice(lengths, set, options);
-  choice.plan_whole_samples();
+  choice.plan_whole_samples(PlanFreedom::whole);
+  if (options.two_stage.recompute) choice.plan_whole_samples(PlanFreedom::recompute);
   choice.plan_packs_in_turn();
   if (options.slices) choice.plan_slices();
   const Tokens longest = *std::max_element(lengths.begin(), lengths.end());
@@ -230,7 +235,7 @@ class StrategyChoice {
                             models.strategy(), std::move(schedules.placed), models.sync_seconds());
   // Of any plan on these pipelines, samples that are cut included.
   const bool additive = parts_cost_no_less(lengths, models);
-  state_lower_bound(additive ? StrategyBounds(lengths, set, false, true).divided(choice.best()) : 0.0,
+  state_lower_bound(additive ? choice.divided_samples() : 0.0,
                     additive, plan);
   plan.notes.push_back(concat("strategy: ", to_text(models.strategy()), ", the best of ", set.size(),
                               ", of which ", choice.planned(), " were planned"));

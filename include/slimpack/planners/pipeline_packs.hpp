@@ -57,9 +57,13 @@ class PipelinePacker {
     PackPipelineOptions even = options_.packing;
     even.max_exchange_steps = even.max_exact_steps = options_.careful_steps;
     even.most_counts = options_.careful_counts;
+    std::vector<std::vector<std::uint32_t>> known;
     for (Tokens limit = max_tokens;; limit = std::max(longest, limit * 3 / 4)) {
       for (const PackPipelineOptions& options : {options_.packing, even}) {
-        Schedule found = schedule(samples, pack(samples, limit, options), best.seconds);
+        PipelinePacking packing = pack(samples, limit, options);
+        if (std::find(known.begin(), known.end(), packing.pack) != known.end()) continue;
+        Schedule found = schedule(samples, packing, best.seconds);
+        known.push_back(std::move(packing.pack));
         if (found.seconds < best.seconds) best = std::move(found);
       }
       if (limit <= longest || limit <= max_tokens / 4) return best;

@@ -1,7 +1,9 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
+#include <cstdint>
 #include <limits>
 #include <numeric>
 #include <span>
@@ -14,18 +16,24 @@
 
 namespace slimpack {
 
+/// What plans on a strategy may do; each may do what those before it may.
+enum class PlanFreedom : std::uint8_t {
+  whole,      ///< samples are not cut, and nothing is recomputed: only pipelines that hold a sample so run it
+  recompute,  ///< packs may recompute layers
+  slices,     ///< samples may be cut
+};
+
 /// What the samples of a batch take on the pipelines of a `StrategySet`, each priced once, and what no plan on a strategy beats.
 class StrategyBounds {
  public:
-  /// @param whole whether samples are not cut: then only pipelines that hold a sample run it, one stage after another.
-  /// @param recompute whether packs may recompute. The first two have to outlive this. O(samples log(samples)).
-  StrategyBounds(std::span<const Tokens> lengths, const StrategySet& set, bool whole, bool recompute)
+  /// Both have to outlive this. O(samples log(samples)).
+  StrategyBounds(std::span<const Tokens> lengths, const StrategySet& set)
       : lengths_(lengths),
         set_(set),
-        whole_(whole),
-        recompute_(recompute),
         longest_(*std::max_element(lengths.begin(), lengths.end())),
-        prices_(set.pipelines().size()) {
+        prices_(set.pipelines().size()),
+        divided_(set.size()),
+        estimate_(set.size()) {
     gather();
   }
 
@@ -40,77 +48,101 @@ class StrategyBounds {
     return all;
   }
 
-  /// Whether some of a strategy's pipelines hold the longest sample, if samples are whole.
-  [[nodiscard]] bool holds(std::size_t strategy) const {
-    return !whole_ || std::any_of(set_.kinds(strategy).begin(), set_.kinds(strategy).end(),
-                                  [&](std::size_t k) { return holds(k, longest_); });
+  /// Whether some of a strategy's pipelines hold the longest sample.
+  [[nodiscard]] bool holds(std::size_t strategy, PlanFreedom freedom) const {
+    return std::any_of(set_.kinds(strategy).begin(), set_.kinds(strategy).end(),
+                       [&](std::size_t k) { return holds(k, longest_, freedom); });
   }
 
   /// Seconds of samples that are divided among a strategy's pipelines where that is cheapest, without synchronisation. No plan takes less
   /// if parts of a sample cost no less than the whole. @pre holds(strategy).
-  /// O(samples * kinds), and a linear program over at most `most_classes` classes of samples, whose prices prove it.
-  [[nodiscard]] double divided(std::size_t strategy) {
+  /// Found once. O(samples * kinds), and a linear program over classes of samples, whose prices prove it.
+  [[nodiscard]] double divided(std::size_t strategy, PlanFreedom freedom) {
+    freedom = least_freedom(strategy, freedom);
+    double& known = divided_[strategy][static_cast<std::size_t>(freedom)];
+    if (known == 0.0) known = find_divided(strategy, freedom);
+    return known;
+  }
+
+  /// Seconds that no step on a strategy beats. @pre holds(strategy, freedom).
+  [[nodiscard]] double operator()(std::size_t strategy, PlanFreedom freedom) {
+    double chain = freedom == PlanFreedom::slices ? 0.0 : infinite;
+    for (const std::size_t k : set_.kinds(strategy)) {
+      if (holds(k, longest_, freedom)) chain = std::min(chain, prices_of(k).longest_chain);
+    }
+    return std::max(divided(strategy, freedom), chain) + set_.sync_seconds(strategy);
+  }
+
+  /// About what a strategy's step takes: Eq. 3 with divisible samples, and T(l, P) of the mean of a class. Ranks strategies well.
+  /// @pre holds(strategy, freedom), and samples are whole. Found once. O(classes * kinds) for each of some hundred steps.
+  [[nodiscard]] double estimate(std::size_t strategy, PlanFreedom freedom) {
+    freedom = least_freedom(strategy, freedom);
+    double& known = estimate_[strategy][static_cast<std::size_t>(freedom)];
+    if (known == 0.0) known = find_estimate(strategy, freedom);
+    return known;
+  }
+
+ private:
+  struct KindPrices {
+    std::vector<double> work;           // [sample]
+    std::vector<double> latency;        // [sample]
+    std::vector<double> class_work;     // [class] of all its samples
+    std::vector<double> class_latency;  // [class] mean
+    double longest_chain = 0.0;         // of the longest sample, one stage after another in both passes
+  };
+  static constexpr double infinite = std::numeric_limits<double>::infinity();
+  static constexpr double tolerance = 3e-2;
+  static constexpr std::size_t alone = 64, together = 64;  // the longest samples are classes of their own
+
+  [[nodiscard]] bool holds(std::size_t k, Tokens length, PlanFreedom freedom) const {
+    return freedom == PlanFreedom::slices ||
+           length <= set_.pipelines()[k].most(freedom == PlanFreedom::recompute);
+  }
+
+  /// The least freedom with which the same pipelines hold the same samples.
+  [[nodiscard]] PlanFreedom least_freedom(std::size_t strategy, PlanFreedom freedom) const {
+    const auto all_hold = [&](std::size_t k) { return holds(k, longest_, PlanFreedom::whole); };
+    const std::span<const std::size_t> kinds = set_.kinds(strategy);
+    return std::all_of(kinds.begin(), kinds.end(), all_hold) ? PlanFreedom::whole : freedom;
+  }
+
+  [[nodiscard]] double find_divided(std::size_t strategy, PlanFreedom freedom) {
     const std::span<const std::size_t> kinds = set_.kinds(strategy);
     std::vector<double> load;
     load.reserve(kinds.size() * classes());
     for (const std::size_t k : kinds) {
       const std::vector<double>& own = prices_of(k).class_work;
-      load.insert(load.end(), own.begin(), own.end());
+      for (std::size_t c = 0; c < classes(); ++c)
+        load.push_back(holds(k, class_longest_[c], freedom) ? own[c] : infinite);
     }
     detail::KindShares shares(set_.counts(strategy));
-    const double bound =
-        shares.solve(load, classes(), std::numeric_limits<double>::infinity(), tolerance).bound;
+    const double bound = shares.solve(load, classes(), infinite, tolerance).bound;
     if (classes() == lengths_.size()) return bound;
-    cost_.assign(lengths_.size(), std::numeric_limits<double>::infinity());
+    cost_.assign(lengths_.size(), infinite);
     for (std::size_t n = 0; n < kinds.size(); ++n) {
       const double price = shares.price()[n];
       const std::vector<double>& work = prices_of(kinds[n]).work;
-      // Infinite work at no price is no number, which `std::min` does not take.
-      for (std::size_t i = 0; i < cost_.size(); ++i) cost_[i] = std::min(cost_[i], price * work[i]);
+      for (std::size_t i = 0; i < cost_.size(); ++i) {
+        if (holds(kinds[n], lengths_[i], freedom)) cost_[i] = std::min(cost_[i], price * work[i]);
+      }
     }
     return std::accumulate(cost_.begin(), cost_.end(), 0.0);
   }
 
-  /// Seconds that no step on a strategy beats. @param divided as above.
-  [[nodiscard]] double operator()(std::size_t strategy, double divided) {
-    double chain = whole_ ? std::numeric_limits<double>::infinity() : 0.0;
-    for (const std::size_t k : set_.kinds(strategy)) {
-      if (whole_ && holds(k, longest_)) chain = std::min(chain, prices_of(k).longest_chain);
-    }
-    return std::max(divided, chain) + set_.sync_seconds(strategy);
-  }
-
-  /// About what a strategy's step takes: Eq. 3 with divisible samples, and T(l, P) of the mean of a class. Ranks strategies well.
-  /// @pre holds(strategy), and samples are whole. O(classes * kinds) for each of some hundred steps.
-  [[nodiscard]] double estimate(std::size_t strategy) {
+  [[nodiscard]] double find_estimate(std::size_t strategy, PlanFreedom freedom) {
     std::vector<double> seconds;
     std::vector<PipelineKind> kinds;
     for (std::size_t n = 0; n < set_.kinds(strategy).size(); ++n) {
       const std::size_t k = set_.kinds(strategy)[n];
       const std::vector<double>& own = prices_of(k).class_latency;
       seconds.insert(seconds.end(), own.begin(), own.end());
-      kinds.push_back({.max_tokens = set_.pipelines()[k].most(recompute_),
+      kinds.push_back({.max_tokens = set_.pipelines()[k].most(freedom != PlanFreedom::whole),
                        .stages = set_.pipelines()[k].priced->memory.stages(),
                        .pipelines = static_cast<std::size_t>(set_.counts(strategy)[n])});
     }
     const DispatchProblem problem{class_longest_, kinds, seconds};
     return detail::DispatchBounds(problem, class_count_).divisible(tolerance).seconds +
            set_.sync_seconds(strategy);
-  }
-
- private:
-  struct KindPrices {
-    std::vector<double> work;     // [sample]; infinite if the kind does not hold it, where samples are whole
-    std::vector<double> latency;  // [sample]
-    std::vector<double> class_work;     // [class] of all its samples
-    std::vector<double> class_latency;  // [class] mean
-    double longest_chain = 0.0;         // of the longest sample, one stage after another in both passes
-  };
-  static constexpr double tolerance = 3e-2;
-  static constexpr std::size_t alone = 64, together = 64;  // the longest samples are classes of their own
-
-  [[nodiscard]] bool holds(std::size_t k, Tokens length) const {
-    return length <= set_.pipelines()[k].most(recompute_);
   }
 
   [[nodiscard]] std::size_t classes() const { return class_begin_.size() - 1; }
@@ -134,9 +166,6 @@ class StrategyBounds {
     if (!own.work.empty()) return own;
     PricedModels& models = *set_.pipelines()[k].priced;
     own.latency = set_.pipelines()[k].latencies(lengths_, own.work);
-    for (std::size_t i = 0; i < lengths_.size(); ++i) {
-      if (whole_ && !holds(k, lengths_[i])) own.work[i] = std::numeric_limits<double>::infinity();
-    }
     for (std::size_t c = 0; c < classes(); ++c) {
       double work = 0.0, latency = 0.0;
       for (std::size_t i = class_begin_[c]; i < class_begin_[c + 1]; ++i) {
@@ -153,14 +182,14 @@ class StrategyBounds {
 
   std::span<const Tokens> lengths_;
   const StrategySet& set_;
-  bool whole_, recompute_;
   Tokens longest_;
   std::vector<SampleId> by_length_;
   std::vector<std::size_t> class_begin_;  // [class] in by_length_, and their end
   std::vector<Tokens> class_longest_;     // [class]
   std::vector<double> class_count_;       // [class] samples
   std::vector<KindPrices> prices_;        // [place in StrategySet::pipelines], of the first that are alike
-  std::vector<double> cost_;              // [sample] memory of `divided`
+  std::vector<std::array<double, 3>> divided_, estimate_;  // [strategy][freedom] 0: not found yet
+  std::vector<double> cost_;                               // [sample] memory of `divided`
 };
 
 }  // namespace slimpack

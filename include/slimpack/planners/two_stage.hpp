@@ -25,22 +25,31 @@ class TwoStageAssignment {
                      const TwoStageOptions& options)
       : lengths_(lengths), models_(models), seconds_(seconds), options_(options) {
     packers_.reserve(models.kinds());
-    for (std::size_t k = 0; k < models.kinds(); ++k)
+    for (std::size_t k = 0; k < models.kinds(); ++k) {
       packers_.emplace_back(lengths, models, k, seconds.subspan(k * lengths.size(), lengths.size()), options);
+      kinds_.push_back({.max_tokens = models.max_tokens(k, options.recompute),
+                        .stages = models.memory(k).stages(),
+                        .pipelines = models.pipelines(k).size()});
+    }
   }
 
-  /// The schedules of all pipelines; without any if nothing fits. With recomputation, packs are as large as fit without any, or as fit
-  /// with it, whichever is faster. @param most gives up if that takes so long or longer.
+  /// The schedules of all pipelines, with packs as large as fit; without any if nothing fits.
+  /// @param most gives up if that takes so long or longer. @pre a kind of pipelines holds the longest sample.
   [[nodiscard]] StrategySchedules operator()(double most) {
-    StrategySchedules best;
-    const std::vector<PipelineKind> plain = kinds_with(false), larger = kinds_with(true);
-    if (options_.recompute && some_kind_holds(larger)) best = assign(larger, most);
-    const auto bound_by_memory = [](const PlacedSchedule& each) { return each.schedule.memory_bound; };
-    const bool needed =
-        best.placed.empty() || std::any_of(best.placed.begin(), best.placed.end(), bound_by_memory);
-    if (!needed || !some_kind_holds(plain) || (options_.recompute && same_limits(plain, larger))) return best;
-    StrategySchedules found = assign(plain, std::min(most, best.seconds));
-    return found.seconds < best.seconds ? std::move(found) : std::move(best);
+    std::vector<Run> runs = dispatch();
+    // However the samples of a pipeline are packed, they take no less than their work.
+    std::vector<std::pair<double, std::size_t>> by_work;
+    for (std::size_t p = 0; p < runs.size(); ++p)
+      by_work.emplace_back(packer(runs[p]).work(runs[p].samples), p);
+    std::sort(by_work.rbegin(), by_work.rend());
+    const double far = options_.refinements > 0 ? most * (1.0 + options_.close) : most;
+    for (const auto& [work, p] : by_work) {
+      if (runs[p].samples.empty()) continue;
+      runs[p].schedule = packer(runs[p])(runs[p].samples, max_tokens(runs[p]), far);
+      if (runs[p].seconds() >= far) return {};
+    }
+    refine(runs);
+    return finish(runs, most);
   }
 
  private:
@@ -54,70 +63,50 @@ class TwoStageAssignment {
     [[nodiscard]] double seconds() const { return samples.empty() ? 0.0 : schedule.seconds; }
   };
 
-  /// Both stages, with packs of up to MaxLen(P).
-  [[nodiscard]] StrategySchedules assign(std::span<const PipelineKind> kinds, double most) {
-    std::vector<Run> runs = dispatch(kinds);
-    // However the samples of a pipeline are packed, they take no less than their work.
-    std::vector<std::pair<double, std::size_t>> by_work;
-    for (std::size_t p = 0; p < runs.size(); ++p)
-      by_work.emplace_back(packer(runs[p]).work(runs[p].samples), p);
-    std::sort(by_work.rbegin(), by_work.rend());
-    const double far = options_.refinements > 0 ? most * (1.0 + options_.close) : most;
-    for (const auto& [work, p] : by_work) {
-      if (runs[p].samples.empty()) continue;
-      runs[p].schedule = packer(runs[p])(runs[p].samples, kinds[runs[p].kind].max_tokens, far);
-      if (runs[p].seconds() >= far) return {};
-    }
-    refine(runs, kinds);
-    return finish(runs, most);
-  }
-
   /// The samples of each pipeline, kind after kind.
-  [[nodiscard]] std::vector<Run> dispatch(std::span<const PipelineKind> kinds) const {
+  [[nodiscard]] std::vector<Run> dispatch() const {
     const DispatchResult found =
-        search_dispatch({.lengths = lengths_, .kinds = kinds, .seconds = seconds_}, options_.dispatch);
+        search_dispatch({.lengths = lengths_, .kinds = kinds_, .seconds = seconds_}, options_.dispatch);
     std::vector<Run> runs;
-    for (std::size_t k = 0; k < kinds.size(); ++k)
-      runs.insert(runs.end(), kinds[k].pipelines, Run{.kind = k, .samples = {}, .schedule = {}});
+    for (std::size_t k = 0; k < kinds_.size(); ++k)
+      runs.insert(runs.end(), kinds_[k].pipelines, Run{.kind = k, .samples = {}, .schedule = {}});
     for (SampleId i = 0; i < lengths_.size(); ++i) runs[found.dispatch.pipeline[i]].samples.push_back(i);
     return runs;
   }
 
   /// Makes the slowest pipeline faster, as long as that is possible: by its packs, and by exchanging samples with the fastest ones.
-  void refine(std::vector<Run>& runs, std::span<const PipelineKind> kinds) {
+  void refine(std::vector<Run>& runs) {
     std::size_t careful = 0;
     for (std::size_t step = 0; step < options_.refinements; ++step) {
       std::vector<std::pair<double, std::size_t>> order;
       for (std::size_t p = 0; p < runs.size(); ++p) order.emplace_back(runs[p].seconds(), p);
       std::sort(order.begin(), order.end());
       Run& slowest = runs[order.back().second];
-      const bool wanted = options_.careful || slowest.schedule.memory_bound;
-      if (wanted && !slowest.careful && careful < options_.most_careful) {
+      if (!slowest.careful && careful < options_.most_careful) {
         ++careful;
         slowest.careful = true;
-        Schedule found =
-            packer(slowest).careful(slowest.samples, kinds[slowest.kind].max_tokens, slowest.seconds());
+        Schedule found = packer(slowest).careful(slowest.samples, max_tokens(slowest), slowest.seconds());
         if (found.seconds < slowest.seconds()) slowest.schedule = std::move(found);
         continue;
       }
       bool better = false;
       for (std::size_t n = 0; !better && n < most_partners && n + 1 < order.size(); ++n)
-        better = exchange(slowest, runs[order[n].second], kinds);
+        better = exchange(slowest, runs[order[n].second]);
       if (!better) return;
     }
   }
 
   /// Hands a sample of a pipeline to another one, perhaps for one in return, such that both would take about as long by T(l, P).
   /// @returns whether that makes both faster than the first was.
-  bool exchange(Run& from, Run& to, std::span<const PipelineKind> kinds) {
+  bool exchange(Run& from, Run& to) {
     const double before = from.seconds(), wanted = (before - to.seconds()) / 2.0;
     struct {
       double off;
       SampleId given, back;
     } best{wanted, no_sample, no_sample};
     const auto look = [&](SampleId given, SampleId back) {
-      if (lengths_[given] > kinds[to.kind].max_tokens) return;
-      if (back != no_sample && lengths_[back] > kinds[from.kind].max_tokens) return;
+      if (lengths_[given] > max_tokens(to)) return;
+      if (back != no_sample && lengths_[back] > max_tokens(from)) return;
       // What both change by, on the mean.
       double moved = packer(from).work({&given, 1}) + packer(to).work({&given, 1});
       if (back != no_sample) moved -= packer(from).work({&back, 1}) + packer(to).work({&back, 1});
@@ -140,7 +129,7 @@ class TwoStageAssignment {
     for (Run* const run : {&less, &more}) {
       std::sort(run->samples.begin(), run->samples.end());
       if (run->samples.empty()) continue;
-      run->schedule = packer(*run)(run->samples, kinds[run->kind].max_tokens, before);
+      run->schedule = packer(*run)(run->samples, max_tokens(*run), before);
       if (run->seconds() >= before) return false;
     }
     from = std::move(less);
@@ -168,26 +157,8 @@ class TwoStageAssignment {
 
   [[nodiscard]] PipelinePacker& packer(const Run& run) { return packers_[run.kind]; }
 
-  [[nodiscard]] std::vector<PipelineKind> kinds_with(bool recompute) const {
-    std::vector<PipelineKind> kinds;
-    for (std::size_t k = 0; k < models_.kinds(); ++k) {
-      kinds.push_back({.max_tokens = models_.max_tokens(k, recompute),
-                       .stages = models_.memory(k).stages(),
-                       .pipelines = models_.pipelines(k).size()});
-    }
-    return kinds;
-  }
-
-  [[nodiscard]] static bool same_limits(std::span<const PipelineKind> a, std::span<const PipelineKind> b) {
-    return std::equal(a.begin(), a.end(), b.begin(),
-                      [](const auto& x, const auto& y) { return x.max_tokens == y.max_tokens; });
-  }
-
-  [[nodiscard]] bool some_kind_holds(std::span<const PipelineKind> kinds) const {
-    const Tokens longest = *std::max_element(lengths_.begin(), lengths_.end());
-    return std::any_of(kinds.begin(), kinds.end(),
-                       [&](const PipelineKind& kind) { return kind.max_tokens >= longest; });
-  }
+  /// Of a pack.
+  [[nodiscard]] Tokens max_tokens(const Run& run) const { return kinds_[run.kind].max_tokens; }
 
   static constexpr SampleId no_sample = ~SampleId{0};
   /// Pipelines with which the slowest tries to exchange samples: the fastest ones.
@@ -198,6 +169,7 @@ class TwoStageAssignment {
   std::span<const double> seconds_;  // [kind * samples + sample]
   const TwoStageOptions& options_;
   std::vector<PipelinePacker> packers_;  // [kind]
+  std::vector<PipelineKind> kinds_;      // [kind]
 };
 
 }  // namespace slimpack::detail
