@@ -12,24 +12,15 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
+#include <string>
 #include <vector>
 
 #include "bench/lengths.hpp"
+#include "bench/solvers.hpp"
 #include "slimpack/partition/dispatch_greedy.hpp"
 #include "slimpack/partition/dispatch_milp.hpp"
 #include "slimpack/partition/dispatch_search.hpp"
 #include "tests/partition/dispatch_instances.hpp"
-
-#ifdef SLIMPACK_BENCH_GLPK
-#include "slimpack/milp/glpk.hpp"
-#endif
-#ifdef SLIMPACK_BENCH_CBC
-#include "slimpack/milp/cbc.hpp"
-#endif
-#ifdef SLIMPACK_BENCH_HIGHS
-#include "slimpack/milp/highs.hpp"
-#endif
 
 namespace {
 
@@ -112,8 +103,7 @@ struct Excess {
 
 template <class Solve>
 void optimum(benchmark::State& state, Solve&& solve) {
-  const char* const allowed = std::getenv("SLIMPACK_MILP_SECONDS");
-  const MilpOptions options{.time_limit_seconds = allowed == nullptr ? 60.0 : std::atof(allowed)};
+  const MilpOptions options{.time_limit_seconds = bench::seconds_allowed(60.0)};
   Excess greedy, own, solver;
   int proven = 0, worse = 0;
   for (auto _ : state) {
@@ -148,17 +138,13 @@ void hard_instances(benchmark::internal::Benchmark* b) {
   }
 }
 
-#ifdef SLIMPACK_BENCH_GLPK
-void dispatch_optimum_glpk(benchmark::State& state) { optimum(state, solve_glpk); }
-BENCHMARK(dispatch_optimum_glpk)->Apply(hard_instances);
-#endif
-#ifdef SLIMPACK_BENCH_CBC
-void dispatch_optimum_cbc(benchmark::State& state) { optimum(state, solve_cbc); }
-BENCHMARK(dispatch_optimum_cbc)->Apply(hard_instances);
-#endif
-#ifdef SLIMPACK_BENCH_HIGHS
-void dispatch_optimum_highs(benchmark::State& state) { optimum(state, solve_highs); }
-BENCHMARK(dispatch_optimum_highs)->Apply(hard_instances);
-#endif
+const bool registered = [] {
+  bench::for_each_solver([](const std::string& name, auto solve) {
+    benchmark::RegisterBenchmark(("dispatch_optimum_" + name).c_str(), [solve](benchmark::State& state) {
+      optimum(state, solve);
+    })->Apply(hard_instances);
+  });
+  return true;
+}();
 
 }  // namespace

@@ -8,25 +8,15 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <cstdlib>
 #include <random>
 #include <string>
 #include <vector>
 
+#include "bench/solvers.hpp"
 #include "slimpack/milp/covering.hpp"
 #include "slimpack/milp/write.hpp"
 #include "slimpack/partition/packing_milp.hpp"
 #include "tests/milp/checkpointing_instances.hpp"
-
-#ifdef SLIMPACK_BENCH_GLPK
-#include "slimpack/milp/glpk.hpp"
-#endif
-#ifdef SLIMPACK_BENCH_CBC
-#include "slimpack/milp/cbc.hpp"
-#endif
-#ifdef SLIMPACK_BENCH_HIGHS
-#include "slimpack/milp/highs.hpp"
-#endif
 
 namespace {
 
@@ -58,11 +48,6 @@ Documents documents(const benchmark::State& state) {
   const double mean = static_cast<double>(sum) / static_cast<double>(made.bins);
   made.capacity = std::max(longest, static_cast<std::int64_t>(std::ceil((kind < 2 ? 1.5 : 1.005) * mean)));
   return made;
-}
-
-double seconds_allowed() {
-  const char* const named = std::getenv("SLIMPACK_MILP_SECONDS");
-  return named == nullptr ? 2.0 : std::atof(named);
 }
 
 /// The quality of a packing: its makespan above the mean or heaviest document, and above what is proven.
@@ -139,7 +124,7 @@ void pack(benchmark::State& state, Solve&& solve, std::uint64_t warm_start_steps
   for (auto _ : state) {
     answer = solve_packing(instance.work, instance.bins, solve,
                            {.limit = instance.limit(),
-                            .solver = {.time_limit_seconds = seconds_allowed()},
+                            .solver = {.time_limit_seconds = bench::seconds_allowed(2.0)},
                             .warm_start_steps = warm_start_steps});
   }
   state.counters["nodes"] = static_cast<double>(answer.nodes);
@@ -171,39 +156,24 @@ void pack_as_printed(benchmark::State& state, Solve&& solve) {
   }
   model.set_objective(Direction::minimise, {{makespan, 1.0}});
   MilpResult answer;
-  for (auto _ : state) answer = solve(model, MilpOptions{.time_limit_seconds = seconds_allowed()});
+  for (auto _ : state) answer = solve(model, MilpOptions{.time_limit_seconds = bench::seconds_allowed(2.0)});
   state.counters["nodes"] = static_cast<double>(answer.nodes);
   if (!answer.has_solution()) return state.SkipWithError("no solution within the time limit");
   report(state, instance, answer.objective * scale, answer.bound * scale,
          answer.status == SolveStatus::optimal);
 }
 
-#ifdef SLIMPACK_BENCH_GLPK
-void glpk_as_printed(benchmark::State& state) { pack_as_printed(state, solve_glpk); }
-void glpk_cold(benchmark::State& state) { pack(state, solve_glpk, 0); }
-void glpk_warm(benchmark::State& state) { pack(state, solve_glpk, 1000000); }
-BENCHMARK(glpk_as_printed)->Apply(instances);
-BENCHMARK(glpk_cold)->Apply(instances);
-BENCHMARK(glpk_warm)->Apply(instances);
-#endif
-
-#ifdef SLIMPACK_BENCH_CBC
-void cbc_as_printed(benchmark::State& state) { pack_as_printed(state, solve_cbc); }
-void cbc_cold(benchmark::State& state) { pack(state, solve_cbc, 0); }
-void cbc_warm(benchmark::State& state) { pack(state, solve_cbc, 1000000); }
-BENCHMARK(cbc_as_printed)->Apply(instances);
-BENCHMARK(cbc_cold)->Apply(instances);
-BENCHMARK(cbc_warm)->Apply(instances);
-#endif
-
-#ifdef SLIMPACK_BENCH_HIGHS
-void highs_as_printed(benchmark::State& state) { pack_as_printed(state, solve_highs); }
-void highs_cold(benchmark::State& state) { pack(state, solve_highs, 0); }
-void highs_warm(benchmark::State& state) { pack(state, solve_highs, 1000000); }
-BENCHMARK(highs_as_printed)->Apply(instances);
-BENCHMARK(highs_cold)->Apply(instances);
-BENCHMARK(highs_warm)->Apply(instances);
-#endif
+const bool packings_registered = [] {
+  bench::for_each_solver([](const std::string& name, auto solve) {
+    const auto add = [&](const char* what, const auto& run) {
+      benchmark::RegisterBenchmark((name + what).c_str(), run)->Apply(instances);
+    };
+    add("_as_printed", [solve](benchmark::State& state) { pack_as_printed(state, solve); });
+    add("_cold", [solve](benchmark::State& state) { pack(state, solve, 0); });
+    add("_warm", [solve](benchmark::State& state) { pack(state, solve, 1000000); });
+  });
+  return true;
+}();
 
 // ---- Covering programs ----
 
@@ -265,31 +235,15 @@ void covering_hundred(benchmark::State& state) {
 }
 BENCHMARK(covering_hundred)->Arg(1)->Arg(100)->Arg(1000)->Unit(benchmark::kMillisecond)->Iterations(1);
 
-#ifdef SLIMPACK_BENCH_GLPK
-void covering_glpk(benchmark::State& state) {
-  checkpoint(state, [](const MilpModel& model) {
-    return solve_glpk(model, {.time_limit_seconds = seconds_allowed()});
+const bool coverings_registered = [] {
+  bench::for_each_solver([](const std::string& name, auto solve) {
+    benchmark::RegisterBenchmark(("covering_" + name).c_str(), [solve](benchmark::State& state) {
+      checkpoint(state, [&](const MilpModel& model) {
+        return solve(model, MilpOptions{.time_limit_seconds = bench::seconds_allowed(2.0)});
+      });
+    })->Apply(chunk_counts)->Iterations(1);
   });
-}
-BENCHMARK(covering_glpk)->Apply(chunk_counts)->Iterations(1);
-#endif
-
-#ifdef SLIMPACK_BENCH_CBC
-void covering_cbc(benchmark::State& state) {
-  checkpoint(state, [](const MilpModel& model) {
-    return solve_cbc(model, {.time_limit_seconds = seconds_allowed()});
-  });
-}
-BENCHMARK(covering_cbc)->Apply(chunk_counts)->Iterations(1);
-#endif
-
-#ifdef SLIMPACK_BENCH_HIGHS
-void covering_highs(benchmark::State& state) {
-  checkpoint(state, [](const MilpModel& model) {
-    return solve_highs(model, {.time_limit_seconds = seconds_allowed()});
-  });
-}
-BENCHMARK(covering_highs)->Apply(chunk_counts)->Iterations(1);
-#endif
+  return true;
+}();
 
 }  // namespace

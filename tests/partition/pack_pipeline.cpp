@@ -5,37 +5,16 @@
 #include <cstddef>
 #include <limits>
 #include <numeric>
-#include <random>
 #include <vector>
+
+#include "tests/partition/pipeline_samples.hpp"
 
 using namespace slimpack;
 
 namespace {
 
-struct PackCase {
-  std::vector<double> seconds;
-  std::vector<Tokens> tokens;
-  PipelineKind kind;
-  double pack_seconds = 0.0;
-};
-
-PackCase random_pack_case(unsigned seed, int most) {
-  std::mt19937 random(seed);
-  const auto pick = [&](int lo, int hi) { return std::uniform_int_distribution<int>(lo, hi)(random); };
-  PackCase c;
-  for (int i = pick(1, most); i > 0; --i) {
-    c.tokens.push_back(pick(1, 100));
-    const auto n = static_cast<double>(c.tokens.back());
-    c.seconds.push_back(n + n * n / 100.0);
-  }
-  c.kind.stages = static_cast<std::size_t>(pick(1, 5));
-  c.kind.max_tokens = *std::max_element(c.tokens.begin(), c.tokens.end()) + pick(0, 150);
-  c.pack_seconds = pick(0, 1) == 0 ? 0.0 : pick(1, 30);
-  return c;
-}
-
 /// Eq. 1's least objective, by all assignments of samples to packs.
-double least_seconds(const PackCase& c) {
+double least_seconds(const test::PipelineSamples& c) {
   double best = std::numeric_limits<double>::infinity();
   std::vector<double> load;
   std::vector<Tokens> held;
@@ -69,7 +48,7 @@ double least_seconds(const PackCase& c) {
 }
 
 /// Eq. 1's objective of a packing, checked against its rules.
-double seconds_of(const PackCase& c, const PipelinePacking& packing) {
+double seconds_of(const test::PipelineSamples& c, const PipelinePacking& packing) {
   REQUIRE(packing.pack.size() == c.tokens.size());
   std::vector<double> load(packing.packs, 0.0);
   std::vector<Tokens> held(packing.packs, 0);
@@ -88,7 +67,7 @@ double seconds_of(const PackCase& c, const PipelinePacking& packing) {
 TEST_CASE("packings of a pipeline are the best of all, and no better than their bound") {
   for (unsigned seed = 1; seed <= 400; ++seed) {
     INFO("seed " << seed);
-    const PackCase c = random_pack_case(seed, 8);
+    const test::PipelineSamples c = test::random_pipeline_samples(seed, 8);
     const PipelinePacking packing = pack_pipeline(c.seconds, c.tokens, c.kind, c.pack_seconds, {.gap = 0.0});
     CHECK(seconds_of(c, packing) == Approx(packing.seconds));
     const double least = least_seconds(c);
@@ -100,7 +79,7 @@ TEST_CASE("packings of a pipeline are the best of all, and no better than their 
 TEST_CASE("packings of many samples are within a tenth of their bound where memory is ample") {
   for (unsigned seed = 1; seed <= 30; ++seed) {
     INFO("seed " << seed);
-    PackCase c = random_pack_case(seed, 300);
+    test::PipelineSamples c = test::random_pipeline_samples(seed, 300);
     c.kind.max_tokens += 2000;
     const PipelinePacking packing = pack_pipeline(c.seconds, c.tokens, c.kind, c.pack_seconds);
     CHECK(seconds_of(c, packing) == Approx(packing.seconds));

@@ -3,46 +3,21 @@
 #include <cstddef>
 #include <limits>
 #include <numeric>
-#include <random>
 #include <vector>
 
 #include "slimpack/partition/pack_pipeline.hpp"
 #include "slimpack/partition/packing_milp.hpp"
 #include "tests/milp/solvers.hpp"
+#include "tests/partition/pipeline_samples.hpp"
 
 using namespace slimpack;
 
 namespace {
 
-struct Eq1Case {
-  std::vector<double> seconds;
-  std::vector<Tokens> tokens;
-  PipelineKind kind;
-  double pack_seconds = 0.0;
-  Tokens useful_tokens = 1;  // UtilLen(P), at most MaxLen(P)
-};
-
-/// Light tails or heavy ones, ample memory or little.
-Eq1Case random_eq1(unsigned seed, int samples) {
-  std::mt19937 random(seed);
-  const auto pick = [&](int lo, int hi) { return std::uniform_int_distribution<int>(lo, hi)(random); };
-  Eq1Case c;
-  for (int i = pick(1, samples); i > 0; --i) {
-    c.tokens.push_back(seed % 3 == 0 ? pick(50, 100) : pick(1, pick(1, 200)));
-    const auto n = static_cast<double>(c.tokens.back());
-    c.seconds.push_back(n + n * n / 100.0);
-  }
-  c.kind.stages = static_cast<std::size_t>(pick(1, 5));
-  c.kind.max_tokens = *std::max_element(c.tokens.begin(), c.tokens.end()) + pick(0, seed % 2 == 0 ? 20 : 300);
-  c.pack_seconds = pick(0, 1) == 0 ? 0.0 : pick(1, 30);
-  c.useful_tokens = pick(1, static_cast<int>(c.kind.max_tokens));
-  return c;
-}
-
 /// Eq. 1's least objective by a solver: one program for each number of packs in appendix C's range; above it, the first number with
 /// which the samples fit.
 template <class Solve>
-double least_objective(const Eq1Case& c, Solve&& solve) {
+double least_objective(const test::PipelineSamples& c, Solve&& solve) {
   const Tokens all = std::accumulate(c.tokens.begin(), c.tokens.end(), Tokens{0});
   const auto samples = static_cast<Tokens>(c.tokens.size());
   const Tokens first = std::max(Tokens{1}, (all + c.kind.max_tokens - 1) / c.kind.max_tokens),
@@ -68,7 +43,7 @@ TEMPLATE_LIST_TEST_CASE(
   const unsigned cases = TestType::integers_alone ? 0 : 60;
   for (unsigned seed = 1; seed <= cases; ++seed) {
     INFO("seed " << seed);
-    const Eq1Case c = random_eq1(seed, 9);
+    const test::PipelineSamples c = test::random_pipeline_samples(seed, 9);
     const double least = least_objective(c, TestType::solve);
     PackPipelineOptions options{.useful_tokens = c.useful_tokens, .gap = 0.0};
     const PipelinePacking exact = pack_pipeline(c.seconds, c.tokens, c.kind, c.pack_seconds, options);

@@ -56,18 +56,45 @@ Plan plan_case(const HydraulisCase& c, std::span<const Strategy> strategies, boo
                         calibrated_kinds(c.job.model, c.job.device), {.slices = slices});
 }
 
+/// llama-13b on 16 A800 of which 12 GB each are kept free, without context parallelism: packs are about as long as memory allows.
+struct ShortOfMemory {
+  Transformer model = transformer_preset("llama-13b");
+  Device device = device_preset("a800");
+  std::vector<Tokens> lengths = oracle::github(10000, 32768);
+  MakeKindModels make;
+  std::vector<Strategy> strategies;
+
+  ShortOfMemory() {
+    device.inter_node.bandwidth = 5.6e9;
+    make = calibrated_kinds(model, device, {.tp_overlap = 0.0}, {.reserve_bytes = 12e9});
+    StrategySpace space;
+    space.schemes = {.devices = 16, .most_cp = 1, .tp_across_nodes = true};
+    strategies = candidate_strategies(LengthHistogram(lengths), model, device, make, space, true);
+  }
+
+  [[nodiscard]] HydraulisPlanner planner(std::vector<Strategy> among, HydraulisOptions options) const {
+    return {model, device, std::move(among), make, std::move(options)};
+  }
+};
+
 constexpr double infinite = std::numeric_limits<double>::infinity();
 const HydraulisOptions plain_options{.two_stage = {.recompute = false}};
 
-/// Seconds of a step; infinite if no strategy holds the longest sample.
-double step_of(const HydraulisCase& c, std::span<const Strategy> strategies, const HydraulisOptions& options) {
+/// Seconds of a plan's step; infinite if no strategy holds the longest sample.
+template <class MakePlan>
+double step_of_plan(const MakePlan& make) {
   try {
-    return plan_hydraulis(c.lengths, c.job.model, c.job.device, strategies,
-                          calibrated_kinds(c.job.model, c.job.device), options)
-        .step.seconds;
+    return make().step.seconds;
   } catch (const InvalidInput&) {
     return infinite;
   }
+}
+
+double step_of(const HydraulisCase& c, std::span<const Strategy> strategies, const HydraulisOptions& options) {
+  return step_of_plan([&] {
+    return plan_hydraulis(c.lengths, c.job.model, c.job.device, strategies,
+                          calibrated_kinds(c.job.model, c.job.device), options);
+  });
 }
 
 }  // namespace
@@ -118,20 +145,12 @@ TEST_CASE("more strategies, recomputation and slices never make a step longer") 
 }
 
 TEST_CASE("recomputation never makes a step longer where packs are as long as memory allows") {
-  const Transformer model = transformer_preset("llama-13b");
-  Device device = device_preset("a800");
-  device.inter_node.bandwidth = 5.6e9;
-  const MakeKindModels make = calibrated_kinds(model, device, {.tp_overlap = 0.0}, {.reserve_bytes = 12e9});
-  StrategySpace space;
-  space.schemes = {.devices = 16, .most_cp = 1, .tp_across_nodes = true};
-  const std::vector<Tokens> all = oracle::github(10000, 32768);
-  const auto strategies = candidate_strategies(LengthHistogram(all), model, device, make, space, true);
-  HydraulisPlanner plain(model, device, strategies, make, plain_options),
-      recomputing(model, device, strategies, make);
+  const ShortOfMemory c;
+  HydraulisPlanner plain = c.planner(c.strategies, plain_options), recomputing = c.planner(c.strategies, {});
   int faster = 0;
   const auto check = [&](std::size_t begin, std::size_t samples) {
     CAPTURE(begin, samples);
-    const std::span<const Tokens> lengths(all.data() + begin, samples);
+    const std::span<const Tokens> lengths(c.lengths.data() + begin, samples);
     const double without = plain(lengths).step.seconds, with = recomputing(lengths).step.seconds;
     CHECK(with <= without * (1.0 + 1e-12));
     faster += with < 0.99 * without ? 1 : 0;
@@ -140,6 +159,22 @@ TEST_CASE("recomputation never makes a step longer where packs are as long as me
   for (std::size_t b = 0; b < batches; ++b) check(b * samples, samples);
   check(0, HydraulisOptions{}.most_in_full + 1);
   CHECK(faster > 0);
+}
+
+TEST_CASE("no strategy alone is better than the one chosen for a small batch") {
+  const ShortOfMemory c;
+  const std::size_t batches = slimpack::testing::seeds(8, 2), samples = 41;
+  for (const HydraulisOptions& options : {plain_options, HydraulisOptions{}}) {
+    HydraulisPlanner planner = c.planner(c.strategies, options);
+    for (std::size_t b = 0; b < batches; ++b) {
+      const std::span<const Tokens> lengths(c.lengths.data() + b * samples, samples);
+      const double step = planner(lengths).step.seconds;
+      for (const Strategy& strategy : c.strategies) {
+        CAPTURE(b, options.two_stage.recompute, detail::to_text(strategy));
+        CHECK(step <= step_of_plan([&] { return c.planner({strategy}, options)(lengths); }) * (1.0 + 1e-12));
+      }
+    }
+  }
 }
 
 TEST_CASE("where optimiser states stay with a strategy, others cost what moves from and to them") {
