@@ -90,7 +90,8 @@ double step_of_plan(const MakePlan& make) {
   }
 }
 
-double step_of(const HydraulisCase& c, std::span<const Strategy> strategies, const HydraulisOptions& options) {
+double step_of(const HydraulisCase& c, std::span<const Strategy> strategies,
+               const HydraulisOptions& options) {
   return step_of_plan([&] {
     return plan_hydraulis(c.lengths, c.job.model, c.job.device, strategies,
                           calibrated_kinds(c.job.model, c.job.device), options);
@@ -132,7 +133,8 @@ TEST_CASE("more strategies, recomputation and slices never make a step longer") 
     INFO("seed " << seed);
     const HydraulisCase c = hydraulis_case(seed);
     double before = infinite;
-    for (const HydraulisOptions& options : {plain_options, HydraulisOptions{}, HydraulisOptions{.slices = true}}) {
+    for (const HydraulisOptions& options :
+         {plain_options, HydraulisOptions{}, HydraulisOptions{.slices = true}}) {
       const double all = step_of(c, c.strategies, options);
       for (const Strategy& strategy : c.strategies)
         CHECK(all <= step_of(c, {&strategy, 1}, options) * (1.0 + 1e-12));
@@ -300,9 +302,10 @@ TEST_CASE("no plan on a strategy takes less than its bound") {
     StrategyBounds bounds(c.lengths, set);
     for (std::size_t i = 0; i < set.size(); ++i) {
       double before = infinite;
-      for (const auto& [freedom, options] : {std::pair{PlanFreedom::whole, plain_options},
-                                             std::pair{PlanFreedom::recompute, HydraulisOptions{}},
-                                             std::pair{PlanFreedom::slices, HydraulisOptions{.slices = true}}}) {
+      for (const auto& [freedom, options] :
+           {std::pair{PlanFreedom::whole, plain_options},
+            std::pair{PlanFreedom::recompute, HydraulisOptions{}},
+            std::pair{PlanFreedom::slices, HydraulisOptions{.slices = true}}}) {
         if (!bounds.holds(i, freedom)) continue;
         const double step = step_of(c, {&set.strategy(i), 1}, options), bound = bounds(i, freedom);
         CHECK(bound <= step * (1.0 + 1e-9));
