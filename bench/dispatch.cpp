@@ -130,7 +130,7 @@ void optimum(benchmark::State& state, Solve&& solve) {
   state.counters["open_solver_%"] = solver.open;
 }
 
-void hard_instances(benchmark::internal::Benchmark* b) {
+[[maybe_unused]] void hard_instances(benchmark::internal::Benchmark* b) {
   b->ArgNames({"samples", "pipelines", "light", "tight", "seeds"})->Unit(benchmark::kSecond)->Iterations(1);
   for (const std::int64_t light : {0, 1}) {
     for (const std::int64_t tight : {0, 1})
