@@ -382,13 +382,15 @@ TEST_CASE("devices that no pipelines divide, and intervals without a length, are
                       Catch::Contains(text));
   };
   // Weights that fit on no less than two devices.
-  Job job{.model = transformer_preset("llama-7b"), .device = device_preset("a800"), .layout = {.dp = 5}};
-  job.device.memory_bytes = 5.5e10;
+  Job job{.model = transformer_preset("llama-7b"), .device = device_preset("a800"), .layout = {.dp = 67}};
+  job.device.memory_bytes = 3e10;
   refused(job, {.schemes = {.most_cp = 1}},
-          "pipelines take at most 4 of 5 devices, for the smallest that the model fits on has 2; expected a "
-          "number of devices that pipelines divide, such as 4 or 6");
-  job.layout.dp = 4;
-  CHECK(plan_hydraulis(lengths, job).pipelines.size() <= 2);
+          "pipelines take at most 66 of 67 devices, for the smallest that the model fits on has 2; expected a "
+          "number of devices that pipelines divide, such as 66 or 68");
+  // Five devices make a pipeline of five stages, though they don't divide the layers.
+  job.layout.dp = 5;
+  job.device.memory_bytes = 5.5e10;
+  CHECK(plan_hydraulis(lengths, job).pipelines.size() == 1);
   refused(job, {.interval = 0}, "interval is 0; expected at least 1 token");
   refused(job, {.intervals = 0}, "intervals is 0; expected at least 1");
   CHECK_THROWS_WITH(LengthHistogram(std::vector<LengthHistogram::Entry>{}), Catch::Contains("no samples"));

@@ -36,6 +36,12 @@ TEST_CASE("schemes divide the model, and tensor parallelism stays in a node") {
   CHECK(has(all, {8, 1, 5}));
   CHECK(has(all, {1, 8, 1}));
   CHECK_FALSE(has(all, {16, 1, 1}));
+  CHECK_FALSE(has(all, {1, 3, 1}));
+  const std::vector<Scheme> of_48 = schemes(model, device, {.devices = 48});
+  CHECK(has(of_48, {8, 3, 2}));
+  CHECK(has(of_48, {8, 6, 1}));
+  CHECK(has(of_48, {4, 1, 3}));  // unequal stages, but no idle device
+  CHECK_FALSE(has(of_48, {8, 3, 4}));
   CHECK(schemes(model, device, {.devices = 1}) == std::vector<Scheme>{{1, 1, 1}});
   Transformer wide = model;
   wide.heads = 64;

@@ -47,7 +47,8 @@ struct HydraulisOptions {
   /// Batches of at most so many samples are planned in full: no plan is given up early, so that no strategy that is planned would alone
   /// take less, and what `plan_megatron` does on equal pipelines is tried too. In larger ones, that takes longer than it is worth.
   std::size_t most_in_full = 512;
-  /// In larger batches, strategies are planned until plans that take more than their estimate by this share would be no better.
+  /// In larger batches, half as many strategies are planned, until plans that take more than their estimate by this share would be no
+  /// better.
   double beyond = 0.03;
   /// Samples may be cut into slices, as `plan_slimpack` does, inside each kind of pipelines: more than Hydraulis offers.
   bool slices = false;

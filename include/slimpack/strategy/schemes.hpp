@@ -29,7 +29,7 @@ struct Scheme {
 /// Which schemes are looked at.
 struct SchemeSpace {
   std::int64_t devices = 0;      ///< of the job; a pipeline has at most so many
-  std::int32_t most_cp = 8;      ///< context parallelism: powers of two up to this
+  std::int32_t most_cp = 8;      ///< context parallelism
   bool tp_across_nodes = false;  ///< else tensor parallelism stays within a node
 };
 
@@ -38,10 +38,10 @@ struct SchemeSpace {
   return {.tp = scheme.tp, .cp = scheme.cp, .layers = split_layers(model.layers, scheme.pp), .devices = {}};
 }
 
-/// All schemes of a space: tp is a power of two that divides the model's heads, pp is one, or divides the layers, so that stages are
-/// equal. Ascending by tp, then cp, then pp.
+/// All schemes of a space: tp is a power of two that divides the model's heads, cp is a power of two, and pp is one or divides the layers;
+/// or cp and pp are any with which pipelines of the scheme alone leave no device idle. Ascending by tp, then cp, then pp.
 /// @throws InvalidInput if the model, the device or the space is impossible. Source: Hydraulis, section 5.1.
-/// O(log(devices)² layers).
+/// O(log(devices) most_cp layers).
 [[nodiscard]] inline std::vector<Scheme> schemes(const Transformer& model, const Device& device,
                                                  const SchemeSpace& space) {
   validate(model);
@@ -53,9 +53,11 @@ struct SchemeSpace {
   std::vector<Scheme> all;
   for (std::int64_t tp = 1; tp <= space.devices; tp *= 2) {
     if (model.heads % tp != 0 || (!space.tp_across_nodes && device.devices_per_node % tp != 0)) continue;
-    for (std::int64_t cp = 1; cp <= space.most_cp && tp * cp <= space.devices; cp *= 2) {
+    for (std::int64_t cp = 1; cp <= space.most_cp && tp * cp <= space.devices; ++cp) {
+      const bool usual_cp = std::has_single_bit(static_cast<std::uint64_t>(cp));
       for (std::int32_t pp = 1; pp <= model.layers && tp * cp * pp <= space.devices; ++pp) {
-        if (model.layers % pp != 0 && !std::has_single_bit(static_cast<std::uint32_t>(pp))) continue;
+        const bool usual_pp = model.layers % pp == 0 || std::has_single_bit(static_cast<std::uint32_t>(pp));
+        if (!(usual_cp && usual_pp) && space.devices % (tp * cp * pp) != 0) continue;
         all.push_back({static_cast<std::int32_t>(tp), static_cast<std::int32_t>(cp), pp});
       }
     }
