@@ -384,9 +384,10 @@ TEST_CASE("devices that no pipelines divide, and intervals without a length, are
   // Weights that fit on no less than two devices.
   Job job{.model = transformer_preset("llama-7b"), .device = device_preset("a800"), .layout = {.dp = 67}};
   job.device.memory_bytes = 3e10;
-  refused(job, {.schemes = {.most_cp = 1}},
-          "pipelines take at most 66 of 67 devices, for the smallest that the model fits on has 2; expected a "
-          "number of devices that pipelines divide, such as 66 or 68");
+  refused(
+      job, {.schemes = {.most_cp = 1}},
+      "pipelines take at most 66 of 67 devices, for the smallest that the model fits on has 2; expected a "
+      "number of devices that pipelines divide, such as 66 or 68");
   // Five devices make a pipeline of five stages, though they don't divide the layers.
   job.layout.dp = 5;
   job.device.memory_bytes = 5.5e10;
