@@ -237,11 +237,15 @@ BENCHMARK(covering_hundred)->Arg(1)->Arg(100)->Arg(1000)->Unit(benchmark::kMilli
 
 const bool coverings_registered = [] {
   bench::for_each_solver([](const std::string& name, auto solve) {
-    benchmark::RegisterBenchmark(("covering_" + name).c_str(), [solve](benchmark::State& state) {
-      checkpoint(state, [&](const MilpModel& model) {
-        return solve(model, MilpOptions{.time_limit_seconds = bench::seconds_allowed(2.0)});
-      });
-    })->Apply(chunk_counts)->Iterations(1);
+    benchmark::RegisterBenchmark(
+        ("covering_" + name).c_str(),
+        [solve](benchmark::State& state) {
+          checkpoint(state, [&](const MilpModel& model) {
+            return solve(model, MilpOptions{.time_limit_seconds = bench::seconds_allowed(2.0)});
+          });
+        })
+        ->Apply(chunk_counts)
+        ->Iterations(1);
   });
   return true;
 }();

@@ -245,8 +245,8 @@ Packing pack_decreasing(std::span<const std::int64_t> weights, std::int64_t sum,
 [[nodiscard]] inline Packing first_fit_decreasing(std::span<const std::int64_t> weights,
                                                   std::int64_t capacity) {
   require(capacity > 0, "capacity is ", capacity, "; expected at least 1");
-  return detail::pack_decreasing<detail::LowestFirst>(weights, detail::checked_sizes("weight", weights, capacity),
-                                                      capacity);
+  return detail::pack_decreasing<detail::LowestFirst>(
+      weights, detail::checked_sizes("weight", weights, capacity), capacity);
 }
 
 }  // namespace slimpack

@@ -236,8 +236,7 @@ class StrategyChoice {
                             models.strategy(), std::move(schedules.placed), models.sync_seconds());
   // Of any plan on these pipelines, samples that are cut included.
   const bool additive = parts_cost_no_less(lengths, models);
-  state_lower_bound(additive ? choice.divided_samples() : 0.0,
-                    additive, plan);
+  state_lower_bound(additive ? choice.divided_samples() : 0.0, additive, plan);
   plan.notes.push_back(concat("strategy: ", to_text(models.strategy()), ", the best of ", set.size(),
                               ", of which ", choice.planned(), " were planned"));
   return plan;
