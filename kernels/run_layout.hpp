@@ -48,7 +48,7 @@ class RunLayout {
 
   /// The rank's stage for messages: `stage 0 of pipeline 1`.
   [[nodiscard]] std::string stage_name() const {
-    const std::string stage = concat("stage ", place_.stage, " of pipeline ", place_.pipeline);
+    std::string stage = concat("stage ", place_.stage, " of pipeline ", place_.pipeline);
     if (ranks_.tensor_ranks(place_.pipeline) == 1) return stage;
     return concat(stage, " (tensor-parallel rank ", place_.tensor, ")");
   }
