@@ -18,6 +18,8 @@ struct LocalSearchOptions {
   std::size_t max_rounds = 10000;  ///< one move or swap each
   bool keep_counts = false;        ///< swaps only: every bin keeps its number of items
   SizeLimit limit = {};            ///< which the assignment keeps at first and afterwards
+  /// The search ends once the fullest bin exceeds the mean load by no more than this share of it.
+  double close = 0.0;
 };
 
 /// What a local search did to an assignment.
@@ -27,7 +29,7 @@ struct LocalSearchResult {
   W after;                ///< makespan, not above `before`
   std::size_t moves = 0;  ///< of one item into another bin
   std::size_t swaps = 0;  ///< of two items
-  /// Whether no move or swap relieves the fullest bin any further. False if the rounds ran out.
+  /// Whether no move or swap relieves the fullest bin any further. False if the rounds ran out, or the loads were close enough.
   bool local_optimum = false;
 };
 
@@ -58,7 +60,9 @@ class LocalSearch {
 
   LocalSearchResult<W> run() {
     LocalSearchResult<W> result{.before = assignment_.makespan(), .after = {}};
+    const double enough = enough_load();
     for (std::size_t round = 0;; ++round) {
+      if (options_.close > 0.0 && static_cast<double>(load(order_.back())) <= enough) break;
       const Exchange best = best_exchange();
       result.local_optimum = best.from == none;
       if (result.local_optimum || round == options_.max_rounds) break;
@@ -88,6 +92,13 @@ class LocalSearch {
   [[nodiscard]] W& load(std::uint32_t bin) const { return assignment_.load[bin]; }
   [[nodiscard]] std::int64_t size_of(std::uint32_t item) const {
     return options_.limit.sizes.empty() || item == none ? 0 : options_.limit.sizes[item];
+  }
+
+  /// The load of the fullest bin that is close enough to the mean.
+  [[nodiscard]] double enough_load() const {
+    double sum = 0.0;
+    for (const W& each : assignment_.load) sum += static_cast<double>(each);
+    return (1.0 + options_.close) * sum / static_cast<double>(assignment_.load.size());
   }
 
   /// The exchange that lowers the fullest bin most without filling another as much; `from` is none if there

@@ -46,7 +46,7 @@ namespace detail {
                                       work.begin() + static_cast<std::ptrdiff_t>(first + size)));
   }
   Assignment assigned = LptSolver().solve(weights, loads);
-  improve_assignment(weights, assigned, {.max_rounds = 2 * groups.size()});
+  improve_assignment(weights, assigned, {.max_rounds = 2 * groups.size(), .close = 1e-4});
   for (std::size_t i = 0; i < samples.size(); ++i) groups[assigned.bin[i]].samples.push_back(samples[i]);
   for (std::size_t g = 0; g < groups.size(); ++g) {
     if (groups[g].samples.empty()) continue;

@@ -89,8 +89,7 @@ class MemoryFit {
 
   /// What the packs of both passes have in common, [pipeline]. O(1) after the first time, which is as `pack_overlaps`.
   [[nodiscard]] const std::vector<std::vector<PackOverlap>>& overlaps() {
-    if (overlaps_.empty())
-      overlaps_ = pack_overlaps(*forward_, *backward_, lengths_.size(), pipelines_.size());
+    if (overlaps_.empty()) overlaps_ = pack_overlaps(*forward_, *backward_, pipelines_.size());
     return overlaps_;
   }
 
