@@ -92,14 +92,21 @@ std::vector<Tokens> batch(const JobOptions& options, const Lengths& lengths, std
 
 std::string with_line(const std::string& message, const JobOptions& options, const Lengths& lengths,
                       std::size_t iteration) {
-  constexpr std::string_view begin = "sample ";
-  const auto [first, count] = batch_range(options, lengths, iteration);
-  std::size_t sample = count;
-  if (message.starts_with(begin)) {
-    std::from_chars(message.data() + begin.size(), message.data() + message.size(), sample);
-  }
+  constexpr std::string_view by_number = "sample ", by_length = "a sample of ";
   // Splitting gives samples other numbers than lines.
-  if (sample >= count || options.long_samples == LongSamples::split) return message;
+  if (options.long_samples == LongSamples::split) return message;
+  const auto [first, count] = batch_range(options, lengths, iteration);
+  const char* const end = message.data() + message.size();
+  std::size_t sample = count;
+  if (message.starts_with(by_number)) {
+    std::from_chars(message.data() + by_number.size(), end, sample);
+  } else if (message.starts_with(by_length)) {
+    Tokens length = 0;
+    std::from_chars(message.data() + by_length.size(), end, length);
+    const std::vector<Tokens> all = batch(options, lengths, iteration);
+    sample = static_cast<std::size_t>(std::find(all.begin(), all.end(), length) - all.begin());
+  }
+  if (sample >= count) return message;
   return concat(lengths.source, ", line ", lengths.lines[first + sample], ": ", message);
 }
 

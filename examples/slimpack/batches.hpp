@@ -39,7 +39,8 @@ void require_batches(const JobOptions& options, const Lengths& lengths, std::siz
 /// fills so many sequences; those above the context truncated or split.
 std::vector<Tokens> batch(const JobOptions& options, const Lengths& lengths, std::size_t iteration);
 
-/// A message about batch number `iteration`, with the line of the sample that it begins with, if any.
+/// A message about batch number `iteration`, with the line of the sample that it begins with, if any: "sample N", or "a
+/// sample of N tokens".
 std::string with_line(const std::string& message, const JobOptions& options, const Lengths& lengths,
                       std::size_t iteration);
 

@@ -102,10 +102,20 @@ Chosen plan_on_best_layout(const Planner& planner, const JobOptions& o, const Se
     return chosen;
   }
   const std::vector<Layout> all = distinct_layouts(planner, layouts(o.job.model, o.job.device, *o.space));
-  auto choice = search_layouts(all, SeriesPlanner{planner, o, series}, series.threads);
-  chosen.planned = std::move(choice.planned);
-  chosen.layout = choice.layout;
-  chosen.rows = std::move(choice.rows);
+  const SeriesPlanner on{planner, o, series};
+  if (planner
+          .chooses_pipelines) {  // no search, whose refusals name a layout: this planner's have nothing to do with one
+    chosen.layout = all.front();
+    chosen.planned = on.plan(chosen.layout);
+    chosen.rows = {{.layout = chosen.layout,
+                    .fate = LayoutFate::planned,
+                    .figures = SeriesPlanner::figures(chosen.planned)}};
+  } else {
+    auto choice = search_layouts(all, on, series.threads);
+    chosen.planned = std::move(choice.planned);
+    chosen.layout = choice.layout;
+    chosen.rows = std::move(choice.rows);
+  }
   chosen.planned.sums.planning_seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return chosen;

@@ -130,6 +130,13 @@ refuses "8 devices have no layout with dp 3" "$slimpack" plan "${batch[@]}" --gp
 refuses "layouts can be planned" "$slimpack" plan "${batch[@]}" --gpus 2 --memory-bytes 2e10
 refuses "line 2: sample 1 has 900000000 tokens; memory holds at most" "$slimpack" plan \
   --lengths "$(file huge '5\n900000000\n')" --context 1000000000 --gpus 16 --quiet
+for planner in hotspa hydraulis hydraulis-slices; do
+  refuses "huge, line 2: a sample of 900000000 tokens fits no" "$slimpack" plan --lengths "$(file huge '5\n900000000\n')" \
+    --context 1000000000 --gpus 16 --planner $planner --quiet
+  ! grep -q 'layout' "$folder/err" || fail "$planner refuses a layout, and chooses none"
+done
+refuses "(tp 8, cp 2, pp 1) comes closest with 418580, and lacks 128685 GB on a device for it" "$slimpack" plan --lengths "$(file huge '5\n900000000\n')" \
+  --context 1000000000 --gpus 16 --planner hydraulis --quiet
 refuses "--gpus is given with --state" "$slimpack" plan "${batch[@]}" --gpus 8 --planner wlb --state "$folder/state"
 refuses "no planner has a plan: megatron: " "$slimpack" plan --lengths "$(file huge '5\n900000000\n')" --context 1000000000 \
   --dp 2 --planner auto --quiet

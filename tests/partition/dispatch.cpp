@@ -207,6 +207,22 @@ TEST_CASE("large cases: dispatches are valid, not slower than greedy, and the bo
   }
 }
 
+TEST_CASE("the search is never slower than 100 trials, though what it starts from may be within the gap") {
+  int close = 0;
+  for (unsigned seed = 1; seed <= 400; ++seed) {
+    for (const std::size_t samples : {12U, 40U}) {
+      const auto in = test::random_dispatch(seed, samples, samples == 12 ? 4 : 6, 3);
+      INFO("seed " << seed << ": " << test::print(in));
+      const double greedy = greedy_dispatch(in.problem(), {.trials = 100}).makespan();
+      CHECK(search_dispatch(in.problem()).dispatch.makespan() <= greedy);
+      const double hasty = search_dispatch(in.problem(), {.always_greedy = false}).dispatch.makespan();
+      CHECK(hasty <= greedy * (1.0 + DispatchOptions{}.gap));
+      close += hasty > greedy ? 1 : 0;
+    }
+  }
+  CHECK(close > 0);
+}
+
 TEST_CASE("no sample, one sample, equal samples, and more pipelines than samples") {
   for (const std::size_t samples : {0U, 1U, 3U, 12U}) {
     const test::DispatchInstance in{.lengths = std::vector<Tokens>(samples, 10),

@@ -254,11 +254,22 @@ TEST_CASE("the strategy of the step before stays unless another one is faster by
     const Plan plan = plan_hydraulis(c.lengths, c.job.model, c.job.device, c.strategies, make, options);
     return plan.step.seconds;
   };
+  int slower = 0;
   for (const Strategy& current : c.strategies) {
     const double alone = plan_case(c, {&current, 1}, false).step.seconds;
     CHECK(chosen(1000.0, current) == Approx(alone));
     CHECK(chosen(0.0, current) <= alone * (1.0 + 1e-9));
+    double other = infinite;
+    for (const Strategy& strategy : c.strategies) {
+      if (strategy != current) other = std::min(other, plan_case(c, {&strategy, 1}, false).step.seconds);
+    }
+    if (other > 0.999 * alone) continue;
+    const double gain = alone / other - 1.0;
+    CHECK(chosen(0.98 * gain, current) == Approx(other));
+    CHECK(chosen(1.02 * gain, current) == Approx(alone));
+    ++slower;
   }
+  CHECK(slower > 0);
 }
 
 TEST_CASE(

@@ -149,6 +149,17 @@ TEST_CASE("profiles that say too little are refused by scheme, pass and row") {
   changed = profiles;
   for (ProfileRow& row : changed[0].forward) row.seconds = 0.25;
   refused(changed, "forward: a constant of 0.25 seconds fits best; expected longer samples that take longer");
+  for (const double seconds : {0.1, 0.2, 0.3, 0.7, 1e-3}) {  // their fits' slopes are not all exactly 0
+    for (const std::size_t rows : {std::size_t{3}, std::size_t{4}, std::size_t{9}}) {
+      changed = profiles;
+      changed[0].forward.resize(rows);
+      for (ProfileRow& row : changed[0].forward) row.seconds = seconds;
+      refused(changed, "seconds fits best; expected longer samples that take longer");
+    }
+  }
+  changed = profiles;
+  for (ProfileRow& row : changed[0].forward) row.seconds = 1.0 / static_cast<double>(row.tokens);
+  refused(changed, "seconds fits best; expected longer samples that take longer");
   changed = profiles;
   changed[2].forward[3].seconds = -1.0;
   refused(changed, "profile row 3 has -1 seconds");

@@ -2,6 +2,7 @@
 #include <catch2/catch.hpp>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <random>
 #include <set>
@@ -132,6 +133,7 @@ TEST_CASE("impossible numbers of pipelines are refused") {
 TEST_CASE(
     "rounding gives all whole numbers next to a proposal that fit, and leaves no device idle that a scheme "
     "can use") {
+  int neighbours = 0;
   for (unsigned seed = 1; seed <= 500; ++seed) {
     INFO("seed " << seed);
     std::mt19937 random(seed);
@@ -154,6 +156,23 @@ TEST_CASE(
     CHECK(std::adjacent_find(rounded.begin(), rounded.end()) == rounded.end());
     std::int64_t smallest = schemes[0].ranks;
     for (const ProposalScheme& scheme : schemes) smallest = std::min(smallest, scheme.ranks);
+    // Each pipeline left out or made whole: what fits and holds the longest sample is there, with more pipelines at most.
+    for (unsigned up = 0; up < 1U << schemes.size(); ++up) {
+      std::vector<std::int64_t> whole;
+      std::int64_t used = 0;
+      bool holds = false;
+      for (std::size_t k = 0; k < schemes.size(); ++k) {
+        const bool part = proposed.steps[k] % 10 != 0;
+        whole.push_back(proposed.steps[k] / 10 + (part && (up >> k & 1) != 0 ? 1 : 0));
+        used += whole[k] * schemes[k].ranks;
+        holds = holds || (whole[k] > 0 && schemes[k].max_tokens >= longest);
+      }
+      if (used > devices || !holds) continue;
+      ++neighbours;
+      CHECK(std::any_of(rounded.begin(), rounded.end(), [&](const std::vector<std::int64_t>& pipelines) {
+        return std::equal(whole.begin(), whole.end(), pipelines.begin(), std::less_equal<>());
+      }));
+    }
     for (const auto& pipelines : rounded) {
       std::int64_t used = 0;
       bool holds = false;
@@ -167,6 +186,7 @@ TEST_CASE(
       CHECK(holds);
     }
   }
+  CHECK(neighbours > 500);
 }
 
 TEST_CASE("a histogram counts lengths, and sums by interval") {

@@ -23,11 +23,14 @@
 namespace slimpack {
 
 struct DispatchOptions {
-  GreedyDispatchOptions greedy = {};  ///< where the search starts; the answer is never worse
+  GreedyDispatchOptions greedy = {};  ///< where the search starts
   double gap = 1e-3;  ///< the search ends when the makespan is at most 1 + gap times the bound
   /// Exchanges looked at, some nanoseconds each: so many, and so many for every sample.
   std::uint64_t max_steps = 200000;
   std::uint64_t max_steps_per_sample = 1000;
+  /// The trials are made even where pipelines that are filled in order are within the gap, so that the answer is never worse than they
+  /// are. If false, it may be worse by the gap.
+  bool always_greedy = true;
 };
 
 /// A dispatch and what is known about the least makespan.
@@ -69,6 +72,9 @@ class DispatchSearch {
         enough_ = bound.seconds * (1.0 + options_.gap);
       }
       rebuild();
+    } else if (options_.always_greedy && best_.makespan() > bound.seconds) {
+      std::vector<PipelineId> greedy = best_trial(problem_, options_.greedy, best_.makespan());
+      if (!greedy.empty()) offer(std::move(greedy));
     }
     result.dispatch = std::move(best_);
     result.bound = std::min(bound.seconds, result.dispatch.makespan());
@@ -183,7 +189,8 @@ class DispatchSearch {
 
 /// Samples on pipelines of different kinds so that the slowest is fast by Eq. 2, with a proven gap: the best of
 /// Algorithm 1's trials and of pipelines filled by falling length, then exchanges of up to two samples for up to two,
-/// then a few pipelines at a time dealt again. Never slower than `greedy_dispatch` with the same trials.
+/// then a few pipelines at a time dealt again. Never slower than `greedy_dispatch` with the same trials,
+/// unless `always_greedy` is false.
 /// @throws InvalidInput if a sample fits no kind, a number makes no sense, there is no trial, or the gap is negative.
 /// Source of the problem: Hydraulis, Eq. 3. O(trials samples (kinds + log pipelines)) mostly, and the steps.
 [[nodiscard]] inline DispatchResult search_dispatch(const DispatchProblem& problem,

@@ -16,7 +16,8 @@ namespace slimpack {
 /// How a batch is assigned to the pipelines of one strategy.
 struct TwoStageOptions {
   /// Few steps: what Eq. 3 gains in more is less than what refinements gain in the simulation.
-  DispatchOptions dispatch = {.greedy = {.trials = 10}, .max_steps = 1000, .max_steps_per_sample = 40};
+  DispatchOptions dispatch = {
+      .greedy = {.trials = 100}, .max_steps = 1000, .max_steps_per_sample = 40, .always_greedy = false};
   /// Greedy packs, improved by a local search, in the order of the simulation: more even ones by Eq. 1 are no faster, because light
   /// packs fill and drain a pipeline sooner.
   PackPipelineOptions packing = {.max_exchange_steps = 0, .max_exact_steps = 0, .most_counts = 2};

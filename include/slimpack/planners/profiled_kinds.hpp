@@ -47,7 +47,10 @@ namespace detail {
   } catch (const InvalidInput& error) {
     throw InvalidInput(place + error.what());
   }
-  require(fit.a + fit.b > 0.0, place, "a constant of ", fit.c,
+  double longest = 0.0;
+  for (const ProfileRow& row : rows) longest = std::max(longest, static_cast<double>(row.tokens));
+  // Of equal times, a fit has an exact constant and slopes that are rounding alone.
+  require(fit.seconds(longest) - fit.c > 1e-9 * fit.c, place, "a constant of ", fit.c,
           " seconds fits best; expected longer samples that take longer");
   return fit;
 }

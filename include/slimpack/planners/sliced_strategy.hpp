@@ -63,7 +63,9 @@ class SlicedStrategy {
   [[nodiscard]] std::vector<PipelineId> share(std::span<const double> overhead) const {
     std::vector<double> seconds = seconds_;
     for (std::size_t i = 0; i < seconds.size(); ++i) seconds[i] *= overhead[i / lengths_.size()];
-    return search_dispatch({.lengths = lengths_, .kinds = bins_, .seconds = seconds}).dispatch.pipeline;
+    return search_dispatch({.lengths = lengths_, .kinds = bins_, .seconds = seconds},
+                           {.always_greedy = false})
+        .dispatch.pipeline;
   }
 
   /// Schedules of all kinds. @param[out] overhead of each kind: its seconds over its work.
