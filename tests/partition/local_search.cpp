@@ -1,6 +1,7 @@
 #include "slimpack/partition/local_search.hpp"
 
 #include <catch2/catch.hpp>
+#include <numeric>
 #include <random>
 
 #include "slimpack/partition/bounds.hpp"
@@ -157,6 +158,26 @@ TEST_CASE("local search carries what bins held before, and stops when its rounds
   CHECK(assignment.load == std::vector<int>{106, 100, 4});
   CHECK(improve_assignment(weights, assignment).local_optimum);
   CHECK(assignment.load == std::vector<int>{100, 100, 10});
+}
+
+TEST_CASE("local search ends where loads are close enough, and nowhere else before its optimum") {
+  std::size_t ended_early = 0;
+  for (unsigned seed = 0; seed < 200; ++seed) {
+    INFO("seed " << seed);
+    const std::size_t bins = 2 + seed % 5;
+    const auto weights = test::random_weights<std::int64_t>(seed, 10 + seed);
+    auto close = random_assignment(weights, bins, seed), best = close;
+    const double mean = std::accumulate(weights.begin(), weights.end(), 0.0) / static_cast<double>(bins),
+                 share = 0.05;
+    const auto result = improve_assignment(weights, close, {.close = share});
+    const auto all = improve_assignment(weights, best);
+    CHECK(close.load == test::loads_of(weights, close.bin, bins));
+    CHECK((result.local_optimum || static_cast<double>(result.after) <= (1.0 + share) * mean));
+    CHECK(result.moves + result.swaps <= all.moves + all.swaps);
+    if (result.local_optimum) CHECK(close.bin == best.bin);
+    ended_early += result.local_optimum ? 0 : 1;
+  }
+  CHECK(ended_early > 50);
 }
 
 TEST_CASE("local search at the edges") {

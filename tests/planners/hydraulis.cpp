@@ -272,6 +272,28 @@ TEST_CASE("the strategy of the step before stays unless another one is faster by
   CHECK(slower > 0);
 }
 
+TEST_CASE("the strategy of the step before is a candidate even if it is not among those that are given") {
+  const HydraulisCase c = hydraulis_case(3);
+  const MakeKindModels make = calibrated_kinds(c.job.model, c.job.device);
+  const Strategy& before = c.strategies.front();
+  const std::span<const Strategy> others(c.strategies.data() + 1, c.strategies.size() - 1);
+  HydraulisOptions options{.current = before};
+  options.hysteresis = 1000.0;
+  const Plan stays = plan_hydraulis(c.lengths, c.job.model, c.job.device, others, make, options);
+  CHECK(stays.step.seconds == Approx(plan_case(c, {&before, 1}, false).step.seconds));
+  Strategy other_model = before;
+  for (PipelineSpec& spec : other_model.pipelines) ++spec.layers.front();
+  options.current = other_model;
+  CHECK_THROWS_AS(plan_hydraulis(c.lengths, c.job.model, c.job.device, others, make, options), InvalidInput);
+  options.current = before;
+  const MakeKindModels refuses = [&](const Strategy& strategy, std::uint32_t kind) {
+    require(strategy != before, "out of order");
+    return make(strategy, kind);
+  };
+  CHECK_THROWS_WITH(plan_hydraulis(c.lengths, c.job.model, c.job.device, others, refuses, options),
+                    Catch::Contains("the strategy of the step before can't be used: out of order"));
+}
+
 TEST_CASE(
     "proposals contain equal pipelines, use no more devices than there are, and hold the longest sample") {
   for (unsigned seed = 1; seed <= slimpack::testing::seeds(6, 2); ++seed) {

@@ -56,7 +56,8 @@ struct HydraulisOptions {
   std::size_t most_unequal =
       24;  ///< with `slices`: strategies of unequal pipelines that are planned, those with the least bounds
   SlimPackOptions slimpack = {};  ///< with `slices`
-  /// The strategy of the step before; it stays unless another one is faster by more than `hysteresis` of its time.
+  /// The strategy of the step before, one of the candidates or not; it stays unless another one is faster by more than `hysteresis` of
+  /// its time.
   std::optional<Strategy> current = std::nullopt;
   double hysteresis = 0.0;
   std::size_t rounds = 4;  ///< with `slices`: how often samples are shared out among the kinds

@@ -29,16 +29,6 @@ class LeadTable {
     return counts_[k * stages_ + s];
   }
   [[nodiscard]] std::uint32_t& operator()(std::size_t k, std::size_t s) { return counts_[k * stages_ + s]; }
-
-  /// Counts of one stage, [backward row].
-  [[nodiscard]] std::vector<std::uint32_t> of_stage(std::size_t s) const {
-    std::vector<std::uint32_t> counts(backward_rows_);
-    for (std::size_t k = 0; k < backward_rows_; ++k) counts[k] = (*this)(k, s);
-    return counts;
-  }
-  void set_stage(std::size_t s, std::span<const std::uint32_t> counts) {
-    for (std::size_t k = 0; k < backward_rows_; ++k) (*this)(k, s) = counts[k];
-  }
   friend bool operator==(const LeadTable&, const LeadTable&) = default;
 
  private:
