@@ -126,13 +126,14 @@ class DynamicCpSearch {
     return limits_of_tokens(domains_.front(), least_limit());
   }
 
-  /// Whether packs of so many tokens on each rank leave a chance of a better plan than the best: ranks have equal work, and equal packs
-  /// would take twice as long as this to fill and drain their pipelines.
+  /// Whether packs of so many tokens on each rank leave a chance of a better plan than the best: ranks have equal work, samples run on
+  /// the smallest groups that the limit allows, and equal packs would take twice as long as this to fill and drain their pipelines.
   [[nodiscard]] bool promising(Tokens limit) const {
     const RankDomain& domain = domains_.back();
     double work = 0.0, tokens = 0.0;
     for (SampleId id = 0; id < domain.samples(); ++id) {
-      work += domain.work(id, 0) * static_cast<double>(domain.size(0));
+      const std::size_t place = domain.least_place(id, limit);
+      work += domain.work(id, place) * static_cast<double>(domain.size(place));
       tokens += static_cast<double>(domain.length(id));
     }
     const double packs = std::max(1.0, tokens / static_cast<double>(ranks_) / static_cast<double>(limit));
