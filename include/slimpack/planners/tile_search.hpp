@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <limits>
 #include <numeric>
@@ -54,17 +55,20 @@ class TileSearch {
       GroupPlan& own = plan.plans[g];
       groups_.load(plan.groups[g]);
       as_decided(own, most);
-      if (own.schedule.seconds >= most) own = best_of(decided[g], own, most, most);
+      if (own.schedule.seconds >= most) own = best_of(decided[g], own, most, most, options_.tile);
       if (!own.schedule.fits()) return {};
     }
     std::vector<bool> searched(plan.groups.size(), false);
+    Tokens likely = options_.tile;
     for (std::size_t g = plan.slowest(); !searched[g]; g = plan.slowest()) {
       GroupPlan& own = plan.plans[g];
       groups_.load(plan.groups[g]);
       const double enough = others_seconds(plan, g);
-      GroupPlan other = best_of(decided[g], own, own.schedule.seconds, enough);
+      GroupPlan other = best_of(decided[g], own, own.schedule.seconds, enough, likely);
       searched[g] = other.schedule.seconds > enough;
-      if (other.schedule.fits()) own = std::move(other);
+      if (!other.schedule.fits()) continue;
+      own = std::move(other);
+      likely = own.cut.tile;
     }
     plan.seconds = plan.slowest_seconds();
     return plan;
@@ -113,17 +117,21 @@ class TileSearch {
   }
 
   /// The best way to cut the loaded group, of those that take less than `most` seconds; seconds are infinite if there is
-  /// none. @param known is not tried again if it fits and memory does not limit it. @param enough stops at the finest tile with which the group takes no
-  /// longer than this.
-  GroupPlan best_of(GroupCut cut, const GroupPlan& known, double most, double enough) {
+  /// none. @param known is not tried again if it fits and memory does not limit it. @param enough stops at the first tile with which the
+  /// group takes no longer than this. @param likely the tile that is tried first.
+  GroupPlan best_of(GroupCut cut, const GroupPlan& known, double most, double enough, Tokens likely) {
     GroupPlan best;
     best.schedule.seconds = most;
+    enough = std::min(enough, std::nextafter(most, 0.0));
     const auto found = [&] { return best.schedule.seconds < most; };
     cut.one_member = false;
-    for (const Tokens tile : tiles(groups_.work().longest())) {
+    std::vector<Tokens> order = tiles(groups_.work().longest());
+    const auto first = std::find(order.begin(), order.end(), likely);
+    if (first != order.end()) std::rotate(order.begin(), first, first + 1);
+    for (const Tokens tile : order) {
       cut.tile = tile;
-      improve_with(cut, known, best);
-      if (found() && best.schedule.seconds <= enough) return best;
+      improve_with(cut, known, enough, best);
+      if (best.schedule.seconds <= enough) return best;
     }
     if (!found() && most == infinite && !cut.exact && !options_.packs_given)
       improve_with_more_packs(cut, best);
@@ -137,7 +145,7 @@ class TileSearch {
       cut.packs *= options_.more_packs;
       for (const Tokens tile : tiles(groups_.work().longest())) {
         cut.tile = tile;
-        if (groups_.least_seconds(cut.packs) < best.schedule.seconds) try_boundaries(cut, {}, best);
+        if (groups_.least_seconds(cut.packs) < best.schedule.seconds) try_boundaries(cut, {}, 0.0, best);
       }
     }
   }
@@ -149,22 +157,24 @@ class TileSearch {
            tiles < options_.tiles_per_pack * static_cast<double>(cut.packs);
   }
 
-  /// Tries all kinds of backward boundaries with one tile, and other numbers of packs where they suit the tile.
-  void improve_with(GroupCut cut, const GroupPlan& known, GroupPlan& best) {
-    try_boundaries(cut, known, best);
+  /// Tries all kinds of backward boundaries with one tile, and other numbers of packs where they suit the tile, until the group takes
+  /// no longer than `enough`.
+  void improve_with(GroupCut cut, const GroupPlan& known, double enough, GroupPlan& best) {
+    try_boundaries(cut, known, enough, best);
     if (cut.exact || options_.packs_given) return;
-    while (cut.packs > 1 && has_few_tiles(cut)) {
+    while (cut.packs > 1 && has_few_tiles(cut) && best.schedule.seconds > enough) {
       cut.packs /= 2;
-      if (groups_.least_seconds(cut.packs) < best.schedule.seconds) try_boundaries(cut, known, best);
+      if (groups_.least_seconds(cut.packs) < best.schedule.seconds) try_boundaries(cut, known, enough, best);
     }
   }
 
-  /// Tries all ways to cut the backward pass, but for `known` if that fits and memory does not limit it. Short chains are tried
-  /// where memory limits the others.
-  void try_boundaries(GroupCut cut, const GroupPlan& known, GroupPlan& best) {
+  /// Tries all ways to cut the backward pass, but for `known` if that fits and memory does not limit it, until the group takes no longer
+  /// than `enough`. Short chains are tried where memory limits the others.
+  void try_boundaries(GroupCut cut, const GroupPlan& known, double enough, GroupPlan& best) {
     using enum BackwardPacks;
     bool memory_bound = false;
     for (const BackwardPacks backward : {own, mirrored, mirrored_apart, mirrored_rising}) {
+      if (best.schedule.seconds <= enough) return;
       cut.backward = backward;
       if (backward == own && !options_.asymmetric) continue;
       if (backward >= mirrored_apart && !memory_bound) continue;
