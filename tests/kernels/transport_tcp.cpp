@@ -279,7 +279,7 @@ TEST_CASE("parameters move to other pipelines over TCP, and gradients back", "[t
     std::size_t ranks = 0;
     for (const ParameterShards* layout : {&c.from, &c.to}) {
       for (const ParameterShard& s : layout->shards.values())
-        ranks = std::max<std::size_t>(ranks, s.device + 1);
+        ranks = std::max<std::size_t>(ranks, static_cast<std::size_t>(s.device) + 1);
     }
     // Small integers, whose sums are exact.
     const auto numbers = [](const ParameterShards& layout, std::size_t rank, auto&& f) {
