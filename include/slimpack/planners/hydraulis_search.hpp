@@ -71,8 +71,8 @@ class StrategyChoice {
     const bool full = lengths_.size() <= options_.most_in_full;
     if (full) two_stage.close = infinite;
     const double stop = full ? 1.0 : 1.0 + options_.beyond;
-    const std::size_t most = full ? options_.most_planned : (options_.most_planned + 1) / 2;
-    for (std::size_t planned = 0; !candidates.empty() && planned < most;) {
+    const std::size_t limit = full ? options_.most_planned : (options_.most_planned + 1) / 2;
+    for (std::size_t planned = 0; !candidates.empty() && planned < limit;) {
       Candidate own = candidates.top();
       candidates.pop();
       if (own.bound >= seconds_) continue;
