@@ -45,7 +45,9 @@ SearchCase random_search_case(unsigned seed) {
   std::mt19937 random(seed);
   const auto pick = [&](int lo, int hi) { return std::uniform_int_distribution<int>(lo, hi)(random); };
   SearchCase c;
-  c.lengths = oracle::random_lengths(random, static_cast<std::size_t>(pick(2, 40)), pick(0, 3), 900);
+  // One after another: compilers differ in the order in which they evaluate arguments.
+  const int shape = pick(0, 3), count = pick(2, 40);
+  c.lengths = oracle::random_lengths(random, static_cast<std::size_t>(count), shape, 900);
   c.job = oracle::random_job(random, 1, 1e9);
   c.job.model.layers = pick(1, 6);
   c.prices = {.memory = {.reserve_bytes = 0.0}, .context = pick(0, 1) == 0 ? Tokens{0} : Tokens{2000}};
@@ -117,7 +119,7 @@ std::pair<bool, int> check_against_sweep(const SearchCase& c, int planner) {
 
 TEST_CASE("the best layout is that of a sweep over all layouts, on any number of threads", "[threads]") {
   for (const int planner : {0, 1}) {
-    const unsigned seeds = slimpack::testing::seeds(planner == 0 ? 60 : 20, 6, 4);
+    const unsigned seeds = slimpack::testing::seeds(planner == 0 ? 60 : 20, 6, 6);
     unsigned planned = 0, pruned = 0;
     for (unsigned seed = 1; seed <= seeds; ++seed) {
       INFO("planner " << planner << ", seed " << seed);
@@ -126,7 +128,7 @@ TEST_CASE("the best layout is that of a sweep over all layouts, on any number of
       pruned += static_cast<unsigned>(rows);
     }
     CHECK(planned > seeds / 2);
-    CHECK(pruned >= seeds / 4);
+    CHECK(pruned > seeds / 4);
   }
 }
 
