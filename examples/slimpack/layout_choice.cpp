@@ -103,8 +103,8 @@ Chosen plan_on_best_layout(const Planner& planner, const JobOptions& o, const Se
   }
   const std::vector<Layout> all = distinct_layouts(planner, layouts(o.job.model, o.job.device, *o.space));
   const SeriesPlanner on{planner, o, series};
-  if (planner
-          .chooses_pipelines) {  // no search, whose refusals name a layout: this planner's have nothing to do with one
+  if (planner.chooses_pipelines) {
+    // A search's refusals name a layout, and those of this planner have nothing to do with one.
     chosen.layout = all.front();
     chosen.planned = on.plan(chosen.layout);
     chosen.rows = {{.layout = chosen.layout,

@@ -13,31 +13,18 @@
 
 #include "kernels/disaggregated.hpp"
 #include "kernels/transport/in_process.hpp"
+#include "tests/kernels/reshard_buffers.hpp"
 #include "tests/kernels/trained.hpp"
 #include "tests/plan/sample_plan.hpp"
 #include "tests/strategy/reshard_cases.hpp"
 
 using namespace slimpack;
 using namespace slimpack::kernels;
+using slimpack::testing::Buffers, slimpack::testing::buffers, slimpack::testing::ranks_of,
+    slimpack::testing::replicas, slimpack::testing::spans;
 using slimpack::testing::ReshardCase, slimpack::testing::reshard_case, slimpack::testing::seeds;
 
 namespace {
-
-using Buffers = std::vector<std::vector<float>>;  // [unit] of a rank
-
-/// A rank's numbers, each f(unit, place).
-template <class F>
-Buffers buffers(const ParameterShards& layout, std::size_t rank, F&& f) {
-  Buffers out(layout.units());
-  for (std::size_t u = 0; u < layout.units(); ++u) {
-    for (const ParameterShard& s : layout.of(u, static_cast<DeviceId>(rank))) {
-      for (auto i = s.begin; i < s.end; ++i) out[u].push_back(f(u, i));
-    }
-  }
-  return out;
-}
-
-UnitSpans<float> spans(Buffers& numbers) { return {numbers.begin(), numbers.end()}; }
 
 bool same_bits(const Buffers& a, const Buffers& b) {
   return std::ranges::equal(a, b, [](const std::vector<float>& x, const std::vector<float>& y) {
@@ -51,20 +38,6 @@ bool same_bits(const Buffers& a, const Buffers& b) {
 float parameter(std::size_t unit, std::int64_t i) {
   std::mt19937 random(static_cast<unsigned>(unit * 7919 + static_cast<std::size_t>(i)));
   return (random() % 2 == 0 ? -1.0F : 1.0F) * std::uniform_real_distribution<float>(0.0F, 1e3F)(random);
-}
-
-std::size_t ranks_of(const ReshardCase& c) {
-  DeviceId last = 0;
-  for (const ParameterShards* layout : {&c.from, &c.to}) {
-    for (const ParameterShard& s : layout->shards.values()) last = std::max(last, s.device);
-  }
-  return static_cast<std::size_t>(last) + 1;
-}
-
-std::size_t replicas(const ParameterShards& layout, std::size_t unit, std::int64_t i) {
-  const auto shards = layout.shards[unit];
-  return static_cast<std::size_t>(
-      std::ranges::count_if(shards, [&](const ParameterShard& s) { return s.begin <= i && i < s.end; }));
 }
 
 }  // namespace

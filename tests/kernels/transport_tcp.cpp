@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <csignal>
@@ -8,12 +7,11 @@
 #include <thread>
 #include <vector>
 
-#include "kernels/reshard.hpp"
 #include "kernels/transport/tcp.hpp"
 #include "slimpack/exec/agreement.hpp"
 #include "tests/kernels/processes.hpp"
+#include "tests/kernels/reshard_buffers.hpp"
 #include "tests/kernels/transport_contract.hpp"
-#include "tests/strategy/reshard_cases.hpp"
 
 using namespace slimpack;
 using namespace slimpack::kernels;
@@ -271,45 +269,30 @@ TEST_CASE("TCP refuses ranks and requests that do not exist", "[threads]") {
 }
 
 TEST_CASE("parameters move to other pipelines over TCP, and gradients back", "[threads]") {
-  using Buffers = std::vector<std::vector<float>>;  // [unit] of a rank
+  using slimpack::testing::Buffers, slimpack::testing::buffers, slimpack::testing::spans;
   for (unsigned seed = 1; seed <= 4; ++seed) {
     INFO("seed " << seed);
     const auto c = slimpack::testing::reshard_case(seed, true);
     const ReshardPlan plan = plan_reshard(c.from, c.to, c.device, c.options);
-    std::size_t ranks = 0;
-    for (const ParameterShards* layout : {&c.from, &c.to}) {
-      for (const ParameterShard& s : layout->shards.values())
-        ranks = std::max<std::size_t>(ranks, static_cast<std::size_t>(s.device) + 1);
-    }
     // Small integers, whose sums are exact.
-    const auto numbers = [](const ParameterShards& layout, std::size_t rank, auto&& f) {
-      Buffers out(layout.units());
-      for (std::size_t u = 0; u < layout.units(); ++u) {
-        for (const ParameterShard& s : layout.of(u, static_cast<DeviceId>(rank))) {
-          for (auto i = s.begin; i < s.end; ++i) out[u].push_back(static_cast<float>(f(u, i)));
-        }
-      }
-      return out;
+    const auto own = [](std::size_t u, std::int64_t i) {
+      return static_cast<float>(static_cast<std::int64_t>(u) * 1000 + i);
     };
-    const auto own = [](std::size_t u, std::int64_t i) { return static_cast<std::int64_t>(u) * 1000 + i; };
     const auto sum = [&](std::size_t u, std::int64_t i) {
-      std::int64_t replicas = 0;
-      for (const ParameterShard& s : c.to.shards[u]) replicas += s.begin <= i && i < s.end ? 1 : 0;
-      return own(u, i) * replicas;
+      return own(u, i) * static_cast<float>(slimpack::testing::replicas(c.to, u, i));
     };
+    const std::size_t ranks = slimpack::testing::ranks_of(c);
     const auto said = in_threads(ranks, options_of(30s), [&](TcpTransport& t) {
       Group<TcpTransport> all(t);
-      Buffers first = numbers(c.from, t.rank(), own),
-              second = numbers(c.to, t.rank(), [](auto, auto) { return 9; });
+      Buffers first = buffers(c.from, t.rank(), own),
+              second = buffers(c.to, t.rank(), [](std::size_t, std::int64_t) { return 9.0F; });
       const auto move = [&](ReshardDirection direction) {
-        Resharder<TcpTransport, float>(t, all, plan, direction, {first.begin(), first.end()},
-                                       {second.begin(), second.end()})
-            .run();
+        Resharder<TcpTransport, float>(t, all, plan, direction, spans(first), spans(second)).run();
       };
       move(ReshardDirection::pull);
-      require(second == numbers(c.to, t.rank(), own), "other parameters have come");
+      require(second == buffers(c.to, t.rank(), own), "other parameters have come");
       move(ReshardDirection::push);
-      require(first == numbers(c.from, t.rank(), sum), "other gradients have come");
+      require(first == buffers(c.from, t.rank(), sum), "other gradients have come");
     });
     CHECK(said == std::vector<std::string>(ranks, "done"));
   }

@@ -212,6 +212,7 @@ TEST_CASE("local search refuses what does not fit together") {
                     Catch::Contains("1 sizes of 2 items"));
   CHECK_THROWS_WITH(improve_assignment(weights, a, {.limit = {sizes, 3}}),
                     Catch::Contains("size of item 1 is 4"));
+  CHECK_THROWS_WITH(improve_assignment(weights, a, {.close = -0.1}), Catch::Contains("close is -0.1"));
   a.load.clear();
   CHECK_THROWS_WITH(improve_assignment(weights, a), Catch::Contains("0 bins"));
 }

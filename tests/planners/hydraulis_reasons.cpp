@@ -8,10 +8,10 @@
 
 #include "github.hpp"
 #include "slimpack/model/presets.hpp"
+#include "slimpack/planners/best_layout.hpp"
 #include "slimpack/planners/bytescale.hpp"
 #include "slimpack/planners/dynamic_cp.hpp"
 #include "slimpack/planners/hydraulis.hpp"
-#include "slimpack/planners/layouts.hpp"
 #include "slimpack/planners/megatron.hpp"
 #include "slimpack/planners/whole_samples.hpp"
 #include "slimpack/schedule/full_pack.hpp"
@@ -97,41 +97,18 @@ class HydraulisLead {
   std::vector<Strategy> strategies_;
 };
 
-/// Seconds of a planner's step on its best layout of 32 A800, llama-13b.
-template <class Planner>
-double on_best_layout(std::span<const Tokens> lengths, const Planner& planner) {
-  Job job{.model = transformer_preset("llama-13b"), .device = device_preset("a800"), .layout = {}};
-  double best = std::numeric_limits<double>::infinity();
-  for (const Layout& layout : layouts(job.model, job.device, {.devices = 32})) {
-    job.layout = layout;
-    try {
-      best = std::min(best, planner(lengths, job).step.seconds);
-    } catch (const InvalidInput&) {
-      // Memory does not hold that layout.
-    }
-  }
-  return best;
+/// llama-13b on 32 A800.
+Job job_of_32() {
+  return {.model = transformer_preset("llama-13b"), .device = device_preset("a800"), .layout = {.dp = 32}};
 }
 
-double steps_of_megatron(std::span<const Tokens> lengths) {
-  return on_best_layout(lengths, [](auto samples, const Job& job) { return plan_megatron(samples, job); });
-}
-double steps_of_dynamic_cp(std::span<const Tokens> lengths) {
-  return on_best_layout(lengths, [](auto samples, const Job& job) { return plan_dynamic_cp(samples, job); });
-}
-double steps_of_bytescale(std::span<const Tokens> lengths) {
-  return on_best_layout(lengths, [](auto samples, const Job& job) { return plan_bytescale(samples, job); });
-}
-double steps_of_hydraulis(std::span<const Tokens> lengths) {
-  const Transformer model = transformer_preset("llama-13b");
-  const Device device = device_preset("a800");
-  StrategySpace space;
-  space.schemes.devices = 32;
-  const MakeKindModels make = calibrated_kinds(model, device);
-  return plan_hydraulis(lengths, model, device,
-                        candidate_strategies(LengthHistogram(lengths), model, device, make, space, true),
-                        make)
-      .step.seconds;
+/// Seconds of the step of `plan`, a planner's function, on its best layout.
+template <class MakePlan>
+double on_best_layout(std::span<const Tokens> lengths, const MakePlan& plan) {
+  const auto bound = [](std::span<const Tokens> samples, const Job& job) {
+    return layout_bound(samples, job);
+  };
+  return plan_best_layout(lengths, job_of_32(), {.devices = 32}, plan, bound).planned.step.seconds;
 }
 
 }  // namespace
@@ -188,16 +165,21 @@ TEST_CASE(
     "bytescale is ahead of hydraulis where each sample has a group of ranks of its own, and not where all "
     "are equal") {
   const std::vector<Tokens> unequal = oracle::github(4 * 41, most_tokens_of_sample), equal(64, 4096);
+  const auto bytescale_of = [](std::span<const Tokens> lengths) {
+    return on_best_layout(lengths, [](auto samples, const Job& job) { return plan_bytescale(samples, job); });
+  };
   double megatron = 0.0, dynamic_cp = 0.0, bytescale = 0.0, hydraulis = 0.0;
   for (std::size_t b = 0; b < 4; ++b) {
     const auto batch = std::span(unequal).subspan(41 * b, 41);
-    megatron += steps_of_megatron(batch);
-    dynamic_cp += steps_of_dynamic_cp(batch);
-    bytescale += steps_of_bytescale(batch);
-    hydraulis += steps_of_hydraulis(batch);
+    megatron +=
+        on_best_layout(batch, [](auto samples, const Job& job) { return plan_megatron(samples, job); });
+    dynamic_cp +=
+        on_best_layout(batch, [](auto samples, const Job& job) { return plan_dynamic_cp(samples, job); });
+    bytescale += bytescale_of(batch);
+    hydraulis += plan_hydraulis(batch, job_of_32()).step.seconds;
   }
   CHECK(bytescale < hydraulis);
   // Such groups are all that sets dynamic-cp apart from megatron, and most of what bytescale gains.
   CHECK(megatron - dynamic_cp > 0.5 * (megatron - bytescale));
-  CHECK(steps_of_hydraulis(equal) <= steps_of_bytescale(equal) * (1.0 + 1e-9));
+  CHECK(plan_hydraulis(equal, job_of_32()).step.seconds <= bytescale_of(equal) * (1.0 + 1e-9));
 }

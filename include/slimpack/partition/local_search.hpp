@@ -60,9 +60,9 @@ class LocalSearch {
 
   LocalSearchResult<W> run() {
     LocalSearchResult<W> result{.before = assignment_.makespan(), .after = {}};
-    const double enough = enough_load();
+    const double enough = options_.close > 0.0 ? enough_load() : -std::numeric_limits<double>::infinity();
     for (std::size_t round = 0;; ++round) {
-      if (options_.close > 0.0 && static_cast<double>(load(order_.back())) <= enough) break;
+      if (static_cast<double>(load(order_.back())) <= enough) break;
       const Exchange best = best_exchange();
       result.local_optimum = best.from == none;
       if (result.local_optimum || round == options_.max_rounds) break;
@@ -212,6 +212,7 @@ LocalSearchResult<W> improve_assignment(const R& weights, BasicAssignment<W>& as
   detail::check_counts(span.size(), assignment.load.size());
   static_cast<void>(detail::checked_sum(span));
   detail::check_limit(options.limit, span.size());
+  require(options.close >= 0.0, "close is ", options.close, "; expected a share of the mean load, 0 or more");
   require(assignment.bin.size() == span.size(), "assignment has bins for ", assignment.bin.size(), " of ",
           span.size(), " items; expected one for each");
   for (std::size_t i = 0; i < span.size(); ++i) {

@@ -34,7 +34,10 @@ class HydraulisPlanner {
     require(options_.rounds > 0, "rounds is 0; expected at least 1");
     require(options_.hysteresis >= 0.0, "hysteresis is ", options_.hysteresis, "; expected 0 or more");
     require(options_.most_planned > 0, "most_planned is 0; expected at least 1");
-    if (options_.current) strategies_.insert(strategies_.begin(), *options_.current);
+    if (options_.current) {
+      std::erase(strategies_, *options_.current);
+      strategies_.insert(strategies_.begin(), *options_.current);
+    }
     set_.emplace(model_, strategies_, make);
     require(!options_.current || (set_->size() > 0 && set_->strategy(0) == *options_.current),
             "the strategy of the step before can't be used: ", set_->reason());

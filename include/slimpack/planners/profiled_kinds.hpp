@@ -47,8 +47,7 @@ namespace detail {
   } catch (const InvalidInput& error) {
     throw InvalidInput(place + error.what());
   }
-  double longest = 0.0;
-  for (const ProfileRow& row : rows) longest = std::max(longest, static_cast<double>(row.tokens));
+  const auto longest = static_cast<double>(std::ranges::max_element(rows, {}, &ProfileRow::tokens)->tokens);
   // Of equal times, a fit has an exact constant and slopes that are rounding alone.
   require(fit.seconds(longest) - fit.c > 1e-9 * fit.c, place, "a constant of ", fit.c,
           " seconds fits best; expected longer samples that take longer");

@@ -122,7 +122,7 @@ class TileSearch {
   GroupPlan best_of(GroupCut cut, const GroupPlan& known, double most, double enough, Tokens likely) {
     GroupPlan best;
     best.schedule.seconds = most;
-    enough = std::min(enough, std::nextafter(most, 0.0));
+    enough = std::min(enough, std::nextafter(most, 0.0));  // `most` itself is not a plan
     const auto found = [&] { return best.schedule.seconds < most; };
     cut.one_member = false;
     std::vector<Tokens> order = tiles(groups_.work().longest());
