@@ -1,8 +1,10 @@
 #include "judge.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <chrono>
 #include <cmath>
+#include <cstdint>
 #include <exception>
 #include <limits>
 #include <set>
@@ -242,7 +244,7 @@ class Judge {
 
   /// Every tile that divides another one allows what that one allows.
   void against_tiles(const Outcome& own) {
-    if (!wanted(Check::tile) && !wanted(Check::bound)) return;
+    if (!wanted(Check::tile) && !wanted(Check::multiples) && !wanted(Check::bound)) return;
     const Tokens tile = setting_.options.tile;
     std::vector<std::pair<Tokens, Outcome>> tiles{{tile, own}};
     for (const Tokens other : std::set<Tokens>{1, 2 * tile, 4 * tile, 128}) {
@@ -253,7 +255,9 @@ class Judge {
     }
     for (const auto& [fine, free] : tiles) {
       for (const auto& [coarse, restricted] : tiles) {
-        if (coarse > fine && coarse % fine == 0) compare(Check::tile, free, restricted);
+        if (coarse <= fine || coarse % fine != 0) continue;
+        const bool doubled = std::has_single_bit(static_cast<std::uint64_t>(coarse / fine));
+        compare(doubled ? Check::tile : Check::multiples, free, restricted);
       }
     }
   }

@@ -29,8 +29,9 @@ enum class Check : std::uint8_t {
   given_packs,
   equal_packs,
   groups,
+  multiples,
 };
-inline constexpr std::size_t number_of_checks = 15;
+inline constexpr std::size_t number_of_checks = 16;
 
 struct CheckText {
   const char* name;
@@ -48,13 +49,14 @@ inline constexpr std::array<CheckText, number_of_checks> check_texts{{
     {"megatron", "slimpack <= megatron on the same devices", true},
     {"symmetric", "slimpack <= with the same boundaries in both passes", true},
     {"unmerged", "slimpack <= without merging", true},
-    {"tile", "slimpack <= with tiles that are multiples of its own", true},
+    {"tile", "slimpack <= with tiles 2, 4, 8, … times as coarse", true},
     {"memory", "1.25 and 2 times the memory: no plan more than 1 % longer, but for 1 in 1000", true},
     {"bound", "the bound of one plan <= the step of any other on equal pipelines", true},
     {"same", "same input, same plan", true},
     {"given_packs", "slimpack <= with a given number of packs", false},
     {"equal_packs", "slimpack <= with equal numbers of packs on all pipelines", false},
     {"groups", "slimpack <= with groups of 2^k pipelines only", false},
+    {"multiples", "slimpack <= with tiles that are other multiples of its own", false},
 }};
 
 /// Which checks are made.
