@@ -206,14 +206,18 @@ TEST_CASE("in little memory, more freedom makes no plan longer", "[slimpack]") {
     INFO("seed " << seed);
     std::mt19937 random(seed);
     const Setting s(random, 0.15 + 0.05 * static_cast<double>(random() % 6));
-    const auto seconds = [&](const SlimPackOptions& options) {
+    const auto seconds = [&](const SlimPackOptions& options, double memory = 1.0) {
+      Job job = s.tight();
+      job.device.memory_bytes *= memory;
       try {
-        return plan_slimpack(s.lengths, s.tight(), options).step.seconds;
+        return plan_slimpack(s.lengths, job, options).step.seconds;
       } catch (const InvalidInput&) {
         return std::numeric_limits<double>::infinity();
       }
     };
     const double free = seconds({.tile = 16});
+    CHECK(seconds({.tile = 16}, 1.25) <= 1.01 * free);
+    CHECK(seconds({.tile = 16}, 2.0) <= 1.01 * free);
     CHECK(free <= seconds({.tile = 32}));
     CHECK(free <= seconds({.tile = 128}));
     CHECK(free <= seconds({.tile = 16, .asymmetric = false}));
