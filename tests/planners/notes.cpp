@@ -127,7 +127,7 @@ TEST_CASE("notes about balance hold for random batches under all options") {
     }
   }
   CAPTURE(unequal, equal, asked, fewer, plain, busiest);
-  CHECK(std::min({unequal, equal, asked, fewer, plain, busiest}) > static_cast<int>(testing::seeds(15, 1)));
+  CHECK(std::min({unequal, equal, asked, fewer, plain, busiest}) > static_cast<int>(testing::seeds(20, 1)));
 }
 
 TEST_CASE("where fewer packs would be unequal too, no note promises otherwise") {
