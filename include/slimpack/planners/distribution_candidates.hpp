@@ -59,20 +59,18 @@ class DistributionCandidates {
                         std::max(options.search.most_equal_packs * stages_, 2 * promising));
   }
 
-  /// The best plan of all candidates; its seconds are infinite if none fits. All plans share the decisions of one tile and those for
-  /// samples that are not cut. Where the former are starved, each of the plan's coarser tiles decides as well; if nothing fits, all do.
+  /// The best plan of all candidates; its seconds are infinite if none fits. All plans share the decisions of one tile. Where
+  /// these are starved, each of the plan's coarser tiles decides as well; if nothing fits, the finer ones too.
   [[nodiscard]] DistributionPlan operator()() {
     DistributionPlan best;
-    const bool is_starved = decide_with(deciding_tile_, true, best);
+    const bool is_starved = decide_with(deciding_tile_, best) || starved(best.seconds);
     const std::vector<Tokens> tiles = finished_.tiles();
-    const auto is_next = [&](Tokens tile) { return is_starved || tile >= distribute_.longest(); };
     for (const Tokens tile : tiles) {
-      if (tile > deciding_tile_ && is_next(tile)) decide_with(tile, is_starved, best);
+      if (is_starved && tile > deciding_tile_) decide_with(tile, best);
     }
     const bool none_fits = best.seconds == infinite;
     for (const Tokens tile : tiles) {
-      const bool is_new = tile < deciding_tile_ || (tile > deciding_tile_ && !is_next(tile));
-      if (none_fits && is_new) decide_with(tile, true, best);
+      if (none_fits && tile < deciding_tile_) decide_with(tile, best);
     }
     return best;
   }
@@ -92,9 +90,9 @@ class DistributionCandidates {
     return out;
   }
 
-  /// Decides on distributions and numbers of packs with a tile. What is better than `best` replaces it. @param equal whether equal
-  /// numbers of packs are tried if what was decided is starved. @returns whether it is.
-  bool decide_with(Tokens tile, bool equal, DistributionPlan& best) {
+  /// Decides on distributions and numbers of packs with a tile. What is better than `best` replaces it. @returns whether what
+  /// was decided is starved.
+  bool decide_with(Tokens tile, DistributionPlan& best) {
     groups_.options().tile = tile;
     search_.use(Care::quick);
     const auto improve = [&](DistributionPlan plan) {
@@ -112,7 +110,7 @@ class DistributionCandidates {
       is_starved = is_starved || !finished_.fits(decided);
       finish(std::move(decided), false, best);
     }
-    if (equal && options_.packs == 0 && is_starved) improve(equal_packs_(merges()));
+    if (options_.packs == 0 && is_starved) improve(equal_packs_(merges()));
     return is_starved;
   }
 

@@ -27,8 +27,9 @@ struct SlimPackSearch {
   /// this many times as long as with enough of it, and the latter is at most this many times as long as the best step, they are compared
   /// again, with such packs.
   double limited = 1.01;
-  /// If what was decided takes more than this many times the mean work, equal numbers of packs are tried as well, and decisions are made
-  /// with each of the plan's tiles that is coarser than `deciding_tile`. With `merge = false`, only if nothing that was decided fits.
+  /// If what was decided takes more than this many times the mean work, equal numbers of packs are tried as well. Then, or if the best
+  /// step takes that long, decisions are made with each of the plan's tiles that is coarser than `deciding_tile`. With `merge = false`,
+  /// all this is tried only if nothing fits.
   double starved = 1.5;
   /// Where a pack would have fewer tiles than this, or no sample is cut, fewer packs are tried as well.
   double tiles_per_pack = 4.0;
