@@ -63,7 +63,7 @@ class DistributionCandidates {
   /// these are starved, each of the plan's coarser tiles decides as well; if nothing fits, the finer ones too.
   [[nodiscard]] DistributionPlan operator()() {
     DistributionPlan best;
-    const bool is_starved = decide_with(deciding_tile_, best) || starved(best.seconds);
+    const bool is_starved = decide_with(deciding_tile_, best) || best.seconds == infinite;
     const std::vector<Tokens> tiles = finished_.tiles();
     for (const Tokens tile : tiles) {
       if (is_starved && tile > deciding_tile_) decide_with(tile, best);
@@ -120,7 +120,7 @@ class DistributionCandidates {
   }
 
   /// Finishes what was decided quickly; what is better than `best` replaces it. If memory makes it take longer than with enough of it,
-  /// and the latter is not far longer than `best`, the same with full care.
+  /// and the latter is shorter than `best`, the same with full care.
   void finish(DistributionPlan decided, bool merge, DistributionPlan& best) {
     const auto improve = [&](DistributionPlan plan) {
       if (plan.seconds < best.seconds) best = std::move(plan);
@@ -129,7 +129,7 @@ class DistributionCandidates {
     const bool is_limited =
         decided.seconds < infinite && decided.seconds > options_.search.limited * unlimited;
     improve(finished_(std::move(decided), best.seconds));
-    if (!is_limited || unlimited >= options_.search.limited * best.seconds) return;
+    if (!is_limited || unlimited >= best.seconds) return;
     search_.use(Care::full);
     improve(finished_(decide(merge), best.seconds));
     search_.use(Care::quick);

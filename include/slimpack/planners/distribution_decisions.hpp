@@ -41,21 +41,21 @@ class DistributionDecisions {
         groups_(groups),
         search_(groups, options.search.similar) {}
 
-  /// The best of distributions that merge as little as balance requires and of those that spread the longest sample further: over
-  /// 2, 3, 4, 6, 8, 12, … pipelines at least, as long as samples can be spread and that seems worth it. Which are tried does not depend
-  /// on memory, so that more of it takes none away. @param most gives up what looks far longer.
+  /// The best of distributions that merge as little as balance requires and, where memory limits them or they take far
+  /// longer than their work, of those that spread the longest samples over more pipelines. @param most gives up what looks
+  /// far longer.
   [[nodiscard]] DistributionPlan merged(double most) {
-    Looks looks{.least = most};
+    Looks looks{.least = most, .reference = tokens_};
     const std::vector<SampleGroup> free = distribute_({});
     const bool free_last = free.empty() || distribute_.most_tokens(free) > tokens_;
-    free_ = {};
     bool more = free_last || look({}, looks);
-    if (!free_last && most == infinite && !looks.plans.empty())
+    free_ = {};
+    if (most == infinite && !looks.plans.empty())
       free_ = {looks.plans.front(), groups_.options(), groups_.care()};
-    more = more && distribute_.largest_group() > 1;
-    for (double limit = static_cast<double>(distribute_.longest()) / 2.0; more && limit >= 1.0;
-         limit /= 2.0) {
-      for (const double part : {1.0, 2.0 / 3.0}) more = more && look({.most_tokens = part * limit}, looks);
+    for (const double share : options_.spreads) {
+      const bool last_one = !more;
+      more = look({.most_tokens = share * looks.reference}, looks);
+      if (last_one) break;
     }
     if (free_last) look({}, looks);
     return best_improved(looks);
@@ -77,8 +77,10 @@ class DistributionDecisions {
 
   /// Distributions that were looked at.
   struct Looks {
-    double least = infinite;  ///< seconds of the best
-    double packs = 0.0;       ///< of the latest, `GroupPlan::relative_packs`
+    double least = infinite;       ///< seconds of the best
+    double reference = infinite;   ///< most tokens of one sample on a pipeline, of which `spreads` are shares
+    double least_mean = infinite;  ///< mean seconds of the groups of the best that memory does not limit
+    double packs = 0.0;            ///< of the latest, `GroupPlan::relative_packs`
     std::vector<DistributionOptions> wanted = {};
     std::vector<DistributionPlan> plans = {};
   };
@@ -91,7 +93,7 @@ class DistributionDecisions {
     bool improved = false;
   };
 
-  /// Looks at a distribution unless it is the latest one. @returns whether samples can be spread further, and may be worth it.
+  /// Looks at a distribution unless it is the latest one. @returns whether spreading samples further may help.
   bool look(DistributionOptions wanted, Looks& looks) {
     const std::span<const SampleGroup> latest =
         looks.plans.empty() ? std::span<const SampleGroup>() : looks.plans.back().groups;
@@ -99,9 +101,17 @@ class DistributionDecisions {
     if (plan.groups.empty()) return true;
     if (const double packs = plan.plans.back().relative_packs(); packs > 0.0) looks.packs = packs;
     looks.least = std::min(looks.least, plan.seconds);
+    const bool limited = plan.refused() || plan.memory_bound();
+    bool far_from_work = false;
+    if (plan.seconds < infinite && !limited) {
+      const double mean = plan.mean_seconds();
+      far_from_work = mean < looks.least_mean && mean > options_.poor * distribute_.mean_seconds();
+      looks.least_mean = std::min(looks.least_mean, mean);
+      looks.reference = std::min(looks.reference, distribute_.most_tokens(plan.groups));
+    }
     looks.wanted.push_back(wanted);
     looks.plans.push_back(std::move(plan));
-    return !looks.plans.back().overloaded && !looks.plans.back().all_merged();
+    return limited || far_from_work;
   }
 
   /// Makes the wanted distribution, and looks at it (`DistributionSearch::look`) unless it is `known`. @returns no groups if it
