@@ -76,10 +76,23 @@ RankCost cost_of(const TrainOptions& o, const Transformer& model, const Strategy
   return preset_cost(model, o.job.job.device, strategy, kind, rows, exchange_of(o));
 }
 
+/// The plan as ranks run it, which hold the tokens of packs that they share by position.
+Plan as_ranks_run(Plan plan) {
+  const auto shared = [](const PipelinePlan& pipeline) { return pipeline.cp > 1; };
+  const auto other = [](Sharding kind) { return kind != Sharding::none && kind != Sharding::by_position; };
+  const auto any_other = [&](const PassPlan& pass) {
+    return std::any_of(pass.sharding.begin(), pass.sharding.end(), other);
+  };
+  if (std::any_of(plan.pipelines.begin(), plan.pipelines.end(), shared) || any_other(plan.forward) ||
+      any_other(plan.backward))
+    plan = context_ranks_as_members(std::move(plan), default_ownership_block);
+  return plan;
+}
+
 /// The plan of a batch, and its samples' texts: those of its documents, whoever planned it.
 PlannedBatch planned_batch(Plan plan, const std::vector<Document>& batch) {
   validate(plan);
-  PlannedBatch planned{std::move(plan), {}};
+  PlannedBatch planned{as_ranks_run(std::move(plan)), {}};
   planned.texts = planned.plan.document_ids;
   if (!planned.texts.empty()) return planned;
   for (const Document& document : batch) planned.texts.push_back(document.id);
@@ -155,14 +168,7 @@ Course course_of_file(const TrainOptions& o) {
   require(found.empty(), o.plan_file, " breaks the plan format in ", found.size(),
           found.size() == 1 ? " place: " : " places, the first: ", found.empty() ? "" : found.front(),
           "; expected none");
-  const auto shared = [](const PipelinePlan& pipeline) { return pipeline.cp > 1; };
-  const auto other = [](Sharding kind) { return kind != Sharding::none && kind != Sharding::by_position; };
-  const auto any_other = [&](const PassPlan& pass) {
-    return std::any_of(pass.sharding.begin(), pass.sharding.end(), other);
-  };
-  if (std::any_of(plan.pipelines.begin(), plan.pipelines.end(), shared) || any_other(plan.forward) ||
-      any_other(plan.backward))
-    plan = context_ranks_as_members(std::move(plan), default_ownership_block);
+  plan = as_ranks_run(std::move(plan));
   const Transformer model = model_from(o.values, plan.model);
   validate(model);
   if (o.cuda || o.whole_stages) plan = whole_stages(std::move(plan));

@@ -8,6 +8,7 @@
 
 #include "prices_of_plan.hpp"
 #include "slimpack/core/error.hpp"
+#include "tests/plan/held_tokens.hpp"
 
 namespace campaign {
 
@@ -132,10 +133,10 @@ class NaiveLoop {
   double last_ = 0.0;
 };
 
-/// Tokens that a pack has in common with each pack of the other pass, and those of samples that it begins to give back.
+/// What a pack has in common with each pack of the other pass, and the samples that it begins to give back.
 struct PackContents {
-  std::vector<std::pair<std::uint32_t, double>> shared;
-  double begun = 0.0;
+  std::vector<std::pair<std::uint32_t, Slice>> shared;
+  std::vector<Slice> begun;
 };
 
 class NaiveMemory {
@@ -149,14 +150,14 @@ class NaiveMemory {
     const Pieces backward = pieces_of(plan.backward, plan.tokens.size());
     for (std::size_t i = 0; i < plan.tokens.size(); ++i) {
       if (backward[i].empty()) continue;
-      const std::uint32_t first = backward[i].back().pack;
-      backward_[first].begun += share(plan.backward, first, plan.tokens[i]);
+      const auto id = static_cast<SampleId>(i);
+      backward_[backward[i].back().pack].begun.push_back({id, 0, plan.tokens[i]});
       for (const Piece& f : forward[i]) {
         for (const Piece& b : backward[i]) {
-          const Tokens common = std::min(f.end, b.end) - std::max(f.begin, b.begin);
-          if (common <= 0) continue;
-          forward_[f.pack].shared.emplace_back(b.pack, share(plan.forward, f.pack, common));
-          backward_[b.pack].shared.emplace_back(f.pack, share(plan.forward, f.pack, common));
+          const Slice common{id, std::max(f.begin, b.begin), std::min(f.end, b.end)};
+          if (common.size() <= 0) continue;
+          forward_[f.pack].shared.emplace_back(b.pack, common);
+          backward_[b.pack].shared.emplace_back(f.pack, common);
         }
       }
     }
@@ -167,34 +168,37 @@ class NaiveMemory {
     const double gradient = memory_.kv_gradient_bytes(s);
     for (const Task task : plan_.pipelines[p].order[s]) {
       if (task.pass == Pass::forward) {
-        for (const auto& [backward, tokens] : forward_[task.pack].shared) held += tokens * kept(backward, s);
-        peak = std::max(peak, held + beside(task, s));
+        for (const auto& [backward, slice] : forward_[task.pack].shared)
+          held += own(task, p, slice) * kept(backward, s);
+        peak = std::max(peak, held + beside(task, p, s));
       } else {
-        held += gradient * backward_[task.pack].begun;
-        peak = std::max(peak, held + beside(task, s));
-        for (const auto& [forward, tokens] : backward_[task.pack].shared)
-          held -= tokens * (kept(task.pack, s) + gradient);
+        for (const Slice& sample : backward_[task.pack].begun) held += gradient * own(task, p, sample);
+        peak = std::max(peak, held + beside(task, p, s));
+        for (const auto& [forward, slice] : backward_[task.pack].shared)
+          held -= own(task, p, slice) * (kept(task.pack, s) + gradient);
       }
     }
     return peak;
   }
 
  private:
-  static double share(const PassPlan& pass, std::size_t pack, Tokens tokens) {
-    return static_cast<double>(tokens) / static_cast<double>(pass.pipelines[pack].size());
+  [[nodiscard]] double own(Task task, std::size_t p, const Slice& slice) const {
+    return testing::held_tokens(plan_, task.pass, task.pack, p, slice);
   }
   [[nodiscard]] double kept(std::size_t backward, std::size_t s) const {
     return memory_.activation_bytes(s, plan_.backward.recompute_layers[backward][s]);
   }
   /// Bytes that are there only while a task runs.
-  [[nodiscard]] double beside(Task task, std::size_t s) const {
+  [[nodiscard]] double beside(Task task, std::size_t p, std::size_t s) const {
     const PassPlan& pass = plan_.of(task.pass);
-    const auto members = static_cast<Tokens>(pass.pipelines[task.pack].size());
-    const Tokens all = count_tokens(pass.packs[task.pack]), own = (all + members - 1) / members;
+    double held = 0.0;
+    for (const Slice& slice : pass.packs[task.pack]) held += own(task, p, slice);
+    const auto tokens = static_cast<Tokens>(std::ceil(held - 1e-6));
     const int recompute_layers =
         task.pass == Pass::backward ? plan_.backward.recompute_layers[task.pack][s] : 0;
-    return memory_.workspace_bytes(s, task.pass, own, recompute_layers) +
-           exchange_bytes(memory_, s, task.pass, all, static_cast<std::size_t>(members));
+    return memory_.workspace_bytes(s, task.pass, tokens, recompute_layers) +
+           exchange_bytes(memory_, s, task.pass, count_tokens(pass.packs[task.pack]),
+                          pass.pipelines[task.pack].size());
   }
 
   const Plan& plan_;

@@ -18,6 +18,7 @@
 #include "slimpack/plan/shards.hpp"
 #include "slimpack/plan/timeline.hpp"
 #include "slimpack/planners/plan_with_models.hpp"
+#include "tests/plan/held_tokens.hpp"
 
 // All that knows how models price a plan's packs and how plans keep these prices, in one place. It shares no code with what
 // planners price packs by.
@@ -96,7 +97,12 @@ class PackPrices {
   [[nodiscard]] double seconds(Pass pass, std::size_t pack, std::size_t stage) {
     const C& cost = of(pass, pack);
     const bool recomputes = pass == Pass::backward && recompute_layers(pack)[stage] > 0;
-    double sum = cost.pack_seconds(stage, pass), layer = 0.0;
+    const auto excess = static_cast<double>(testing::excess_tokens(plan_, pass, pack));
+    double sum = cost.pack_seconds(stage, pass) + excess * testing::token_seconds(cost, stage, pass),
+           layer = 0.0;
+    if constexpr (RecomputingCostModel<C>) {
+      if (recomputes) layer += excess * testing::recompute_token_seconds(cost, stage);
+    }
     for (const Slice& slice : plan_.of(pass).packs[pack]) {
       if constexpr (priced) {
         sum += cost.other_seconds(stage, slice.begin, slice.end, pass);
@@ -117,7 +123,9 @@ class PackPrices {
   }
 
   [[nodiscard]] double lag(Pass pass, std::size_t pack, std::size_t boundary) {
-    return transfer_price(of(pass, pack), boundary, count_tokens(plan_.of(pass).packs[pack]), pass);
+    const Tokens tokens =
+        count_tokens(plan_.of(pass).packs[pack]) + testing::excess_tokens(plan_, pass, pack);
+    return transfer_price(of(pass, pack), boundary, tokens, pass);
   }
 
  private:

@@ -8,6 +8,7 @@
 
 #include "kernels/executor.hpp"
 #include "kernels/transport/in_process.hpp"
+#include "slimpack/exec/context_members.hpp"
 #include "slimpack/model/presets.hpp"
 #include "slimpack/plan/timeline.hpp"
 #include "slimpack/planners/slimpack.hpp"
@@ -81,6 +82,7 @@ void check(const MemoryCase& c) {
   const TensorShare share{static_cast<std::size_t>(c.job.layout.tp), 0};
   CpuMemory memory(c.job.model, layers, sizeof(Real), options, 2.0 / c.job.layout.dp, share);
   Plan plan = plan_slimpack(c.lengths, c.job, CalibratedCost(c.job), memory, {.tile = 16, .merge = c.merge});
+  plan = context_ranks_as_members(std::move(plan), default_ownership_block);
   std::size_t merged = 0;
   for (std::size_t k = 0; k < plan.forward.packs.size(); ++k) merged += plan.forward.pipelines[k].size() > 1;
   REQUIRE((merged > 0) == c.merge);
@@ -125,7 +127,6 @@ TEST_CASE("what a stage holds is what the simulator says, and what it says of it
       {"merged, grouped, in a ring", short_samples(6, 6, 2500), job_of(grouped, 2, 1), true},
       {"merged, grouped, by heads", short_samples(6, 6, 2500), job_of(grouped, 2, 1), true,
        MergedAttention::heads},
-      // The simulator gives members equal shares. With 3,000 tokens, blocks of 64 come close to that.
       {"merged of two stages, in a ring", short_samples(7, 6, 3000), job_of(wide, 2, 2), true},
       {"merged of two stages, by heads", short_samples(7, 6, 3000), job_of(wide, 2, 2), true,
        MergedAttention::heads},

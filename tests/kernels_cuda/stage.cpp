@@ -11,6 +11,7 @@
 #include "bench/gpu/stage_run.hpp"
 #include "kernels/executor.hpp"
 #include "kernels/transport/in_process.hpp"
+#include "slimpack/exec/context_members.hpp"
 #include "slimpack/model/presets.hpp"
 #include "slimpack/planners/slimpack.hpp"
 #include "tests/kernels/drive.hpp"
@@ -133,8 +134,9 @@ TEST_CASE("CUDA: a stage runs what the planners make, and holds what they reckon
       c.options.stage.ring_tokens = 32;  // windows that all shares fill
       const Stage::Memory memory(model, layers, sizeof(float), c.options.stage, 2.0 / dp);
       c.plan = plan_slimpack(lengths, job, CalibratedCost(job), memory, {.tile = 16});
+      c.plan = context_ranks_as_members(std::move(c.plan), default_ownership_block);
       for (PassPlan* pass : {&c.plan.forward, &c.plan.backward})
-        if (pass->block > 0) pass->block = 1;  // members' shares of a sample differ by a token at most
+        pass->block = 1;  // windows that both members fill
       std::mt19937 random(7);
       c.ids = slimpack::testing::random_ids(random, c.plan, model.vocab);
       const Outcome outcome = compare(c, pp == 2 && dp == 2 ? group_attention_rows : attention_rows);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tests/plan/event_loop.hpp"
+#include "tests/plan/held_tokens.hpp"
 #include "tests/plan/sample_plan.hpp"
 
 using namespace slimpack;
@@ -42,14 +43,16 @@ struct TokenByToken {
     for (std::size_t i = 0; i < order.size(); ++i) {
       if (order[i].pass == Pass::weight) continue;
       const PassPlan& pass = plan.of(order[i].pass);
-      const double share = 1.0 / double(pass.pipelines[order[i].pack].size());
-      const auto tokens = std::ceil(double(count_tokens(pass.packs[order[i].pack])) * share);
+      double own = 0.0;
+      for (const Slice& slice : pass.packs[order[i].pack])
+        own += testing::held_tokens(plan, order[i].pass, order[i].pack, p, slice);
+      const double tokens = std::ceil(own - 1e-9);
       const int recompute_layers =
           order[i].pass == Pass::backward ? plan.backward.recompute_layers[order[i].pack][s] : 0;
       during.push_back(
-          held(plan, order, i + 1, i, s, memory) +
+          held(plan, order, p, i + 1, i, s, memory) +
           memory.workspace_bytes(s, order[i].pass, static_cast<Tokens>(tokens), recompute_layers));
-      after.push_back(held(plan, order, i + 1, i + 1, s, memory));
+      after.push_back(held(plan, order, p, i + 1, i + 1, s, memory));
     }
   }
 
@@ -68,8 +71,8 @@ struct TokenByToken {
   }
 
   /// With the first `started` tasks of the order started and the first `ended` of them ended.
-  static double held(const Plan& plan, const std::vector<Task>& order, std::size_t started, std::size_t ended,
-                     std::size_t s, const ToyMemory& memory) {
+  static double held(const Plan& plan, const std::vector<Task>& order, std::size_t p, std::size_t started,
+                     std::size_t ended, std::size_t s, const ToyMemory& memory) {
     double bytes = memory.static_bytes(s);
     for (SampleId sample = 0; sample < plan.tokens.size(); ++sample) {
       const auto first = static_cast<PackId>(pack_of(plan.backward.packs, sample, plan.tokens[sample] - 1));
@@ -80,7 +83,7 @@ struct TokenByToken {
         const std::size_t from = place(order, {Pass::forward, front}),
                           to = place(order, {Pass::backward, back});
         if (from == order.size()) continue;  // on another pipeline
-        const double share = 1.0 / double(plan.forward.pipelines[front].size());
+        const double share = testing::held_tokens(plan, Pass::forward, front, p, {sample, token, token + 1});
         if (from < started && to >= ended) {
           bytes += share * memory.activation_bytes(s, plan.backward.recompute_layers[back][s]);
         }
@@ -104,6 +107,8 @@ TEST_CASE("memory of random plans is what counting token by token gives") {
     options.merged = seed % 2 == 0 ? 2 : 0;
     options.split_weights = seed % 5 == 0;
     options.max_tokens = 24;
+    options.cp = seed % 4 == 3 ? 2 : 1;
+    options.block = static_cast<Tokens>(seed % 7);
     Plan plan = testing::sample_plan(options);
     if (seed % 3 != 0) testing::shuffle_orders(plan, seed);
     const testing::EventLoop times(plan);

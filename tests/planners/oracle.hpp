@@ -9,6 +9,7 @@
 #include "slimpack/cost/concepts.hpp"
 #include "slimpack/model/parallel.hpp"
 #include "slimpack/plan/plan.hpp"
+#include "tests/plan/held_tokens.hpp"
 
 namespace oracle {
 
@@ -125,26 +126,29 @@ double peak_bytes(const Plan& plan, PipelineId pipeline, std::size_t s, const M&
   std::vector<char> started(plan.tokens.size(), 0);
   for (const Task task : plan.pipelines[pipeline].order[s]) {
     const PassPlan& pass = plan.of(task.pass);
-    const double share = static_cast<double>(pass.pipelines[task.pack].size());
     const bool backward = task.pass == Pass::backward;
+    const auto own = [&](SampleId id, Tokens begin, Tokens end) {
+      return testing::held_tokens(plan, task.pass, task.pack, pipeline, {id, begin, end});
+    };
     double freed = 0.0, tokens = 0.0, moving = 0.0;
     for (const Slice& slice : pass.packs[task.pack]) {
       if (backward && !started[slice.sample]) {
         started[slice.sample] = 1;
-        held += memory.kv_gradient_bytes(s) * static_cast<double>(plan.tokens[slice.sample]) / share;
+        held += memory.kv_gradient_bytes(s) * own(slice.sample, 0, plan.tokens[slice.sample]);
       }
       for (Tokens t = slice.begin; t < slice.end; ++t) {
         const PackId b = backward_of[slice.sample][static_cast<std::size_t>(t)];
         const int offload = plan.backward.offload_of(b, s);
+        const double share = own(slice.sample, t, t + 1);
         const double bytes =
-            activation_bytes(memory, s, plan.backward.recompute_layers[b][s], offload) / share;
+            activation_bytes(memory, s, plan.backward.recompute_layers[b][s], offload) * share;
         if (backward) {
-          freed += bytes + memory.kv_gradient_bytes(s) / share;
+          freed += bytes + memory.kv_gradient_bytes(s) * share;
         } else {
           held += bytes;
         }
-        tokens += 1.0 / share;
-        if (offload > 0) moving += 1.0 / share;
+        tokens += share;
+        if (offload > 0) moving += share;
       }
     }
     const int recompute_layers = backward ? plan.backward.recompute_layers[task.pack][s] : 0;

@@ -19,8 +19,10 @@ struct CheckpointInstance {
   Schedule schedule;
   std::vector<std::uint32_t> required;
 
-  explicit CheckpointInstance(std::mt19937& random, bool equal_stages = false)
-      : rows(random), schedule(rows.schedule()) {
+  /// @param block of shared samples; the default is that of schedulers without an attention model.
+  explicit CheckpointInstance(std::mt19937& random, bool equal_stages = false,
+                              Tokens block = default_ownership_block)
+      : rows(random), schedule(rows.schedule(block)) {
     std::uniform_int_distribution<std::int32_t> layers(1, 3);
     const std::int32_t all = layers(random);
     for (std::size_t s = 0; s < rows.stages; ++s) model.layers.push_back(equal_stages ? all : layers(random));
@@ -41,7 +43,7 @@ struct CheckpointInstance {
 
   [[nodiscard]] std::vector<CheckpointWindows> windows(const Memory& memory) const {
     MemoryFit fit(rows.lengths, memory);
-    fit.load(rows.forward, rows.backward, rows.pipelines);
+    fit.load(schedule);
     std::vector<CheckpointWindows> all;
     checkpoint_windows(schedule.leads, memory, fit, all);
     return all;

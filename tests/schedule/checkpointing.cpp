@@ -74,15 +74,18 @@ TEST_CASE("the windows of 1F1B are those of the paper") {
     forward.repeat_row(1, std::vector<Slice>{{id, 0, 10}});
     backward.repeat_row(1, std::vector<Slice>{{id, 0, 10}});
   }
-  const PackRows f = in_rows(forward), b = in_rows(backward);
+  Schedule packs;
+  packs.pipelines = 1;
+  packs.forward = in_rows(forward);
+  packs.backward = in_rows(backward);
   std::vector<std::uint32_t> ended, required;
-  required_rows(lengths, f, b, ended, required);
+  required_rows(lengths, packs.forward, packs.backward, ended, required);
   LeadTable leads;
-  steady_leads(required, f.rows.size(), stages, leads);
+  steady_leads(required, packs.forward.rows.size(), stages, leads);
   oracle::UnevenMemory model{.capacity = 20.0, .layers = std::vector<std::int32_t>(stages, 2)};
   const Memory memory(model, model.layers, true);
   MemoryFit fit(lengths, memory);
-  fit.load(f, b, 1);
+  fit.load(packs);
   std::vector<CheckpointWindows> windows;
   checkpoint_windows(leads, memory, fit, windows);
   for (std::size_t s = 0; s < stages; ++s) {

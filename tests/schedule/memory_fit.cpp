@@ -19,7 +19,8 @@ struct FitInstance {
   Schedule schedule;
   std::vector<std::uint32_t> required;
 
-  explicit FitInstance(std::mt19937& random) : rows(random), schedule(rows.schedule()) {
+  explicit FitInstance(std::mt19937& random)
+      : rows(random), schedule(rows.schedule(static_cast<Tokens>(random() % 6))) {
     for (std::size_t s = 0; s < rows.stages; ++s)
       model.layers.push_back(std::uniform_int_distribution<std::int32_t>(1, 3)(random));
     std::vector<std::uint32_t> ended;
@@ -59,6 +60,12 @@ struct FitInstance {
     return most;
   }
 
+  /// Tokens of a slice that a member of a team holds.
+  [[nodiscard]] double share(std::span<const std::uint32_t> team, std::size_t p, const Slice& slice) const {
+    const auto place = static_cast<std::size_t>(std::find(team.begin(), team.end(), p) - team.begin());
+    return oracle::held_tokens(slice, team.size(), place, schedule.forward_times.sharing);
+  }
+
   /// Bytes of activations and KV gradients that a pipeline holds while it runs backward row `k`, if it has run `n`
   /// forward rows before; token by token.
   [[nodiscard]] double held(std::size_t p, std::size_t s, std::size_t n, std::size_t k) const {
@@ -71,7 +78,8 @@ struct FitInstance {
         if (std::find(members.begin(), members.end(), p) == members.end()) continue;
         for (const Slice& slice : of.packs[pack]) {
           for (Tokens t = slice.begin; t < slice.end; ++t)
-            bytes += each(slice.sample, static_cast<std::size_t>(t)) / static_cast<double>(members.size());
+            bytes +=
+                each(slice.sample, static_cast<std::size_t>(t)) * share(members, p, {slice.sample, t, t + 1});
         }
       }
     };
@@ -90,7 +98,7 @@ struct FitInstance {
     for (SampleId id = 0; id < rows.lengths.size(); ++id) {
       const auto& team = rows.teams[rows.team[id]];
       if (begun[id] == 1 && std::find(team.begin(), team.end(), p) != team.end())
-        bytes += gradient * static_cast<double>(rows.lengths[id]) / static_cast<double>(team.size());
+        bytes += gradient * share(team, p, {id, 0, rows.lengths[id]});
     }
     return bytes;
   }
@@ -106,10 +114,13 @@ struct FitInstance {
       for (std::size_t k = 0; k < of.packs.size(); ++k) {
         const auto members = of.members[k];
         if (std::find(members.begin(), members.end(), p) == members.end()) continue;
-        const Tokens tokens = count_tokens(of.packs[k]), g = static_cast<Tokens>(members.size());
-        const double bytes = model.workspace_bytes(s, pass, (tokens + g - 1) / g,
-                                                   pass == Pass::forward ? 0 : recompute_layers) +
-                             (g > 1 ? model.exchange_bytes(s, pass, tokens, members.size()) : 0.0);
+        double own = 0.0;
+        for (const Slice& slice : of.packs[k]) own += share(members, p, slice);
+        const double exchanged =
+            members.size() > 1 ? model.exchange_bytes(s, pass, count_tokens(of.packs[k]), members.size())
+                               : 0.0;
+        const double bytes = exchanged + model.workspace_bytes(s, pass, oracle::whole(own),
+                                                               pass == Pass::forward ? 0 : recompute_layers);
         most = std::max(most, bytes);
       }
     }
@@ -126,7 +137,7 @@ TEST_CASE("peaks of memory are those of counting each token at each task") {
     FitInstance in(random);
     const Memory memory = in.memory();
     MemoryFit fit(in.rows.lengths, memory);
-    fit.load(in.rows.forward, in.rows.backward, in.rows.pipelines);
+    fit.load(in.schedule);
     for (const bool per_pack : {false, true, false}) {
       in.schedule.recompute = in.random_recompute(random, per_pack);
       for (std::size_t p = 0; p < in.rows.pipelines; ++p) {
@@ -153,7 +164,7 @@ TEST_CASE("a stage fits if its largest peak does") {
           in.model.capacity = peak * share;
           const Memory memory = in.memory();
           MemoryFit fit(in.rows.lengths, memory);
-          fit.load(in.rows.forward, in.rows.backward, in.rows.pipelines);
+          fit.load(in.schedule);
           CHECK(fit.fits(in.schedule.leads, s, in.schedule.recompute) == (share > 1.0));
         }
       }
@@ -174,7 +185,7 @@ TEST_CASE("no fewer layers than the least recomputation fit") {
                           full * std::uniform_real_distribution<double>(0.2, 1.1)(random);
       const Memory memory = in.memory();
       MemoryFit fit(in.rows.lengths, memory);
-      fit.load(in.rows.forward, in.rows.backward, in.rows.pipelines);
+      fit.load(in.schedule);
       std::int32_t expected = -1;
       for (std::int32_t r = 0; r <= in.model.layers[s] && expected < 0; ++r) {
         in.schedule.recompute = in.uniform(s, r);
@@ -202,7 +213,7 @@ TEST_CASE("leads under a memory limit are the largest that fit and keep stages a
     in.model.capacity = std::max(peak * std::uniform_real_distribution<double>(0.6, 1.05)(random), 20.0);
     const Memory memory = in.memory();
     MemoryFit fit(in.rows.lengths, memory);
-    fit.load(in.rows.forward, in.rows.backward, in.rows.pipelines);
+    fit.load(in.schedule);
     const bool fits = fit.limit(in.required, in.schedule.recompute, in.schedule.leads);
     const auto all = static_cast<std::uint32_t>(in.rows.forward.rows.size());
     bool hope = true;

@@ -1,14 +1,17 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <random>
+#include <utility>
 #include <vector>
 
 #include "slimpack/cost/memory_prices.hpp"
 #include "slimpack/cost/prices.hpp"
 #include "slimpack/schedule/scheduler.hpp"
+#include "tests/plan/held_tokens.hpp"
 
 // Random packs of pipelines that share samples, models to price them with, and memory counted token by token.
 namespace oracle {
@@ -111,11 +114,18 @@ struct RandomRows {
     backward = cut(random, Pass::backward);
   }
 
-  [[nodiscard]] Schedule schedule() const {
+  /// @param block of samples that several pipelines share, by position; 0: they share them equally.
+  [[nodiscard]] Schedule schedule(Tokens block = 0) const {
     Schedule out;
     out.pipelines = pipelines;
     out.forward = forward;
     out.backward = backward;
+    for (const auto& [rows, times] :
+         {std::pair(&forward, &out.forward_times), std::pair(&backward, &out.backward_times)}) {
+      times->sharing.block = block;
+      for (const std::uint32_t members : rows->sharers)
+        times->sharing.sharding.push_back(members > 1 && block > 0 ? Sharding::by_position : Sharding::none);
+    }
     return out;
   }
 
@@ -161,6 +171,14 @@ inline std::vector<std::vector<PackId>> packs_of_tokens(std::span<const Tokens> 
   return out;
 }
 
+/// Tokens that a member of a pack holds of a slice, and the same without what rounding adds to sums of parts.
+inline double held_tokens(const Slice& slice, std::size_t members, std::size_t place,
+                          const PackSharing& sharing) {
+  if (sharing.block == 0) return static_cast<double>(slice.size()) / static_cast<double>(members);
+  return slimpack::testing::held_by_position(slice, members, place, 1, sharing.block);
+}
+inline Tokens whole(double tokens) { return static_cast<Tokens>(std::ceil(tokens - 1e-9)); }
+
 /// Peak bytes of a stage: its tasks one by one, its tokens one by one.
 inline double peak_bytes(const Schedule& schedule, std::span<const Tokens> lengths, std::size_t p,
                          std::size_t s, const UnevenMemory& memory) {
@@ -171,30 +189,34 @@ inline double peak_bytes(const Schedule& schedule, std::span<const Tokens> lengt
   for (const Task task : orders[p][s]) {
     const bool forward = task.pass == Pass::forward;
     const PackRows& rows = forward ? schedule.forward : schedule.backward;
-    const std::size_t members = rows.members[task.pack].size();
-    const auto share = static_cast<double>(members);
-    double freed = 0.0;
+    const PackSharing& sharing = (forward ? schedule.forward_times : schedule.backward_times).sharing;
+    const auto team = rows.members[task.pack];
+    const auto place = static_cast<std::size_t>(std::find(team.begin(), team.end(), p) - team.begin());
+    const auto held_of = [&](const Slice& slice) { return held_tokens(slice, team.size(), place, sharing); };
+    double freed = 0.0, own = 0.0;
     Tokens tokens = 0;
     for (const Slice& slice : rows.packs[task.pack]) {
       tokens += slice.size();
       if (!forward && begun[slice.sample] == 0) {
         begun[slice.sample] = 1;
-        held += memory.kv_gradient_bytes(s) * static_cast<double>(lengths[slice.sample]) / share;
+        held += memory.kv_gradient_bytes(s) * held_of({slice.sample, 0, lengths[slice.sample]});
       }
       for (Tokens t = slice.begin; t < slice.end; ++t) {
         const PackId later = backward_of[slice.sample][static_cast<std::size_t>(t)];
-        const double bytes = memory.activation_bytes(s, schedule.recompute(later, s)) / share;
+        const double share = held_of({slice.sample, t, t + 1});
+        const double bytes = memory.activation_bytes(s, schedule.recompute(later, s)) * share;
+        own += share;
         if (forward) {
           held += bytes;
         } else {
-          freed += bytes + memory.kv_gradient_bytes(s) / share;
+          freed += bytes + memory.kv_gradient_bytes(s) * share;
         }
       }
     }
-    const auto own = (tokens + static_cast<Tokens>(members) - 1) / static_cast<Tokens>(members);
-    const double exchanged = members > 1 ? memory.exchange_bytes(s, task.pass, tokens, members) : 0.0;
+    const double exchanged = team.size() > 1 ? memory.exchange_bytes(s, task.pass, tokens, team.size()) : 0.0;
     const int recompute_layers = forward ? 0 : schedule.recompute(task.pack, s);
-    peak = std::max(peak, held + memory.workspace_bytes(s, task.pass, own, recompute_layers) + exchanged);
+    peak =
+        std::max(peak, held + memory.workspace_bytes(s, task.pass, whole(own), recompute_layers) + exchanged);
     held -= freed;
   }
   return memory.static_bytes(s) + peak;

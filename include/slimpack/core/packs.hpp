@@ -30,7 +30,7 @@ class Packs : public Ragged<Slice> {
 };
 
 /// Tokens of a pack.
-[[nodiscard]] inline Tokens count_tokens(std::span<const Slice> pack) {
+[[nodiscard]] constexpr Tokens count_tokens(std::span<const Slice> pack) {
   Tokens sum = 0;
   for (const Slice& slice : pack) sum += slice.size();
   return sum;

@@ -83,10 +83,10 @@ class Memory {
   [[nodiscard]] double kv_gradient_bytes(std::size_t stage) const { return stages_[stage].kv_gradient; }
 
   /// While a pack runs on a stage of one of `members` pipelines, what these exchange included.
-  /// @param tokens of the pack, of all members together.
-  [[nodiscard]] double workspace_bytes(std::size_t stage, Pass pass, Tokens tokens, std::size_t members,
-                                       std::int32_t recompute) const {
-    return workspace_(model_.get(), stage, pass, tokens, members, recompute);
+  /// @param own tokens of the pack on this member. @param all tokens of all members.
+  [[nodiscard]] double workspace_bytes(std::size_t stage, Pass pass, Tokens own, Tokens all,
+                                       std::size_t members, std::int32_t recompute) const {
+    return workspace_(model_.get(), stage, pass, own, all, members, recompute);
   }
 
  private:
@@ -109,12 +109,11 @@ class Memory {
   }
 
   template <class M>
-  static double workspace_of(const void* memory, std::size_t stage, Pass pass, Tokens tokens,
+  static double workspace_of(const void* memory, std::size_t stage, Pass pass, Tokens own, Tokens all,
                              std::size_t members, std::int32_t recompute) {
     const M& model = *static_cast<const M*>(memory);
-    const auto g = static_cast<Tokens>(members);
-    return model.workspace_bytes(stage, pass, (tokens + g - 1) / g, recompute) +
-           exchange_bytes(model, stage, pass, tokens, members);
+    return model.workspace_bytes(stage, pass, own, recompute) +
+           exchange_bytes(model, stage, pass, all, members);
   }
 
   template <class M>
@@ -129,7 +128,7 @@ class Memory {
   }
 
   std::shared_ptr<const void> model_;
-  double (*workspace_)(const void*, std::size_t, Pass, Tokens, std::size_t, std::int32_t);
+  double (*workspace_)(const void*, std::size_t, Pass, Tokens, Tokens, std::size_t, std::int32_t);
   double (*activations_)(const void*, std::size_t, std::int32_t, std::int32_t);
   double (*transit_)(const void*, std::size_t, Tokens);
   bool offloads_;

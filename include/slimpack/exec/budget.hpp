@@ -18,9 +18,9 @@ namespace slimpack {
 /// - both of a token until the task that releases its activations ends;
 /// - workspace while a task runs, and what members of a merged pack exchange.
 ///
-/// That is what `memory_over_time` simulates, except where the simulator rounds: it gives each member of a
-/// merged pack an equal share, and lets weight tasks need nothing. Compared with bytes that a trainer
-/// measures, it tells how true the memory model is; walked ahead of a step, whether the stage will fit.
+/// That is what `memory_over_time` simulates, except that the simulator lets weight tasks need nothing, and shares merged
+/// packs equally that the plan does not share by position. Compared with bytes that a trainer measures, it tells how true
+/// the memory model is; walked ahead of a step, whether the stage will fit.
 template <MemoryModel M>
 class TokenBudget {
  public:

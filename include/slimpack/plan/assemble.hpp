@@ -34,7 +34,12 @@ inline void append_sharing(const PackSharing& sharing, std::size_t k, bool share
   const Sharding kind = !shared ? Sharding::none : known ? sharing.sharding[k] : Sharding::by_position;
   out.sharding.push_back(kind);
   out.exchange.push_back(shared && known ? sharing.exchange[k] : KeyExchange::none);
-  if (kind == Sharding::by_position) out.block = sharing.block > 0 ? sharing.block : default_ownership_block;
+  if (kind == Sharding::by_position) {
+    const Tokens block = sharing.block > 0 ? sharing.block : default_ownership_block;
+    require(out.block == 0 || out.block == block, "packs are shared by position in chunks of ", out.block,
+            " and of ", block, " tokens; expected the same for all packs of a plan");
+    out.block = block;
+  }
   if (kind == Sharding::mixed)
     out.per_document.repeat_row(1, sharing.per_document[k]);
   else

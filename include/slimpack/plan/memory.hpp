@@ -11,6 +11,7 @@
 #include "slimpack/cost/concepts.hpp"
 #include "slimpack/dag/memory_profile.hpp"
 #include "slimpack/plan/timeline.hpp"
+#include "slimpack/sharding/member_share.hpp"
 
 namespace slimpack {
 
@@ -41,28 +42,22 @@ template <MemoryModel M>
 
 namespace detail {
 
-/// Looks up what a plan's tasks bring into memory and take out of it, in tokens on each of a pack's
-/// members.
+/// Looks up what a plan's tasks bring into memory and take out of it, in tokens that a pipeline holds.
 class PackMemory {
  public:
-  explicit PackMemory(const Plan& plan) : plan_(plan), parts_(plan.forward.packs.size()) {
-    const std::size_t backward_packs = plan.backward.packs.size();
-    held_.assign(backward_packs, 0.0);
-    started_.assign(backward_packs, 0.0);
+  explicit PackMemory(const Plan& plan)
+      : plan_(plan), parts_(plan.forward.packs.size()), started_(plan.backward.packs.size()) {
     const SampleSlices forward(plan.forward.packs, plan.tokens.size());
     const SampleSlices backward(plan.backward.packs, plan.tokens.size());
-    for (std::size_t i = 0; i < plan.tokens.size(); ++i) {
-      match(forward[i], backward[i]);
-      if (backward[i].empty()) continue;
-      double& started = started_[backward[i].back().pack];
-      for (const auto& piece : backward[i])
-        started += share(plan.backward, piece.pack, piece.end - piece.begin);
+    for (SampleId id = 0; id < plan.tokens.size(); ++id) {
+      match(id, forward[id], backward[id]);
+      if (!backward[id].empty()) started_[backward[id].back().pack].push_back({id, 0, plan.tokens[id]});
     }
   }
 
-  /// Tokens of a task's pack that each member holds.
-  [[nodiscard]] double tokens(Task task) const {
-    return share(plan_.of(task.pass), task.pack, all_tokens(task));
+  /// Tokens of a task's pack that a pipeline holds.
+  [[nodiscard]] double tokens(PipelineId p, Task task) const {
+    return share(p, task)(plan_.of(task.pass).packs[task.pack]);
   }
 
   /// Tokens of a task's pack.
@@ -73,8 +68,8 @@ class PackMemory {
   /// Bytes that a pack's tokens hold from forward to backward, in either pass; each token by the
   /// recomputed and offloaded layers of its backward pack.
   template <MemoryModel M>
-  [[nodiscard]] double activations(Task task, std::size_t stage, const M& memory) const {
-    return sum(task, [&](PackId backward) {
+  [[nodiscard]] double activations(PipelineId p, Task task, std::size_t stage, const M& memory) const {
+    return sum(p, task, [&](PackId backward) {
       return activation_bytes(memory, stage, plan_.backward.recompute_layers[backward][stage],
                               plan_.backward.offload_of(backward, stage));
     });
@@ -82,72 +77,80 @@ class PackMemory {
 
   /// The same in the host's memory.
   template <MemoryModel M>
-  [[nodiscard]] double host(Task task, std::size_t stage, const M& memory) const {
-    return sum(task, [&](PackId backward) {
+  [[nodiscard]] double host(PipelineId p, Task task, std::size_t stage, const M& memory) const {
+    return sum(p, task, [&](PackId backward) {
       return host_bytes(memory, stage, plan_.backward.recompute_layers[backward][stage],
                         plan_.backward.offload_of(backward, stage));
     });
   }
 
-  /// Tokens of a task's pack, on each member, that have offloaded layers on a stage.
-  [[nodiscard]] double offloaded(Task task, std::size_t stage) const {
+  /// Tokens of a task's pack that a pipeline holds and that have offloaded layers on a stage.
+  [[nodiscard]] double offloaded(PipelineId p, Task task, std::size_t stage) const {
     if (plan_.backward.offload_layers.empty()) return 0.0;
-    return sum(task,
+    return sum(p, task,
                [&](PackId backward) { return plan_.backward.offload_of(backward, stage) > 0 ? 1.0 : 0.0; });
   }
 
-  /// Tokens of the samples whose backward pass begins with this pack.
-  [[nodiscard]] double started(PackId backward) const { return started_[backward]; }
+  /// Tokens that a pipeline holds of the samples whose backward pass begins with this pack.
+  [[nodiscard]] double started(PipelineId p, PackId backward) const {
+    return share(p, {Pass::backward, backward})(started_[backward]);
+  }
 
  private:
   struct Part {
     PackId backward;
-    double tokens;
+    Slice tokens;
   };
 
-  /// Sum of f(backward pack) over a task's tokens.
+  /// Sum of f(backward pack) over the tokens of a task that a pipeline holds.
   template <class F>
-  [[nodiscard]] double sum(Task task, F&& f) const {
-    if (task.pass == Pass::backward) return held_[task.pack] * f(task.pack);
+  [[nodiscard]] double sum(PipelineId p, Task task, F&& f) const {
+    if (task.pass == Pass::backward) return tokens(p, task) * f(task.pack);
+    const MemberShare held = share(p, task);
     double total = 0.0;
-    for (const Part& part : parts_[task.pack]) total += part.tokens * f(part.backward);
+    for (const Part& part : parts_[task.pack]) total += held(part.tokens) * f(part.backward);
     return total;
   }
 
-  static double share(const PassPlan& pass, std::size_t pack, Tokens tokens) {
-    return static_cast<double>(tokens) / static_cast<double>(pass.pipelines[pack].size());
+  /// How many tokens of a task's pack a pipeline holds.
+  [[nodiscard]] MemberShare share(PipelineId p, Task task) const {
+    const PassPlan& pass = plan_.of(task.pass);
+    const auto members = pass.pipelines[task.pack];
+    const bool by_position =
+        task.pack < pass.sharding.size() && pass.sharding[task.pack] == Sharding::by_position;
+    return {
+        .members = members.size(),
+        .ranks = static_cast<std::size_t>(plan_.pipelines[p].cp),
+        .member = static_cast<std::size_t>(std::find(members.begin(), members.end(), p) - members.begin()),
+        .block = by_position ? pass.block : 0};
   }
 
   /// Which backward packs the tokens of each forward pack of one sample go to.
-  void match(std::span<const SampleSlices::Piece> forward, std::span<const SampleSlices::Piece> backward) {
+  void match(SampleId id, std::span<const SampleSlices::Piece> forward,
+             std::span<const SampleSlices::Piece> backward) {
     std::size_t f = 0, b = 0;
     while (f < forward.size() && b < backward.size()) {
-      const Tokens common =
-          std::min(forward[f].end, backward[b].end) - std::max(forward[f].begin, backward[b].begin);
-      if (common > 0) {
-        const double tokens = share(plan_.forward, forward[f].pack, common);
-        parts_[forward[f].pack].push_back({backward[b].pack, tokens});
-        held_[backward[b].pack] += tokens;
-      }
+      const Slice common{id, std::max(forward[f].begin, backward[b].begin),
+                         std::min(forward[f].end, backward[b].end)};
+      if (common.begin < common.end) parts_[forward[f].pack].push_back({backward[b].pack, common});
       forward[f].end <= backward[b].end ? ++f : ++b;
     }
   }
 
   const Plan& plan_;
-  std::vector<std::vector<Part>> parts_;  // [forward pack] by backward pack
-  std::vector<double> held_;              // [backward pack] tokens whose activations it consumes
-  std::vector<double> started_;           // [backward pack]
+  std::vector<std::vector<Part>> parts_;     // [forward pack] by backward pack
+  std::vector<std::vector<Slice>> started_;  // [backward pack]
 };
 
 /// The events of one task, from its start to its finish.
 template <MemoryModel M>
-void add_memory_events(const Plan& plan, const PackMemory& packs, Task task, std::size_t stage, TaskTime time,
-                       const M& memory, std::vector<MemoryEvent<>>& events) {
+void add_memory_events(const Plan& plan, const PackMemory& packs, PipelineId p, Task task, std::size_t stage,
+                       TaskTime time, const M& memory, std::vector<MemoryEvent<>>& events) {
   if (task.pass == Pass::weight) return;
   const bool backward = task.pass == Pass::backward;
-  const double tokens = packs.tokens(task), activations = packs.activations(task, stage, memory);
+  const double tokens = packs.tokens(p, task), activations = packs.activations(p, task, stage, memory);
   const double gradient = backward ? memory.kv_gradient_bytes(stage) : 0.0;
-  const double taken = backward ? gradient * packs.started(task.pack) : activations;
+  const double taken = backward ? gradient * packs.started(p, task.pack) : activations;
   const double given = backward ? activations + gradient * tokens : 0.0;
   const double workspace =
       memory.workspace_bytes(stage, task.pass, static_cast<Tokens>(std::ceil(tokens)),
@@ -155,7 +158,7 @@ void add_memory_events(const Plan& plan, const PackMemory& packs, Task task, std
       member_exchange_bytes(memory, stage, task.pass, packs.all_tokens(task),
                             plan.of(task.pass).pipelines[task.pack].size(),
                             plan.of(task.pass).exchange_of(task.pack)) +
-      transit_bytes(memory, stage, static_cast<Tokens>(std::ceil(packs.offloaded(task, stage))));
+      transit_bytes(memory, stage, static_cast<Tokens>(std::ceil(packs.offloaded(p, task, stage))));
   const auto resource = static_cast<std::uint32_t>(stage);
   events.push_back({time.start, taken + workspace, resource});
   events.push_back({time.finish, -(given + workspace), resource});
@@ -163,18 +166,18 @@ void add_memory_events(const Plan& plan, const PackMemory& packs, Task task, std
 
 /// The most that a stage leaves in the host's memory.
 template <MemoryModel M>
-[[nodiscard]] double host_peak(const PackMemory& packs, std::span<const Task> order, std::size_t stage,
-                               const M& memory) {
+[[nodiscard]] double host_peak(const PackMemory& packs, PipelineId p, std::span<const Task> order,
+                               std::size_t stage, const M& memory) {
   double held = 0.0, peak = 0.0;
   for (const Task task : order) {
-    if (task.pass == Pass::forward) peak = std::max(peak, held += packs.host(task, stage, memory));
-    if (task.pass == Pass::backward) held -= packs.host(task, stage, memory);
+    if (task.pass == Pass::forward) peak = std::max(peak, held += packs.host(p, task, stage, memory));
+    if (task.pass == Pass::backward) held -= packs.host(p, task, stage, memory);
   }
   return peak;
 }
 
 template <MemoryModel M>
-void add_pipeline_memory(const Plan& plan, const PackMemory& packs, const Timeline& timeline, std::size_t p,
+void add_pipeline_memory(const Plan& plan, const PackMemory& packs, const Timeline& timeline, PipelineId p,
                          const M& memory, MemoryCurves& curves) {
   std::vector<double> initial;
   std::vector<MemoryEvent<>> events;
@@ -182,9 +185,9 @@ void add_pipeline_memory(const Plan& plan, const PackMemory& packs, const Timeli
   for (std::size_t s = 0; s < plan.pipelines[p].order.size(); ++s) {
     initial.push_back(memory.static_bytes(s));
     const auto& order = plan.pipelines[p].order[s];
-    host.push_back(host_peak(packs, order, s, memory));
+    host.push_back(host_peak(packs, p, order, s, memory));
     for (std::size_t i = 0; i < order.size(); ++i) {
-      add_memory_events(plan, packs, order[i], s, timeline.stages[p][s][i], memory, events);
+      add_memory_events(plan, packs, p, order[i], s, timeline.stages[p][s][i], memory, events);
     }
   }
   auto& stages = curves.stages.emplace_back();
@@ -216,8 +219,9 @@ inline void require_memory_input(const Plan& plan, const Timeline& timeline) {
 ///   it ends, everything goes that its own tokens held.
 /// - Workspace is there while a task runs, and what members of a merged pack exchange.
 ///
-/// On each of g pipelines a merged pack counts the g-th part of its tokens. Tasks that touch in time follow
-/// each other in the stage's order: what one gives back is there for the next.
+/// Of packs that are shared by position a pipeline counts the tokens that it holds (`MemberShare`), of others that several
+/// pipelines share an equal part. Tasks that touch in time follow each other in the stage's order: what one gives back is
+/// there for the next.
 /// @param timeline of this plan. @param memory model of every pipeline's stages.
 /// @throws InvalidInput if the timeline is another plan's, or the backward packs have no
 /// `recompute_layers`.
@@ -227,7 +231,7 @@ template <MemoryModel M>
   detail::require_memory_input(plan, timeline);
   const detail::PackMemory packs(plan);
   MemoryCurves curves;
-  for (std::size_t p = 0; p < plan.pipelines.size(); ++p) {
+  for (PipelineId p = 0; p < plan.pipelines.size(); ++p) {
     detail::add_pipeline_memory(plan, packs, timeline, p, memory, curves);
   }
   return curves;
@@ -243,7 +247,7 @@ template <MemoryModel M>
           " pipelines; expected one for each");
   const detail::PackMemory packs(plan);
   MemoryCurves curves;
-  for (std::size_t p = 0; p < plan.pipelines.size(); ++p) {
+  for (PipelineId p = 0; p < plan.pipelines.size(); ++p) {
     detail::add_pipeline_memory(plan, packs, timeline, p, memory[p], curves);
   }
   return curves;

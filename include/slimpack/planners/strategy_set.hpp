@@ -43,7 +43,7 @@ namespace detail {
       probes.push_back(prices.pack_seconds(s, pass));
       for (const Tokens tokens : probe_lengths()) {
         probes.push_back(prices.slice_seconds(s, 0, tokens, pass));
-        probes.push_back(memory.workspace_bytes(s, pass, tokens, 1, memory.recompute_limit(s)));
+        probes.push_back(memory.workspace_bytes(s, pass, tokens, tokens, 1, memory.recompute_limit(s)));
       }
     }
   }

@@ -20,7 +20,7 @@ namespace slimpack {
     const std::int32_t r = std::min(recompute, memory.recompute_limit(s));
     const auto n = static_cast<double>(tokens), packs = static_cast<double>(memory.stages() - s);
     const double bytes = packs * n * memory.activation_bytes(s, r) + n * memory.kv_gradient_bytes(s) +
-                         memory.workspace_bytes(s, Pass::backward, tokens, 1, r);
+                         memory.workspace_bytes(s, Pass::backward, tokens, tokens, 1, r);
     most = std::max(most, bytes - memory.room_bytes(s));
   }
   return most;

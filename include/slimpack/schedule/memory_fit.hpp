@@ -11,7 +11,7 @@
 #include "slimpack/schedule/leads.hpp"
 #include "slimpack/schedule/pack_overlaps.hpp"
 #include "slimpack/schedule/recompute.hpp"
-#include "slimpack/slicing/pack_rows.hpp"
+#include "slimpack/schedule/row_tokens.hpp"
 
 namespace slimpack {
 
@@ -26,27 +26,26 @@ enum class PackWorkspace : std::uint8_t {
 /// - a forward task brings its tokens' activations, each by the layers that its backward pack recomputes;
 /// - a backward task brings the KV gradients of the samples that it begins; when it ends, all that its tokens held goes;
 /// - workspace, and what members exchange, is there while a task runs, and offloaded layers on their way;
-/// - each of g pipelines that share a pack counts the g-th part of its tokens.
+/// - a pipeline counts what it holds of the packs that it shares (`MemberShare`).
 ///
 /// Keeps its memory between calls.
 class MemoryFit {
  public:
-  /// @param lengths of all samples. @param memory has to outlive this.
-  MemoryFit(std::span<const Tokens> lengths, const Memory& memory) : lengths_(lengths), memory_(memory) {}
+  /// @param lengths of all samples. @param memory has to outlive this. @param ranks context-parallel ranks of each pipeline.
+  MemoryFit(std::span<const Tokens> lengths, const Memory& memory, std::size_t ranks = 1)
+      : memory_(memory), tokens_(lengths, ranks) {}
 
-  /// Takes the packs that later calls are about; they have to outlive those. O(slices + packs * members).
-  void load(const PackRows& forward, const PackRows& backward, std::size_t pipelines) {
-    forward_ = &forward;
-    backward_ = &backward;
-    pipelines_.resize(pipelines);
-    add_pass(forward, Pass::forward);
-    add_pass(backward, Pass::backward);
+  /// Takes the packs that later calls are about; they have to outlive those. The prices of the packs say how ranks share
+  /// them. O(slices * members).
+  void load(const Schedule& packs) {
+    packs_ = &packs;
+    tokens_.load(packs);
     overlaps_.clear();
   }
 
   /// Whether a stage of all pipelines fits. @param recompute layers that are recomputed. O(pipelines * rows).
   [[nodiscard]] bool fits(const LeadTable& leads, std::size_t s, const Recompute& recompute) {
-    for (std::size_t p = 0; p < pipelines_.size(); ++p) {
+    for (std::size_t p = 0; p < pipelines(); ++p) {
       if (peak_tokens_bytes(p, s, leads, recompute) > memory_.room_bytes(s)) return false;
     }
     return true;
@@ -63,33 +62,33 @@ class MemoryFit {
   /// that fits. O(forward rows in between).
   [[nodiscard]] double excess_bytes(std::size_t p, std::size_t s, const LeadTable& leads, std::size_t k,
                                     PackWorkspace workspace) const {
-    const auto moved = [&](const PackRows& rows, PackId pack, Tokens tokens) {
-      if (workspace != PackWorkspace::offloading) return 0.0;
-      const auto members = static_cast<Tokens>(rows.sharers[pack]);
-      return memory_.transit_bytes(s, (tokens + members - 1) / members);
+    const PassRowTokens &forward = tokens_.of(p, Pass::forward), &backward = tokens_.of(p, Pass::backward);
+    const auto moved = [&](const PassRowTokens& rows, std::size_t row) {
+      return workspace == PackWorkspace::offloading ? memory_.transit_bytes(s, rows.own[row]) : 0.0;
     };
-    const Pipeline& own = pipelines_[p];
     const std::size_t lead = leads(k, s);
-    const double live = memory_.activation_bytes(s, 0) * (own.forward[lead] - own.backward[k]);
+    const double live = memory_.activation_bytes(s, 0) * (forward.sums[lead] - backward.sums[k]);
     const double gradient = memory_.kv_gradient_bytes(s);
     double peak = 0.0;
     for (std::size_t r = k == 0 ? 0 : leads(k - 1, s); r < lead; ++r) {
-      if (own.forward_pack[r] != no_pack)
-        peak =
-            std::max(peak, live + gradient * (own.started[k] - own.backward[k]) +
-                               forward_workspace(s, own.forward_pack[r]) +
-                               moved(*forward_, own.forward_pack[r], forward_tokens_[own.forward_pack[r]]));
+      if (forward.pack[r] != no_pack)
+        peak = std::max(peak, live + gradient * (backward.started[k] - backward.sums[k]) +
+                                  forward_workspace(p, s, r) + moved(forward, r));
     }
-    if (const PackId pack = own.backward_pack[k]; pack != no_pack)
-      peak = std::max(peak, live + gradient * (own.started[k + 1] - own.backward[k]) +
-                                backward_workspace(s, pack, memory_.recompute_limit(s)) +
-                                moved(*backward_, pack, backward_tokens_[pack]));
+    if (backward.pack[k] != no_pack)
+      peak = std::max(peak, live + gradient * (backward.started[k + 1] - backward.sums[k]) +
+                                backward_workspace(p, s, k, memory_.recompute_limit(s)) + moved(backward, k));
     return peak - memory_.room_bytes(s);
   }
 
+  /// What the rows of the packs bring to each pipeline.
+  [[nodiscard]] const RowTokens& tokens() const { return tokens_; }
+
   /// What the packs of both passes have in common, [pipeline]. O(1) after the first time, which is as `pack_overlaps`.
   [[nodiscard]] const std::vector<std::vector<PackOverlap>>& overlaps() {
-    if (overlaps_.empty()) overlaps_ = pack_overlaps(*forward_, *backward_, pipelines_.size());
+    if (overlaps_.empty())
+      overlaps_ = pack_overlaps(
+          packs_->forward, {packs_->backward, packs_->backward_times.sharing, tokens_.ranks()}, pipelines());
     return overlaps_;
   }
 
@@ -129,18 +128,6 @@ class MemoryFit {
   }
 
  private:
-  /// The largest of the packs that so many pipelines share.
-  struct Largest {
-    std::size_t sharers;
-    Tokens tokens;
-  };
-  /// What rows bring to one pipeline, as sums over the rows before each index. Real numbers: members share packs.
-  struct Pipeline {
-    std::vector<PackId> forward_pack, backward_pack;  // [row]
-    std::vector<double> forward{0.0}, backward{0.0};  // [row + 1] tokens
-    std::vector<double> started{0.0};  // [row + 1] tokens of samples whose backward pass has begun
-    std::vector<Largest> most_forward, most_backward;  // by number of sharers
-  };
   /// Bytes of activations that rows bring and take, as sums over the rows before each index, times `scale`.
   struct Activations {
     const double* forward;
@@ -159,13 +146,13 @@ class MemoryFit {
 
   /// Finds the most tokens that each pipeline holds on a stage, with and without KV gradients.
   void find_peaks(const LeadTable& leads, std::size_t s) {
-    peak_live_.assign(pipelines_.size(), 0.0);
-    peak_gradients_.assign(pipelines_.size(), 0.0);
-    for (std::size_t p = 0; p < pipelines_.size(); ++p) {
-      const Pipeline& own = pipelines_[p];
-      for (std::size_t k = 0; k < own.backward_pack.size(); ++k) {
-        peak_live_[p] = std::max(peak_live_[p], own.forward[leads(k, s)] - own.backward[k]);
-        peak_gradients_[p] = std::max(peak_gradients_[p], own.started[k + 1] - own.backward[k]);
+    peak_live_.assign(pipelines(), 0.0);
+    peak_gradients_.assign(pipelines(), 0.0);
+    for (std::size_t p = 0; p < pipelines(); ++p) {
+      const PassRowTokens &forward = tokens_.of(p, Pass::forward), &backward = tokens_.of(p, Pass::backward);
+      for (std::size_t k = 0; k < backward.pack.size(); ++k) {
+        peak_live_[p] = std::max(peak_live_[p], forward.sums[leads(k, s)] - backward.sums[k]);
+        peak_gradients_[p] = std::max(peak_gradients_[p], backward.started[k + 1] - backward.sums[k]);
       }
     }
   }
@@ -173,76 +160,30 @@ class MemoryFit {
   /// For the stage that `find_peaks` looked at last.
   [[nodiscard]] PeakBounds peak_bounds(std::size_t s, std::int32_t recompute) const {
     PeakBounds bounds;
-    for (std::size_t p = 0; p < pipelines_.size(); ++p) {
+    for (std::size_t p = 0; p < pipelines(); ++p) {
       const double live = memory_.activation_bytes(s, recompute) * peak_live_[p],
                    gradients = memory_.kv_gradient_bytes(s) * peak_gradients_[p];
-      const double workspace = std::max(most_workspace(pipelines_[p], s, Pass::forward, 0),
-                                        most_workspace(pipelines_[p], s, Pass::backward, recompute));
+      const double workspace =
+          std::max(most_workspace(p, s, Pass::forward, 0), most_workspace(p, s, Pass::backward, recompute));
       bounds.least = std::max(bounds.least, live);
       bounds.most = std::max(bounds.most, live + gradients + workspace);
     }
     return bounds;
   }
 
-  void add_pass(const PackRows& rows, Pass pass) {
-    const bool is_forward = pass == Pass::forward;
-    const std::size_t count = rows.rows.size();
-    std::vector<Tokens>& tokens_of = is_forward ? forward_tokens_ : backward_tokens_;
-    tokens_of.resize(rows.packs.size());
-    for (std::size_t k = 0; k < tokens_of.size(); ++k) tokens_of[k] = count_tokens(rows.packs[k]);
-    for (Pipeline& own : pipelines_) {
-      (is_forward ? own.forward_pack : own.backward_pack).assign(count, no_pack);
-      (is_forward ? own.most_forward : own.most_backward).clear();
-      (is_forward ? own.forward : own.backward).assign(count + 1, 0.0);
-      if (!is_forward) own.started.assign(count + 1, 0.0);
-    }
-    for (std::size_t r = 0; r < count; ++r) {
-      for (const PackId pack : rows.rows[r]) add_pack(rows, pack, r, is_forward);
-    }
-    for (Pipeline& own : pipelines_) {
-      std::vector<double>& tokens = is_forward ? own.forward : own.backward;
-      for (std::size_t r = 0; r < count; ++r) {
-        tokens[r + 1] += tokens[r];
-        if (!is_forward) own.started[r + 1] += own.started[r];
-      }
-    }
+  /// What a pipeline's packs bring and take on a stage, all recomputing so many layers.
+  [[nodiscard]] Activations activations(std::size_t p, std::size_t s, std::int32_t layers) const {
+    return {tokens_.of(p, Pass::forward).sums.data(), tokens_.of(p, Pass::backward).sums.data(),
+            memory_.activation_bytes(s, layers)};
   }
 
-  void add_pack(const PackRows& rows, PackId pack, std::size_t r, bool is_forward) {
-    const auto members = rows.members[pack];
-    const Tokens tokens = (is_forward ? forward_tokens_ : backward_tokens_)[pack];
-    const std::size_t sharers = rows.sharers[pack];
-    Tokens started = 0;
-    for (const Slice& slice : rows.packs[pack]) {
-      if (!is_forward && slice.end == lengths_[slice.sample]) started += slice.end;
-    }
-    const auto share = static_cast<double>(sharers);
-    for (const std::uint32_t p : members) {
-      Pipeline& own = pipelines_[p];
-      (is_forward ? own.forward_pack : own.backward_pack)[r] = pack;
-      (is_forward ? own.forward : own.backward)[r + 1] = static_cast<double>(tokens) / share;
-      if (!is_forward) own.started[r + 1] = static_cast<double>(started) / share;
-      std::vector<Largest>& largest = is_forward ? own.most_forward : own.most_backward;
-      const auto known = std::find_if(largest.begin(), largest.end(),
-                                      [&](const Largest& l) { return l.sharers == sharers; });
-      if (known == largest.end()) {
-        largest.push_back({sharers, tokens});
-      } else {
-        known->tokens = std::max(known->tokens, tokens);
-      }
-    }
-  }
-
-  /// What each pipeline's packs bring and take on a stage.
+  /// What a pipeline's packs bring and take on a stage.
   Activations activations(std::size_t p, std::size_t s, const Recompute& recompute) {
-    const Pipeline& own = pipelines_[p];
     forward_moved_.clear();
     backward_moved_.clear();
-    if (!recompute.per_pack()) {
-      return {own.forward.data(), own.backward.data(), memory_.activation_bytes(s, recompute(0, s))};
-    }
-    forward_bytes_.assign(own.forward.size(), 0.0);
-    backward_bytes_.assign(own.backward.size(), 0.0);
+    if (!recompute.per_pack()) return activations(p, s, recompute(0, s));
+    forward_bytes_.assign(tokens_.of(p, Pass::forward).sums.size(), 0.0);
+    backward_bytes_.assign(tokens_.of(p, Pass::backward).sums.size(), 0.0);
     for (const PackOverlap& part : overlaps()[p]) {
       const double bytes = part.tokens * memory_.activation_bytes(s, recompute(part.backward_pack, s),
                                                                   recompute.offload(part.backward_pack, s));
@@ -258,8 +199,8 @@ class MemoryFit {
 
   /// Finds how many tokens of each row have offloaded layers.
   void find_moved(std::size_t p, std::size_t s, const Recompute& recompute) {
-    forward_moved_.assign(pipelines_[p].forward_pack.size(), 0.0);
-    backward_moved_.assign(pipelines_[p].backward_pack.size(), 0.0);
+    forward_moved_.assign(tokens_.of(p, Pass::forward).pack.size(), 0.0);
+    backward_moved_.assign(tokens_.of(p, Pass::backward).pack.size(), 0.0);
     for (const PackOverlap& part : overlaps()[p]) {
       if (recompute.offload(part.backward_pack, s) == 0) continue;
       forward_moved_[part.forward_row] += part.tokens;
@@ -277,59 +218,64 @@ class MemoryFit {
                    static_cast<std::size_t>(std::max_element(moved.begin(), moved.end()) - moved.begin()));
   }
 
-  [[nodiscard]] double forward_workspace(std::size_t s, PackId pack) const {
-    return memory_.workspace_bytes(s, Pass::forward, forward_tokens_[pack], forward_->sharers[pack], 0);
+  [[nodiscard]] double workspace(std::size_t s, Pass pass, PackId pack, Tokens own,
+                                 std::int32_t recompute) const {
+    const PackRows& rows = pass == Pass::forward ? packs_->forward : packs_->backward;
+    return memory_.workspace_bytes(s, pass, own, tokens_.all(pass, pack), rows.sharers[pack], recompute);
   }
-  [[nodiscard]] double backward_workspace(std::size_t s, PackId pack, std::int32_t recompute) const {
-    return memory_.workspace_bytes(s, Pass::backward, backward_tokens_[pack], backward_->sharers[pack],
-                                   recompute);
+  [[nodiscard]] double forward_workspace(std::size_t p, std::size_t s, std::size_t row) const {
+    const PassRowTokens& rows = tokens_.of(p, Pass::forward);
+    return workspace(s, Pass::forward, rows.pack[row], rows.own[row], 0);
+  }
+  [[nodiscard]] double backward_workspace(std::size_t p, std::size_t s, std::size_t row,
+                                          std::int32_t recompute) const {
+    const PassRowTokens& rows = tokens_.of(p, Pass::backward);
+    return workspace(s, Pass::backward, rows.pack[row], rows.own[row], recompute);
   }
 
   /// No task of a pass needs more. @param recompute_layers of a backward task, at most.
-  [[nodiscard]] double most_workspace(const Pipeline& own, std::size_t s, Pass pass,
+  [[nodiscard]] double most_workspace(std::size_t p, std::size_t s, Pass pass,
                                       std::int32_t recompute_layers) const {
     double bytes = 0.0;
-    for (const Largest& most : pass == Pass::forward ? own.most_forward : own.most_backward)
-      bytes = std::max(bytes, memory_.workspace_bytes(s, pass, most.tokens, most.sharers, recompute_layers));
+    for (const PassRowTokens::Largest& most : tokens_.of(p, pass).largest)
+      bytes = std::max(bytes,
+                       memory_.workspace_bytes(s, pass, most.own, most.all, most.sharers, recompute_layers));
     return bytes;
   }
 
   [[nodiscard]] std::int32_t most_recompute(std::size_t s, const Recompute& recompute) const {
     if (!recompute.per_pack()) return recompute(0, s);
     std::int32_t most = 0;
-    for (std::size_t k = 0; k < backward_->packs.size(); ++k) most = std::max(most, recompute(k, s));
+    for (std::size_t k = 0; k < packs_->backward.packs.size(); ++k) most = std::max(most, recompute(k, s));
     return most;
   }
 
   /// Most bytes that tokens and workspace take. Tasks are priced only where the largest workspace would make a new peak.
   [[nodiscard]] double peak_tokens_bytes(std::size_t p, std::size_t s, const LeadTable& leads,
                                          const Recompute& recompute) {
-    const Pipeline& own = pipelines_[p];
+    const PassRowTokens &forward = tokens_.of(p, Pass::forward), &backward = tokens_.of(p, Pass::backward);
     const Activations held = activations(p, s, recompute);
     const double gradient = memory_.kv_gradient_bytes(s);
-    const std::int32_t recompute_layers = most_recompute(s, recompute);
-    const double most_forward = most_workspace(own, s, Pass::forward, 0) + most_transit(s, forward_moved_),
-                 most_backward = most_workspace(own, s, Pass::backward, recompute_layers) +
+    const double most_forward = most_workspace(p, s, Pass::forward, 0) + most_transit(s, forward_moved_),
+                 most_backward = most_workspace(p, s, Pass::backward, most_recompute(s, recompute)) +
                                  most_transit(s, backward_moved_);
     double peak = 0.0;
     std::size_t done = 0;
-    for (std::size_t k = 0; k < own.backward_pack.size(); ++k) {
+    for (std::size_t k = 0; k < backward.pack.size(); ++k) {
       const std::size_t lead = leads(k, s);
-      const double begun = gradient * (own.started[k] - own.backward[k]);
+      const double begun = gradient * (backward.started[k] - backward.sums[k]);
       if (held.live(lead, k) + begun + most_forward > peak) {
         for (std::size_t r = done; r < lead; ++r) {
           const double bytes = held.live(r + 1, k) + begun;
-          if (own.forward_pack[r] != no_pack && bytes + most_forward > peak)
-            peak = std::max(
-                peak, bytes + forward_workspace(s, own.forward_pack[r]) + transit(s, forward_moved_, r));
+          if (forward.pack[r] != no_pack && bytes + most_forward > peak)
+            peak = std::max(peak, bytes + forward_workspace(p, s, r) + transit(s, forward_moved_, r));
         }
       }
       done = std::max(done, lead);
-      const double bytes = held.live(lead, k) + gradient * (own.started[k + 1] - own.backward[k]);
-      if (own.backward_pack[k] != no_pack && bytes + most_backward > peak)
-        peak = std::max(
-            peak, bytes + backward_workspace(s, own.backward_pack[k], recompute(own.backward_pack[k], s)) +
-                      transit(s, backward_moved_, k));
+      const double bytes = held.live(lead, k) + gradient * (backward.started[k + 1] - backward.sums[k]);
+      if (backward.pack[k] != no_pack && bytes + most_backward > peak)
+        peak = std::max(peak, bytes + backward_workspace(p, s, k, recompute(backward.pack[k], s)) +
+                                  transit(s, backward_moved_, k));
     }
     return peak;
   }
@@ -337,13 +283,14 @@ class MemoryFit {
   /// Whether a stage holds what backward rows require, all packs recomputing so many layers: `limit_stage` then finds leads that fit.
   [[nodiscard]] bool holds_required(std::span<const std::uint32_t> required, std::int32_t layers,
                                     std::size_t s) const {
-    const double activation = memory_.activation_bytes(s, layers), gradient = memory_.kv_gradient_bytes(s);
-    for (const Pipeline& own : pipelines_) {
-      const Activations held{own.forward.data(), own.backward.data(), activation};
-      const double room = memory_.room_bytes(s) - std::max(most_workspace(own, s, Pass::forward, 0),
-                                                           most_workspace(own, s, Pass::backward, layers));
+    const double gradient = memory_.kv_gradient_bytes(s);
+    for (std::size_t p = 0; p < pipelines(); ++p) {
+      const PassRowTokens& backward = tokens_.of(p, Pass::backward);
+      const Activations held = activations(p, s, layers);
+      const double room = memory_.room_bytes(s) - std::max(most_workspace(p, s, Pass::forward, 0),
+                                                           most_workspace(p, s, Pass::backward, layers));
       for (std::size_t k = 0; k < required.size(); ++k) {
-        if (held.live(required[k], k) > room - gradient * (own.started[k + 1] - own.backward[k]))
+        if (held.live(required[k], k) > room - gradient * (backward.started[k + 1] - backward.sums[k]))
           return false;
       }
     }
@@ -352,36 +299,36 @@ class MemoryFit {
 
   bool limit_stage(std::span<const std::uint32_t> required, const Recompute& recompute, std::size_t s,
                    LeadTable& leads) {
-    const auto forward_rows = static_cast<std::uint32_t>(forward_->rows.size());
-    fitting_.assign(backward_->rows.size(), static_cast<std::int32_t>(forward_rows));
-    for (std::size_t p = 0; p < pipelines_.size(); ++p) lower_to_fitting(p, s, recompute);
+    const auto forward_rows = static_cast<std::uint32_t>(packs_->forward.rows.size());
+    fitting_.assign(packs_->backward.rows.size(), static_cast<std::int32_t>(forward_rows));
+    for (std::size_t p = 0; p < pipelines(); ++p) lower_to_fitting(p, s, recompute);
     return limit_leads(fitting_, forward_rows, required, s, leads);
   }
 
   /// Lowers `fitting_` to what one pipeline's memory allows, the largest workspace at any time.
   void lower_to_fitting(std::size_t p, std::size_t s, const Recompute& recompute) {
-    const Pipeline& own = pipelines_[p];
+    const PassRowTokens& backward = tokens_.of(p, Pass::backward);
     const Activations held = activations(p, s, recompute);
     const double room = memory_.room_bytes(s) -
-                        std::max(most_workspace(own, s, Pass::forward, 0) + most_transit(s, forward_moved_),
-                                 most_workspace(own, s, Pass::backward, most_recompute(s, recompute)) +
+                        std::max(most_workspace(p, s, Pass::forward, 0) + most_transit(s, forward_moved_),
+                                 most_workspace(p, s, Pass::backward, most_recompute(s, recompute)) +
                                      most_transit(s, backward_moved_));
-    const auto all = static_cast<std::int32_t>(own.forward_pack.size());
+    const auto all = static_cast<std::int32_t>(tokens_.of(p, Pass::forward).pack.size());
     std::int32_t n = all;
     for (std::size_t k = fitting_.size(); k-- > 0;) {
-      const double budget = room - memory_.kv_gradient_bytes(s) * (own.started[k + 1] - own.backward[k]);
+      const double budget =
+          room - memory_.kv_gradient_bytes(s) * (backward.started[k + 1] - backward.sums[k]);
       while (n < all && held.live(static_cast<std::size_t>(n) + 1, k) <= budget) ++n;
       while (n >= 0 && held.live(static_cast<std::size_t>(n), k) > budget) --n;
       fitting_[k] = std::min(fitting_[k], n);
     }
   }
 
-  std::span<const Tokens> lengths_;
+  [[nodiscard]] std::size_t pipelines() const { return tokens_.pipelines(); }
+
   const Memory& memory_;
-  const PackRows* forward_ = nullptr;
-  const PackRows* backward_ = nullptr;
-  std::vector<Tokens> forward_tokens_, backward_tokens_;  // [pack]
-  std::vector<Pipeline> pipelines_;
+  const Schedule* packs_ = nullptr;
+  RowTokens tokens_;
   std::vector<std::vector<PackOverlap>> overlaps_;      // [pipeline]; empty until they are needed
   std::vector<double> forward_bytes_, backward_bytes_;  // of the pipeline and stage looked at, by row
   std::vector<double> forward_moved_,

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -52,8 +51,7 @@ inline void add_offload_seconds(GroupPrices& prices, const Recompute& recompute,
     for (const PackOverlap& part : overlaps[p]) {
       const PackId pack = forward_packs[p][part.forward_row];
       if (out.forward.members[pack][0] != p) continue;  // a shared pack counts once
-      const double tokens = part.tokens * static_cast<double>(out.forward.sharers[pack]);
-      add(Pass::forward, pack, part.backward_pack, static_cast<Tokens>(std::llround(tokens)));
+      add(Pass::forward, pack, part.backward_pack, part.all);
     }
   }
 }

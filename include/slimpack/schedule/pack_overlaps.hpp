@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "slimpack/slicing/pack_rows.hpp"
+#include "slimpack/schedule/pack_shares.hpp"
 
 namespace slimpack {
 
@@ -16,7 +16,8 @@ struct PackOverlap {
   std::uint32_t forward_row;
   std::uint32_t backward_row;
   PackId backward_pack;
-  double tokens;  ///< on each pipeline that runs the backward pack
+  double tokens;  ///< on the pipeline
+  Tokens all;     ///< of all pipelines that run the packs
 };
 
 namespace detail {
@@ -45,20 +46,20 @@ struct SamplePiece {
 
 }  // namespace detail
 
-/// What forward and backward packs have in common, [pipeline], by rows of the forward pass. O(slices log slices).
-/// @pre both passes have the same tokens of each sample.
+/// What the packs of both passes have in common, [pipeline], by rows of the forward pass.
+/// O(slices * (log slices + members)). @pre both passes have the same tokens of each sample.
 [[nodiscard]] inline std::vector<std::vector<PackOverlap>> pack_overlaps(const PackRows& forward,
-                                                                         const PackRows& backward,
+                                                                         const PackShares& backward,
                                                                          std::size_t pipelines) {
   std::vector<std::vector<PackOverlap>> out(pipelines);
   const std::vector<detail::SamplePiece> before = detail::sample_pieces(forward),
-                                         after = detail::sample_pieces(backward);
+                                         after = detail::sample_pieces(backward.rows);
   for (std::size_t f = 0, b = 0; f < before.size() && b < after.size();) {
     const detail::SamplePiece &from = before[f], &to = after[b];
-    const Tokens common = std::min(from.end, to.end) - std::max(from.begin, to.begin);
-    const double tokens = static_cast<double>(common) / static_cast<double>(backward.sharers[to.pack]);
-    for (const std::uint32_t p : backward.members[to.pack])
-      out[p].push_back({from.row, to.row, to.pack, tokens});
+    const Slice common{to.sample, std::max(from.begin, to.begin), std::min(from.end, to.end)};
+    const auto members = backward.rows.members[to.pack];
+    for (std::size_t i = 0; i < members.size(); ++i)
+      out[members[i]].push_back({from.row, to.row, to.pack, backward(to.pack, i)(common), common.size()});
     if (from.end <= to.end) ++f;
     if (to.end <= from.end) ++b;
   }

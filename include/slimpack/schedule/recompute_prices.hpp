@@ -69,17 +69,20 @@ class RecomputePrices {
   [[nodiscard]] std::span<const double> offload_seconds() const { return offload_; }
 
   /// Turns tokens times layers that stages recompute at least into the seconds that this takes at least.
-  /// @param[in,out] least [pipeline * stages + stage]. O(packs * stages).
-  void to_least_seconds(const Schedule& packs, std::span<double> least) {
+  /// @param tokens of the packs' rows. @param[in,out] least [pipeline * stages + stage]. O(pipelines * rows * stages).
+  void to_least_seconds(const Schedule& packs, const RowTokens& tokens, std::span<double> least) {
     constexpr double infinite = std::numeric_limits<double>::infinity();
     const std::size_t stages = memory_.stages();
     const std::span<const double> layer = recompute_seconds(packs);
     rates_.assign(stages, infinite);
-    for (std::size_t k = 0; k < packs.backward.packs.size(); ++k) {
-      const auto tokens = static_cast<double>(count_tokens(packs.backward.packs[k]));
-      if (tokens == 0.0) continue;
-      for (std::size_t s = 0; s < stages; ++s)
-        rates_[s] = std::min(rates_[s], layer[k * stages + s] * packs.backward.sharers[k] / tokens);
+    for (std::size_t p = 0; p < tokens.pipelines(); ++p) {
+      const PassRowTokens& rows = tokens.of(p, Pass::backward);
+      for (std::size_t r = 0; r < rows.pack.size(); ++r) {
+        if (rows.own[r] == 0) continue;
+        for (std::size_t s = 0; s < stages; ++s)
+          rates_[s] =
+              std::min(rates_[s], layer[rows.pack[r] * stages + s] / static_cast<double>(rows.own[r]));
+      }
     }
     for (std::size_t i = 0; i < least.size(); ++i)
       least[i] = least[i] > 0.0 ? least[i] * rates_[i % stages] : 0.0;

@@ -30,7 +30,7 @@ class Scheduler {
         prices_(prices),
         pricer_(prices),
         recompute_prices_(prices, memory),
-        fit_(lengths, memory),
+        fit_(lengths, memory, static_cast<std::size_t>(prices.alone().ranks())),
         least_seconds_(memory.stages()) {}
 
   /// Prices, orders and times the packs that `out` holds, and recomputes as much as memory requires.
@@ -58,8 +58,7 @@ class Scheduler {
 
   /// The same, unless any schedule of the packs takes this long: false, then.
   [[nodiscard]] bool price_below(Schedule& out, double most) {
-    pricer_.price_slices(out.forward, Pass::forward, out.forward_times);
-    pricer_.price_slices(out.backward, Pass::backward, out.backward_times);
+    pricer_.price_least(lengths_, out.forward, out.backward, out.forward_times, out.backward_times);
     if (most < infinite && least_seconds_(out) >= most) return false;
     pricer_.share(lengths_, out.forward, out.backward, out.forward_times, out.backward_times);
     return true;
@@ -133,7 +132,7 @@ class Scheduler {
 
   /// Peak bytes of a schedule that was made from these lengths and this memory, [pipeline][stage].
   [[nodiscard]] std::vector<std::vector<double>> peak_bytes(const Schedule& schedule) {
-    fit_.load(schedule.forward, schedule.backward, schedule.pipelines);
+    fit_.load(schedule);
     std::vector<std::vector<double>> peaks(schedule.pipelines);
     for (std::size_t p = 0; p < peaks.size(); ++p) {
       for (std::size_t s = 0; s < schedule.stages(); ++s)
@@ -150,7 +149,7 @@ class Scheduler {
     if (options.offload) require_host(prices_, memory_);
     required_rows(lengths_, out.forward, out.backward, ended_, required_);
     make_leads(options.order, options, out);
-    fit_.load(out.forward, out.backward, out.pipelines);
+    fit_.load(out);
   }
 
   void make_leads(PassOrder order, const ScheduleOptions& options, const Schedule& out) {
@@ -215,7 +214,7 @@ class Scheduler {
   /// Seconds that the packs take at least with the full leads and the recomputation that windows ask for.
   [[nodiscard]] double each_pack_takes(Schedule& out) {
     least_recomputed(full_, memory_, fit_, more_);
-    recompute_prices_.to_least_seconds(out, more_);
+    recompute_prices_.to_least_seconds(out, fit_.tokens(), more_);
     add_recompute({}, out);
     const double seconds = least_seconds_(out, more_);
     add_recompute(out.recompute, out);

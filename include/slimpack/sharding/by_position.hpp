@@ -17,6 +17,9 @@ namespace slimpack {
 /// Tokens of a chunk of a merged sample, unless said otherwise.
 inline constexpr Tokens default_ownership_block = 64;
 
+/// The same where ranks share attention by heads alone, so that no kernel needs longer chunks.
+inline constexpr Tokens block_by_heads = 16;
+
 /// Which of `members` pipelines holds token `token` of a sample that they run together (DP-Merge). Chunks of
 /// `block` tokens go round in mirrored pairs: of each 2g chunks, member r has the r-th and the r-th from the
 /// end, which makes causal attention equal among members (SlimPack's DP-Merge with the usual context-parallel
@@ -31,13 +34,20 @@ inline constexpr Tokens default_ownership_block = 64;
 
 namespace detail {
 
+/// Tokens below `end` that the member of `[first, last)` holds that holds most of them. Of these members the first is the first
+/// to have a chunk in a round, and the last the first to have two.
+[[nodiscard]] constexpr Tokens most_owned_below(Tokens end, std::size_t members, std::size_t first,
+                                                std::size_t last, Tokens block) {
+  const auto g = static_cast<Tokens>(members);
+  const Tokens round = 2 * g * block, rest = end % round;
+  const auto part = [&](Tokens chunk) { return std::clamp(rest - chunk * block, Tokens{0}, block); };
+  return end / round * 2 * block + part(static_cast<Tokens>(first)) + part(2 * g - static_cast<Tokens>(last));
+}
+
 /// Tokens below `end` that a member holds.
 [[nodiscard]] constexpr Tokens owned_below(Tokens end, std::size_t members, std::size_t member,
                                            Tokens block) {
-  const auto g = static_cast<Tokens>(members), r = static_cast<Tokens>(member);
-  const Tokens round = 2 * g * block, rest = end % round;
-  const auto part = [&](Tokens chunk) { return std::clamp(rest - chunk * block, Tokens{0}, block); };
-  return end / round * 2 * block + part(r) + part(2 * g - 1 - r);
+  return most_owned_below(end, members, member, member + 1, block);
 }
 
 }  // namespace detail
@@ -48,6 +58,18 @@ namespace detail {
                                             Tokens block) {
   return detail::owned_below(slice.end, members, member, block) -
          detail::owned_below(slice.begin, members, member, block);
+}
+
+/// Most tokens of a pack that any member holds. O(slices * members). @param members at least 1. @param block at least 1.
+[[nodiscard]] inline Tokens most_owned_tokens(std::span<const Slice> pack, std::size_t members,
+                                              Tokens block) {
+  Tokens most = 0;
+  for (std::size_t m = 0; m < members; ++m) {
+    Tokens own = 0;
+    for (const Slice& slice : pack) own += owned_tokens(slice, members, m, block);
+    most = std::max(most, own);
+  }
+  return most;
 }
 
 /// Calls `f(Slice)` for each range of a slice that a member holds, in token order; ranges that touch come as
