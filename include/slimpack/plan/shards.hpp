@@ -22,7 +22,7 @@ namespace slimpack {
 }
 
 /// Tokens by which the fullest rank of a task's pack exceeds an equal share, times the ranks; zero unless the pack is shared by
-/// position. O(slices * ranks). @pre the pack exists.
+/// position. O(slices + ranks). @pre the pack exists.
 [[nodiscard]] inline Tokens excess_tokens(const Plan& plan, Task task) {
   const PassPlan& pass = plan.of(task.pass);
   const std::int32_t ranks = context_ranks(plan, task);
