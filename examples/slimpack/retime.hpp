@@ -9,11 +9,10 @@
 #include <vector>
 
 #include "slimpack/core/error.hpp"
-#include "slimpack/cost/any_cost.hpp"
+#include "slimpack/cost/concepts.hpp"
 #include "slimpack/cost/flops.hpp"
 #include "slimpack/model/strategy.hpp"
 #include "slimpack/plan/plan.hpp"
-#include "slimpack/plan/shards.hpp"
 #include "slimpack/plan/timeline.hpp"
 
 namespace slimpack::command {
@@ -51,58 +50,61 @@ namespace retiming {
 }
 
 /// Cost models of one plan's packs, by the kind of their pipelines and the number of their members.
+template <class MakeCost>
 class PackCosts {
  public:
-  template <class MakeCost>
+  using Cost = decltype(std::declval<MakeCost>()(std::declval<const Strategy&>(), std::uint32_t{}));
+
   PackCosts(const Plan& plan, const MakeCost& make) : strategy_(strategy_of(plan)) {
-    for (std::uint32_t k = 0; k < strategy_.kinds(); ++k) alone_.emplace_back(make(strategy_, k));
+    for (std::uint32_t k = 0; k < strategy_.kinds(); ++k) alone_.push_back(make(strategy_, k));
   }
 
   /// Of pipelines that run packs alone, one model for each kind.
-  [[nodiscard]] const std::vector<AnyCost>& alone() const { return alone_; }
+  [[nodiscard]] const std::vector<Cost>& alone() const { return alone_; }
 
   /// Of a pack that these run together.
-  [[nodiscard]] const AnyCost& of(std::span<const PipelineId> members) {
+  [[nodiscard]] const Cost& of(std::span<const PipelineId> members) {
     const std::uint32_t kind = strategy_.kind[members.front()];
     if (members.size() == 1) return alone_[kind];
     const auto key = std::pair(kind, members.size());
     const auto found = merged_.find(key);
     if (found != merged_.end()) return found->second;
-    return merged_.emplace(key, alone_[kind].merged(members.size())).first->second;
+    return merged_.emplace(key, alone_[kind].with_context_parallel(static_cast<std::int32_t>(members.size())))
+        .first->second;
   }
 
  private:
   Strategy strategy_;
-  std::vector<AnyCost> alone_;
-  std::map<std::pair<std::uint32_t, std::size_t>, AnyCost> merged_;
+  std::vector<Cost> alone_;
+  std::map<std::pair<std::uint32_t, std::size_t>, Cost> merged_;
 };
 
-/// Seconds of a task on a stage, with what its fullest rank holds more than others.
-[[nodiscard]] inline double stage_seconds(const AnyCost& cost, std::size_t stage, const Plan& plan,
-                                          Task task) {
-  const auto excess = static_cast<double>(excess_tokens(plan, task));
-  const std::span<const Slice> pack = plan.of(task.pass).packs[task.pack];
-  double seconds = cost.pack_seconds(stage, task.pass) + excess * cost.token_seconds(stage, task.pass);
-  for (const Slice& slice : pack) seconds += cost.slice_seconds(stage, slice.begin, slice.end, task.pass);
-  const Ragged<std::int32_t>& recompute = plan.backward.recompute_layers;
-  if (task.pass == Pass::forward || recompute.size() == 0 || recompute[task.pack][stage] == 0) return seconds;
-  double layer = cost.recompute_pack_seconds(stage) + excess * cost.recompute_token_seconds(stage);
+/// Seconds of a pack on a stage that recomputes so many layers.
+template <class Cost>
+[[nodiscard]] double stage_seconds(const Cost& cost, std::size_t stage, Pass pass,
+                                   std::span<const Slice> pack, std::int32_t recompute_layers) {
+  double seconds = cost.pack_seconds(stage, pass);
+  for (const Slice& slice : pack) seconds += cost.slice_seconds(stage, slice.begin, slice.end, pass);
+  if (recompute_layers == 0) return seconds;
+  double layer = recompute_pack_seconds(cost, stage);
   for (const Slice& slice : pack) layer += cost.recompute_seconds(stage, slice.begin, slice.end);
-  return seconds + recompute[task.pack][stage] * layer;
+  return seconds + recompute_layers * layer;
 }
 
-inline void retime_pass(Pass pass, const Plan& plan, PackCosts& costs, PassPlan& out) {
+template <class MakeCost>
+void retime_pass(Pass pass, const Plan& plan, PackCosts<MakeCost>& costs, PassPlan& out) {
   out.seconds = {};
   out.transfer_seconds = {};
   out.weight_seconds = {};  // backward packs have all of their time
   for (PackId k = 0; k < out.packs.size(); ++k) {
-    const AnyCost& cost = costs.of(out.pipelines[k]);
-    const Task task{pass, k};
+    const auto& cost = costs.of(out.pipelines[k]);
     const std::span<double> row = out.seconds.add_row(cost.stages());
-    for (std::size_t s = 0; s < row.size(); ++s) row[s] = stage_seconds(cost, s, plan, task);
-    const Tokens sent = count_tokens(out.packs[k]) + excess_tokens(plan, task);
+    const bool recomputes = pass == Pass::backward && out.recompute_layers.size() > 0;
+    for (std::size_t s = 0; s < row.size(); ++s)
+      row[s] = stage_seconds(cost, s, pass, out.packs[k], recomputes ? out.recompute_layers[k][s] : 0);
     const std::span<double> transfers = out.transfer_seconds.add_row(row.size() - 1);
-    for (std::size_t s = 0; s < transfers.size(); ++s) transfers[s] = cost.transfer_seconds(s, sent, pass);
+    for (std::size_t s = 0; s < transfers.size(); ++s)
+      transfers[s] = cost.transfer_seconds(s, count_tokens(out.packs[k]), pass);
     out.flops[k] = pack_flops(plan.model, out.packs[k], pass);
   }
 }
@@ -121,14 +123,14 @@ template <class MakeCost>
           plan.model.layers, " that the plan is for");
   plan.model = model;
   plan.device = device;
-  retiming::PackCosts costs(plan, make_cost);
+  retiming::PackCosts<MakeCost> costs(plan, make_cost);
   PassPlan forward = plan.forward, backward = plan.backward;
   retiming::retime_pass(Pass::forward, plan, costs, forward);
   retiming::retime_pass(Pass::backward, plan, costs, backward);
   plan.forward = std::move(forward);
   plan.backward = std::move(backward);
   plan.step = {};
-  for (const AnyCost& cost : costs.alone())
+  for (const auto& cost : costs.alone())
     plan.step.sync_seconds = std::max(plan.step.sync_seconds, cost.sync_seconds());
   const Timeline times = time_plan(plan);
   plan.step.pipeline_seconds = times.seconds;

@@ -18,7 +18,6 @@
 #include "slimpack/plan/shards.hpp"
 #include "slimpack/plan/timeline.hpp"
 #include "slimpack/planners/plan_with_models.hpp"
-#include "tests/plan/held_tokens.hpp"
 
 // All that knows how models price a plan's packs and how plans keep these prices, in one place. It shares no code with what
 // planners price packs by.
@@ -97,12 +96,7 @@ class PackPrices {
   [[nodiscard]] double seconds(Pass pass, std::size_t pack, std::size_t stage) {
     const C& cost = of(pass, pack);
     const bool recomputes = pass == Pass::backward && recompute_layers(pack)[stage] > 0;
-    const auto excess = static_cast<double>(testing::excess_tokens(plan_, pass, pack));
-    double sum = cost.pack_seconds(stage, pass) + excess * testing::token_seconds(cost, stage, pass),
-           layer = 0.0;
-    if constexpr (RecomputingCostModel<C>) {
-      if (recomputes) layer += excess * testing::recompute_token_seconds(cost, stage);
-    }
+    double sum = cost.pack_seconds(stage, pass), layer = 0.0;
     for (const Slice& slice : plan_.of(pass).packs[pack]) {
       if constexpr (priced) {
         sum += cost.other_seconds(stage, slice.begin, slice.end, pass);
@@ -123,9 +117,7 @@ class PackPrices {
   }
 
   [[nodiscard]] double lag(Pass pass, std::size_t pack, std::size_t boundary) {
-    const Tokens tokens =
-        count_tokens(plan_.of(pass).packs[pack]) + testing::excess_tokens(plan_, pass, pack);
-    return transfer_price(of(pass, pack), boundary, tokens, pass);
+    return transfer_price(of(pass, pack), boundary, count_tokens(plan_.of(pass).packs[pack]), pass);
   }
 
  private:

@@ -2,10 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <cstdint>
-#include <span>
 
-#include "slimpack/cost/polynomial.hpp"
 #include "slimpack/plan/plan.hpp"
 #include "slimpack/sharding/by_position.hpp"
 
@@ -33,38 +30,6 @@ inline double held_tokens(const Plan& plan, Pass pass, std::size_t pack, std::si
   const auto place = std::find(members.begin(), members.end(), static_cast<PipelineId>(p)) - members.begin();
   return held_by_position(slice, members.size(), static_cast<std::size_t>(place),
                           static_cast<std::size_t>(plan.pipelines[p].cp), of.block);
-}
-
-/// Tokens that the fullest rank of a pack that is shared by position holds beyond an equal share, times the ranks.
-inline Tokens excess_tokens(std::span<const Slice> pack, std::size_t ranks, Tokens block) {
-  const ContextShards shards = position_shards(pack, static_cast<std::int32_t>(ranks), block);
-  Tokens most = 0;
-  for (std::size_t r = 0; r < ranks; ++r) most = std::max(most, count_tokens(shards.ranks[r]));
-  return static_cast<Tokens>(ranks) * most - count_tokens(pack);
-}
-
-/// The same of a plan's pack; zero if it is shared in another way.
-inline Tokens excess_tokens(const Plan& plan, Pass pass, std::size_t pack) {
-  const PassPlan& of = plan.of(pass);
-  if (of.sharding.size() <= pack || of.sharding[pack] != Sharding::by_position) return 0;
-  const auto members = of.pipelines[pack];
-  const auto ranks = members.size() * static_cast<std::size_t>(plan.pipelines[members.front()].cp);
-  return excess_tokens(of.packs[pack], ranks, of.block);
-}
-
-/// What a token takes by a cost model, without attention.
-template <class C>
-double token_seconds(const C& cost, std::size_t stage, Pass pass) {
-  if constexpr (PolynomialCostModel<C>) return std::max(0.0, cost.coefficients(stage, pass).per_token);
-  const auto first = [&](Tokens n) { return cost.slice_seconds(stage, 0, n, pass); };
-  return std::max(0.0, (first(256) - first(128)) / 128.0);
-}
-/// The same of recomputing a layer.
-template <class C>
-double recompute_token_seconds(const C& cost, std::size_t stage) {
-  if constexpr (PolynomialCostModel<C>) return std::max(0.0, cost.recompute_coefficients(stage).per_token);
-  const auto first = [&](Tokens n) { return cost.recompute_seconds(stage, 0, n); };
-  return std::max(0.0, (first(256) - first(128)) / 128.0);
 }
 
 }  // namespace slimpack::testing

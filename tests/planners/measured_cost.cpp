@@ -10,7 +10,6 @@
 #include "slimpack/planners/megatron.hpp"
 #include "slimpack/planners/slimpack.hpp"
 #include "tests/cost/random_profile.hpp"
-#include "tests/plan/held_tokens.hpp"
 
 using namespace slimpack;
 
@@ -35,15 +34,12 @@ void check_seconds(const Plan& plan, const MeasuredCost& cost) {
       const auto members = static_cast<std::int32_t>(plan.of(pass).pipelines[k].size());
       const MeasuredCost own = cost.with_context_parallel(members);
       for (std::size_t s = 0; s < cost.stages(); ++s) {
-        const auto more = static_cast<double>(testing::excess_tokens(plan, pass, k));
-        double recompute_layer =
-            own.recompute_pack_seconds(s) + more * testing::recompute_token_seconds(own, s);
+        double recompute_layer = own.recompute_pack_seconds(s);
         for (const Slice& slice : plan.of(pass).packs[k])
           recompute_layer += own.recompute_seconds(s, slice.begin, slice.end);
         const double layers = pass == Pass::backward ? plan.backward.recompute_layers[k][s] : 0.0;
         CHECK(plan.of(pass).seconds[k][s] ==
-              Approx(own.rates(s, pass).seconds(plan.of(pass).packs[k]) +
-                     more * testing::token_seconds(own, s, pass) + layers * recompute_layer)
+              Approx(own.rates(s, pass).seconds(plan.of(pass).packs[k]) + layers * recompute_layer)
                   .epsilon(1e-9));
       }
     }

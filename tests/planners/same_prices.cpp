@@ -18,7 +18,6 @@
 #include "slimpack/planners/plain_4d.hpp"
 #include "slimpack/planners/slimpack.hpp"
 #include "slimpack/planners/wlb.hpp"
-#include "tests/plan/held_tokens.hpp"
 
 using namespace slimpack;
 
@@ -67,9 +66,7 @@ void check_prices(const Plan& plan, const CalibratedCost& cost, const AttentionK
       const double layer = slowest_rank(plan, task, kernel);
       for (std::size_t s = 0; s < cost.stages(); ++s) {
         if (pass == Pass::backward && packs.recompute_layers[k][s] > 0) continue;
-        const auto more = static_cast<double>(testing::excess_tokens(plan, pass, k));
-        double expected = own.pack_seconds(s, pass) + own.attention_seconds(s, pass, layer) +
-                          more * testing::token_seconds(own, s, pass);
+        double expected = own.pack_seconds(s, pass) + own.attention_seconds(s, pass, layer);
         for (const Slice& slice : packs.packs[k])
           expected += own.other_seconds(s, slice.begin, slice.end, pass);
         CHECK(packs.seconds[k][s] == Approx(expected).epsilon(1e-9));

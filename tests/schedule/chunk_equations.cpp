@@ -55,10 +55,8 @@ Chunk random_chunk(unsigned seed) {
   const auto pick = [&](Tokens lo, Tokens hi) {
     return std::uniform_int_distribution<Tokens>(lo, hi)(random);
   };
-  // Whole rounds of blocks: the paper's ranks have equal shares.
-  const Tokens round = 2 * static_cast<Tokens>(d_s) * block_by_heads;
-  Chunk chunk{.context = round * pick(1, 400), .tail = round * pick(1, 80), .whole = {}};
-  for (Tokens i = pick(0, 5); i > 0; --i) chunk.whole.push_back(round * pick(1, 36));
+  Chunk chunk{.context = pick(1, 100000), .tail = pick(1, 20000), .whole = {}};
+  for (Tokens i = pick(0, 5); i > 0; --i) chunk.whole.push_back(pick(1, 9000));
   return chunk;
 }
 

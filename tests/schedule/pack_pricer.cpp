@@ -93,11 +93,6 @@ void check_pass(const Case& c, const PackRows& rows, const PassTimes& times, Pas
     const CalibratedCost own = ranks == 1 ? cheapest : cheapest.with_exchange(times.sharing.exchange[k]);
     const double layer = naive_layer(c.kernel, rows.packs[k], ranks, times.sharing, k, pass);
     const double forward = naive_layer(c.kernel, rows.packs[k], ranks, times.sharing, k, Pass::forward);
-    const bool by_position = times.sharing.sharding[k] == Sharding::by_position;
-    const auto more = static_cast<double>(
-        by_position
-            ? testing::excess_tokens(rows.packs[k], static_cast<std::size_t>(ranks), times.sharing.block)
-            : 0);
     for (std::size_t s = 0; s < stages; ++s) {
       double expected = own.pack_seconds(s, pass) + own.attention_seconds(s, pass, layer);
       double slices = own.pack_seconds(s, pass), recomputed = forward;
@@ -106,8 +101,6 @@ void check_pass(const Case& c, const PackRows& rows, const PassTimes& times, Pas
         slices += cheapest.slice_seconds(s, slice.begin, slice.end, pass);
         recomputed += own.recompute_other_seconds(s, slice.begin, slice.end);
       }
-      expected += testing::token_seconds(own, s, pass) * more;
-      recomputed += testing::recompute_token_seconds(own, s) * more;
       CHECK(times.seconds[k * stages + s] == Approx(expected).epsilon(1e-9));
       CHECK(times.seconds[k * stages + s] >= slices * (1.0 - 1e-12));
       if (pass == Pass::backward)
@@ -220,7 +213,8 @@ TEST_CASE("one rank at the full rate adds the launch alone", "[pack_pricer]") {
   }
 }
 
-TEST_CASE("without an attention model packs take what their slices do on the fullest rank", "[pack_pricer]") {
+TEST_CASE("without an attention model packs take what their slices do, and are shared by position",
+          "[pack_pricer]") {
   for (unsigned seed = 1; seed <= 40; ++seed) {
     INFO("seed " << seed);
     const Case c = random_case(seed);
@@ -233,10 +227,7 @@ TEST_CASE("without an attention model packs take what their slices do on the ful
       const auto members = static_cast<std::int32_t>(c.rows.forward.sharers[k]);
       const CalibratedCost own = cost.with_context_parallel(members);
       CHECK((forward.sharing.sharding[k] == Sharding::by_position) == (members * c.job.layout.cp > 1));
-      const auto ranks = static_cast<std::size_t>(members * c.job.layout.cp);
-      const Tokens more = testing::excess_tokens(c.rows.forward.packs[k], ranks, default_ownership_block);
-      double expected = own.pack_seconds(0, Pass::forward) +
-                        testing::token_seconds(own, 0, Pass::forward) * static_cast<double>(more);
+      double expected = own.pack_seconds(0, Pass::forward);
       for (const Slice& slice : c.rows.forward.packs[k])
         expected += own.slice_seconds(0, slice.begin, slice.end, Pass::forward);
       CHECK(forward.seconds[k * cost.stages()] == Approx(expected));

@@ -81,28 +81,6 @@ TEST_CASE("members differ by at most one pair of blocks") {
   }
 }
 
-TEST_CASE("the fullest member of a pack holds what counting each gives") {
-  std::mt19937 random(5);
-  for (int i = 0; i < 2000; ++i) {
-    const auto pick = [&](int lo, int hi) { return std::uniform_int_distribution<int>(lo, hi)(random); };
-    const auto members = static_cast<std::size_t>(pick(1, 9));
-    const Tokens block = pick(1, 8);
-    std::vector<Slice> pack;
-    for (int n = pick(0, 5); n > 0; --n) {
-      const Tokens begin = pick(0, 200);
-      pack.push_back({static_cast<SampleId>(n), begin, begin + pick(0, 150)});
-    }
-    INFO("case " << i << ": " << members << " members, block " << block << ", " << pack.size() << " slices");
-    Tokens most = 0;
-    for (std::size_t m = 0; m < members; ++m) {
-      Tokens own = 0;
-      for (const Slice& slice : pack) own += owned_tokens(slice, members, m, block);
-      most = std::max(most, own);
-    }
-    CHECK(most_owned_tokens(pack, members, block) == most);
-  }
-}
-
 TEST_CASE("causal attention over whole rounds is equal among members") {
   for (std::size_t members = 1; members <= 6; ++members) {
     for (const Tokens block : {1, 4, 64}) {

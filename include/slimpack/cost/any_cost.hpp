@@ -104,28 +104,8 @@ class AnyCost {
     return operations_->recompute_coefficients(model_.get(), stage);
   }
 
-  /// What a token takes without attention: by coefficients if the model has them, whether these are its whole price or not;
-  /// otherwise by slices at the beginning of a sample, where attention is little.
-  [[nodiscard]] double token_seconds(std::size_t stage, Pass pass) const {
-    if (operations_->coefficients != nullptr) return std::max(0.0, coefficients(stage, pass).per_token);
-    return near_token_seconds([&](Tokens end) { return slice_seconds(stage, 0, end, pass); });
-  }
-  /// The same of recomputing one layer. @pre recomputes().
-  [[nodiscard]] double recompute_token_seconds(std::size_t stage) const {
-    if (operations_->recompute_coefficients != nullptr)
-      return std::max(0.0, recompute_coefficients(stage).per_token);
-    return near_token_seconds([&](Tokens end) { return recompute_seconds(stage, 0, end); });
-  }
-
  private:
   using Model = const void*;
-
-  /// @param seconds of the first so many tokens of a sample.
-  template <class F>
-  [[nodiscard]] static double near_token_seconds(F&& seconds) {
-    constexpr Tokens first = 128, second = 256;
-    return std::max(0.0, (seconds(second) - seconds(first)) / static_cast<double>(second - first));
-  }
 
   struct Operations {
     std::size_t (*stages)(Model);

@@ -144,18 +144,6 @@ class Prices {
     for (std::size_t s = 0; s < stages_; ++s) seconds[s] += more * weights_[index(pass)][s];
   }
 
-  /// Adds what a pack takes longer because its fullest rank holds more than an equal share: all that is in proportion to
-  /// tokens. @param excess tokens of that rank beyond the share, times the ranks.
-  void price_excess(Tokens excess, Pass pass, std::span<double> seconds) const {
-    for (std::size_t s = 0; s < stages_; ++s)
-      seconds[s] += token_seconds_[index(pass)][s] * static_cast<double>(excess);
-  }
-  /// The same for recomputing one layer of each stage. @pre recomputes().
-  void price_recompute_excess(Tokens excess, std::span<double> seconds) const {
-    for (std::size_t s = 0; s < stages_; ++s)
-      seconds[s] += recompute_token_seconds_[s] * static_cast<double>(excess);
-  }
-
   /// Recomputing one layer of each stage for a backward pack, the layer's constant included.
   /// @param[out] seconds stages() numbers. @pre recomputes().
   void price_recompute(std::span<const Slice> pack, std::span<double> seconds) const {
@@ -217,7 +205,6 @@ class Prices {
     }
     for (std::size_t s = 0; s < stages_; ++s) recompute_pack_.push_back(cost_.recompute_pack_seconds(s));
     if (cost_.polynomial()) tabulate();
-    find_token_seconds();
     if (ranks > 1) find_ways();
   }
 
@@ -279,14 +266,6 @@ class Prices {
       recompute_rates_.push_back(cost_.recompute_coefficients(s));
   }
 
-  void find_token_seconds() {
-    for (std::size_t s = 0; s < stages_; ++s) {
-      for (const Pass pass : {Pass::forward, Pass::backward})
-        token_seconds_[index(pass)].push_back(cost_.token_seconds(s, pass));
-      if (cost_.recomputes()) recompute_token_seconds_.push_back(cost_.recompute_token_seconds(s));
-    }
-  }
-
   AnyCost cost_;
   std::size_t stages_ = 0;
   double sync_seconds_ = 0.0;
@@ -303,8 +282,6 @@ class Prices {
   std::vector<double> recompute_pack_;              // [stage] constant of one recomputed layer
   std::vector<SliceCoefficients> rates_[2];         // [pass][stage], if polynomial
   std::vector<SliceCoefficients> recompute_rates_;  // [stage]
-  std::vector<double> token_seconds_[2];            // [pass][stage] what a token takes, without attention
-  std::vector<double> recompute_token_seconds_;     // [stage]
   SliceCoefficients totals_[2];
 };
 

@@ -27,8 +27,6 @@ struct PackSharing {
   /// Attention of one layer on the slowest rank, in both passes, if ranks share it by tokens. Zero for packs whose sharding
   /// was not chosen by it.
   std::vector<AttentionSeconds> attention;
-  /// Tokens by which the fullest rank exceeds an equal share, times the ranks. Zero unless the pack is sharded by position.
-  std::vector<Tokens> excess;
   Tokens block = 0;  ///< tokens of a chunk of packs that are sharded by position
 
   friend bool operator==(const PackSharing&, const PackSharing&) = default;

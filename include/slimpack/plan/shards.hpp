@@ -21,18 +21,6 @@ namespace slimpack {
   return ranks;
 }
 
-/// Tokens by which the fullest rank of a task's pack exceeds an equal share, times the ranks; zero unless the pack is shared by
-/// position. O(slices + ranks). @pre the pack exists.
-[[nodiscard]] inline Tokens excess_tokens(const Plan& plan, Task task) {
-  const PassPlan& pass = plan.of(task.pass);
-  const std::int32_t ranks = context_ranks(plan, task);
-  if (pass.block == 0 || task.pack >= pass.sharding.size() ||
-      pass.sharding[task.pack] != Sharding::by_position)
-    return 0;
-  const std::span<const Slice> pack = pass.packs[task.pack];
-  return ranks * most_owned_tokens(pack, static_cast<std::size_t>(ranks), pass.block) - count_tokens(pack);
-}
-
 /// The chunks of each context-parallel rank of a pack, by the pack's `sharding`; the pack's slices are the
 /// documents of the sequence. Ranks of a merged pack are numbered through its pipelines in their order.
 /// @throws InvalidInput naming the pack if it doesn't exist, has ranks but no sharding, is sharded by position in a

@@ -123,7 +123,6 @@ namespace detail {
     other.sharding.push_back(sharing.sharding[k]);
     other.exchange.push_back(sharing.exchange[k]);
     other.attention.push_back(sharing.attention[k]);
-    other.excess.push_back(sharing.excess[k]);
     other.per_document.repeat_row(1, sharing.per_document[k]);
   }
   Schedule out;

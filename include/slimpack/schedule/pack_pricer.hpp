@@ -26,9 +26,8 @@ struct PassTimes {
 ///
 /// - Sharding: by position, so that a token is on the same rank however the passes cut its sample. If both passes run the
 ///   same packs of whole samples, each pack with at least as many tokens as ranks is sharded by a policy instead. Without an
-///   attention model to choose by, that is per sequence, unless the policy is per document.
-/// - Tokens: all but attention takes as long as on the rank that holds most tokens. Where ranks share attention by heads
-///   alone, chunks are small, so that ranks hold nearly as many.
+///   attention model to choose by, that is per sequence, unless the policy is per document. Where ranks share attention by
+///   heads alone, chunks are small, so that ranks hold nearly as many tokens.
 /// - Exchange of keys: the way in which exchange and attention together take least time. Ranks share attention by heads if
 ///   they exchange by all-to-all, otherwise by the tokens that they hold. All packs that the same number of pipelines share
 ///   exchange in the same way, because a sample's keys stay where they are; if both passes run the same packs of whole
@@ -46,50 +45,51 @@ class PackPricer {
   void operator()(std::span<const Tokens> lengths, const PackRows& forward, const PackRows& backward,
                   PassTimes& forward_times, PassTimes& backward_times,
                   ShardingPolicy policy = ShardingPolicy::adaptive) {
-    price_least(lengths, forward, backward, forward_times, backward_times);
+    price_slices(forward, Pass::forward, forward_times);
+    price_slices(backward, Pass::backward, backward_times);
     share(lengths, forward, backward, forward_times, backward_times, policy);
   }
 
-  /// Prices what packs take at least, however ranks exchange keys: their slices and constants, and what the fullest rank of
-  /// packs that are shared by position holds more than others.
-  /// O(slices * ranks + packs * stages) if the prices are polynomial, else O((slices + packs) * stages + slices * ranks).
-  void price_least(std::span<const Tokens> lengths, const PackRows& forward, const PackRows& backward,
-                   PassTimes& forward_times, PassTimes& backward_times) {
-    price_slices(forward, Pass::forward, forward_times);
-    price_slices(backward, Pass::backward, backward_times);
-    if (same_whole_samples(lengths, forward, backward)) return;
-    share_by_position(forward, Pass::forward, forward_times);
-    share_by_position(backward, Pass::backward, backward_times);
-  }
-
-  /// Prices packs in full for which `price_least` was called last.
+  /// The same for packs whose slices are priced already (`price_slices`).
   void share(std::span<const Tokens> lengths, const PackRows& forward, const PackRows& backward,
              PassTimes& forward_times, PassTimes& backward_times,
              ShardingPolicy policy = ShardingPolicy::adaptive) {
     const bool same = same_whole_samples(lengths, forward, backward);
-    if (same) {
-      shard(forward, true, policy, forward_times.sharing);
-      backward_times.sharing = forward_times.sharing;
-      add_excess(forward, Pass::forward, forward_times);
-      add_excess(backward, Pass::backward, backward_times);
-    }
+    shard(forward, same, policy, forward_times.sharing);
     find_attention(forward, forward_times.sharing, Pass::forward);
-    find_attention(backward, backward_times.sharing, Pass::backward);
     if (same) {
+      find_attention(backward, forward_times.sharing, Pass::backward);
       choose_exchange_of_each(forward, forward_times.sharing);
-      backward_times.sharing.exchange = forward_times.sharing.exchange;
+      backward_times.sharing = forward_times.sharing;
     } else {
+      shard(backward, false, policy, backward_times.sharing);
+      find_attention(backward, backward_times.sharing, Pass::backward);
       choose_exchange(forward, backward, forward_times.sharing, backward_times.sharing);
     }
     price_as_attended(forward, Pass::forward, forward_times);
     price_as_attended(backward, Pass::backward, backward_times);
   }
 
+  /// Prices the slices and constants of packs, and their transfers; however the packs are run, they take no less.
+  /// O(slices + packs * stages) if the prices are polynomial, else O((slices + packs) * stages).
+  void price_slices(const PackRows& rows, Pass pass, PassTimes& out) {
+    const std::size_t stages = prices_.alone().stages();
+    out.seconds.resize(rows.packs.size() * stages);
+    out.transfer.resize(rows.packs.size() * (stages - 1));
+    for (std::size_t k = 0; k < rows.packs.size(); ++k) {
+      const std::span<const Slice> pack = rows.packs[k];
+      const Prices& own = prices_.shared_by(rows.sharers[k]);
+      const std::span<double> seconds(out.seconds.data() + k * stages, stages);
+      own.price_pack(pack, pass, seconds);
+      if (attention_ && pack.empty()) own.price_attention(pack, pass, 0.0, seconds);
+      own.transfer_seconds(count_tokens(pack), pass, {out.transfer.data() + k * (stages - 1), stages - 1});
+    }
+  }
+
   /// Prices packs that ranks share as `out.sharing` says. O(slices * ranks + packs * stages) if the prices are polynomial,
   /// else O((slices + packs) * stages + slices * ranks).
   void price_as_shared(const PackRows& rows, Pass pass, PassTimes& out) {
     price_slices(rows, pass, out);
-    add_excess(rows, pass, out);
     find_attention(rows, out.sharing, pass);
     price_as_attended(rows, pass, out);
   }
@@ -108,44 +108,10 @@ class PackPricer {
       } else {
         own.price_recompute(rows.packs[k], out);
       }
-      if (sharing.excess[k] > 0) own.price_recompute_excess(sharing.excess[k], out);
     }
   }
 
  private:
-  /// Prices the slices and constants of packs, and their transfers.
-  void price_slices(const PackRows& rows, Pass pass, PassTimes& out) {
-    const std::size_t stages = prices_.alone().stages();
-    out.seconds.resize(rows.packs.size() * stages);
-    out.transfer.resize(rows.packs.size() * (stages - 1));
-    for (std::size_t k = 0; k < rows.packs.size(); ++k) {
-      const std::span<const Slice> pack = rows.packs[k];
-      const Prices& own = prices_.shared_by(rows.sharers[k]);
-      const std::span<double> seconds(out.seconds.data() + k * stages, stages);
-      own.price_pack(pack, pass, seconds);
-      if (attention_ && pack.empty()) own.price_attention(pack, pass, 0.0, seconds);
-      own.transfer_seconds(count_tokens(pack), pass, {out.transfer.data() + k * (stages - 1), stages - 1});
-    }
-  }
-
-  void share_by_position(const PackRows& rows, Pass pass, PassTimes& out) {
-    shard(rows, false, {}, out.sharing);
-    add_excess(rows, pass, out);
-  }
-
-  /// Adds what the fullest rank of each pack holds more than others. @pre slices are priced.
-  void add_excess(const PackRows& rows, Pass pass, PassTimes& out) {
-    const std::size_t stages = prices_.alone().stages();
-    for (std::size_t k = 0; k < rows.packs.size(); ++k) {
-      const Tokens excess = out.sharing.excess[k];
-      if (excess == 0) continue;
-      const Prices& own = prices_.shared_by(rows.sharers[k]);
-      own.price_excess(excess, pass, {out.seconds.data() + k * stages, stages});
-      own.transfer_seconds(count_tokens(rows.packs[k]) + excess, pass,
-                           {out.transfer.data() + k * (stages - 1), stages - 1});
-    }
-  }
-
   [[nodiscard]] const Prices& prices_of(const PackRows& rows, std::size_t k, const PackSharing& sharing) {
     return prices_.shared_by(rows.sharers[k]).with_exchange(sharing.exchange[k]);
   }
@@ -185,7 +151,7 @@ class PackPricer {
     return exchange == KeyExchange::all_to_all ? own.by_heads : own.by_tokens;
   }
 
-  /// Adds the exchange of keys that was chosen, and attention. @pre as for `attention`;
+  /// Adds what packs take beyond their slices: the exchange of keys that was chosen, and attention. @pre as for `attention`;
   /// slices are priced.
   void price_as_attended(const PackRows& rows, Pass pass, PassTimes& out) {
     const std::size_t stages = prices_.alone().stages();
@@ -195,10 +161,7 @@ class PackPricer {
       const KeyExchange exchange = out.sharing.exchange[k];
       const Prices& all = prices_.shared_by(rows.sharers[k]);
       const Prices& own = all.with_exchange(exchange);
-      if (&own != &all) {
-        own.price_pack(pack, pass, seconds);
-        own.price_excess(out.sharing.excess[k], pass, seconds);
-      }
+      if (&own != &all) own.price_pack(pack, pass, seconds);
       if (attention_ && (&own != &all || !pack.empty()))
         own.price_attention(pack, pass, attention(pass, k, exchange), seconds);
     }
@@ -220,7 +183,6 @@ class PackPricer {
     out.sharding.clear();
     out.per_document.clear();
     out.attention.clear();
-    out.excess.clear();
     out.block = block_of(rows);
     for (std::size_t k = 0; k < rows.packs.size(); ++k) {
       const std::int32_t ranks = prices_.shared_by(rows.sharers[k]).ranks();
@@ -236,9 +198,6 @@ class PackPricer {
         out.attention.emplace_back();
         out.per_document.close();
       }
-      out.excess.push_back(out.sharding.back() == Sharding::by_position
-                               ? excess_tokens(rows.packs[k], tokens, ranks, out.block)
-                               : 0);
     }
     out.exchange.assign(rows.packs.size(), KeyExchange::none);
   }
@@ -256,12 +215,6 @@ class PackPricer {
     };
     if (std::none_of(rows.sharers.begin(), rows.sharers.end(), by_tokens)) return block_by_heads;
     return attention_ ? attention_->block() : default_ownership_block;
-  }
-
-  /// Tokens by which the fullest rank of a pack that is shared by position exceeds an equal share, times the ranks.
-  [[nodiscard]] static Tokens excess_tokens(std::span<const Slice> pack, Tokens tokens, std::int32_t ranks,
-                                            Tokens block) {
-    return ranks * most_owned_tokens(pack, static_cast<std::size_t>(ranks), block) - tokens;
   }
 
   using WaySums = std::array<double, key_exchanges.size()>;

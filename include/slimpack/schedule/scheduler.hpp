@@ -58,7 +58,8 @@ class Scheduler {
 
   /// The same, unless any schedule of the packs takes this long: false, then.
   [[nodiscard]] bool price_below(Schedule& out, double most) {
-    pricer_.price_least(lengths_, out.forward, out.backward, out.forward_times, out.backward_times);
+    pricer_.price_slices(out.forward, Pass::forward, out.forward_times);
+    pricer_.price_slices(out.backward, Pass::backward, out.backward_times);
     if (most < infinite && least_seconds_(out) >= most) return false;
     pricer_.share(lengths_, out.forward, out.backward, out.forward_times, out.backward_times);
     return true;

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <span>
 #include <utility>
 #include <vector>
@@ -59,33 +58,6 @@ namespace detail {
                                             Tokens block) {
   return detail::owned_below(slice.end, members, member, block) -
          detail::owned_below(slice.begin, members, member, block);
-}
-
-/// Most tokens of a pack that any member holds. O(slices + members). @param members at least 1. @param block at least 1.
-[[nodiscard]] inline Tokens most_owned_tokens(std::span<const Slice> pack, std::size_t members,
-                                              Tokens block) {
-  const auto g = static_cast<Tokens>(members);
-  Tokens all = 0;                             // that each member holds
-  std::vector<Tokens> steps(members + 1, 0);  // [member] what it holds more than the member before it
-  const auto add = [&](Tokens first, Tokens end, Tokens tokens) {
-    steps[static_cast<std::size_t>(first)] += tokens;
-    steps[static_cast<std::size_t>(end)] -= tokens;
-  };
-  const auto add_below = [&](Tokens end, Tokens sign) {
-    all += sign * (end / (2 * g * block)) * 2 * block;
-    const Tokens chunks = end / block % (2 * g), rest = end % block;
-    add(0, std::min(chunks, g), sign * block);
-    if (chunks > g) add(2 * g - chunks, g, sign * block);
-    const Tokens owner = chunks < g ? chunks : 2 * g - 1 - chunks;
-    add(owner, owner + 1, sign * rest);
-  };
-  for (const Slice& slice : pack) {
-    add_below(slice.end, 1);
-    add_below(slice.begin, -1);
-  }
-  Tokens own = 0, most = std::numeric_limits<Tokens>::min();
-  for (std::size_t m = 0; m < members; ++m) most = std::max(most, own += steps[m]);
-  return all + most;
 }
 
 /// Calls `f(Slice)` for each range of a slice that a member holds, in token order; ranges that touch come as
