@@ -33,8 +33,8 @@ std::optional<Plan> planned(PlanKind kind, unsigned seed) {
   const auto pick = [&](int lo, int hi) { return std::uniform_int_distribution<int>(lo, hi)(random); };
   const bool merge = kind == PlanKind::dp_merge;
   const int dp = pick(merge ? 2 : 1, 4);
-  const auto lengths =
-      oracle::random_lengths(random, static_cast<std::size_t>(dp + pick(0, 30)), merge ? 2 : pick(0, 3), 600);
+  const auto samples = static_cast<std::size_t>(dp + pick(0, 30));
+  const auto lengths = oracle::random_lengths(random, samples, merge ? 2 : pick(0, 3), 600);
   Job job = oracle::random_job(random, dp, 1e9);
   job.layout.pp = pick(1, 8);
   job.model.layers = job.layout.pp * pick(1, 3);
@@ -126,7 +126,8 @@ Plan overlapping_plan(unsigned seed) {
   const auto pick = [&](int lo, int hi) { return std::uniform_int_distribution(lo, hi)(random); };
   SamplePlanOptions options{.seed = seed, .split_weights = seed % 5 == 0, .block = seed % 2 == 0 ? 3 : 0};
   const int pipelines = pick(3, 4);
-  options.layers.assign(static_cast<std::size_t>(pipelines), random_layers(random, pick(2, 3), pick(1, 2)));
+  const int layers = pick(2, 3), stages = pick(1, 2);
+  options.layers.assign(static_cast<std::size_t>(pipelines), random_layers(random, layers, stages));
   options.groups = {{0, 1}, {1, 2}, {2, 0, 1}};
   if (pipelines == 4) options.groups.insert(options.groups.end(), {{3, 1}, {0, 2, 3, 1}});
   std::shuffle(options.groups.begin(), options.groups.end(), random);
@@ -147,8 +148,8 @@ Plan chunked_plan(unsigned seed) {
   if (pick(0, 2) == 0) stages.push_back(stages.front());
   Job job = oracle::random_job(random, 1, 1e10);
   job.model.layers = pick(3, 5);
-  const auto lengths =
-      oracle::random_lengths(random, stages.size() + static_cast<std::size_t>(pick(0, 6)), pick(0, 3), 40);
+  const auto samples = stages.size() + static_cast<std::size_t>(pick(0, 6));
+  const auto lengths = oracle::random_lengths(random, samples, pick(0, 3), 40);
   return chunks::plan(lengths, job.model, job.device, chunks::pipelines_of(stages, job.model.layers),
                       {.reserve_bytes = 0.0}, pick(3, 15));
 }

@@ -32,7 +32,8 @@ ByteScaleCase random_bytescale_case(unsigned seed) {
   std::mt19937 random(seed);
   const auto pick = [&](int lo, int hi) { return std::uniform_int_distribution<int>(lo, hi)(random); };
   ByteScaleCase c;
-  c.lengths = oracle::random_lengths(random, static_cast<std::size_t>(pick(1, 30)), pick(0, 3), 900);
+  const auto samples = static_cast<std::size_t>(pick(1, 30));
+  c.lengths = oracle::random_lengths(random, samples, pick(0, 3), 900);
   c.job = oracle::random_job(random, pick(1, 7), 1e9);
   double fixed = 0.0;
   const TransformerMemory empty = c.memory();

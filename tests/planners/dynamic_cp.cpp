@@ -39,7 +39,8 @@ Case random_case(unsigned seed) {
   std::mt19937 random(seed);
   const auto pick = [&](int lo, int hi) { return std::uniform_int_distribution<int>(lo, hi)(random); };
   Case c;
-  c.lengths = oracle::random_lengths(random, static_cast<std::size_t>(pick(1, 40)), pick(0, 3), 900);
+  const auto samples = static_cast<std::size_t>(pick(1, 40));
+  c.lengths = oracle::random_lengths(random, samples, pick(0, 3), 900);
   if (pick(0, 5) == 0) c.lengths.assign(c.lengths.size(), c.lengths.front());
   c.memory.reserve_bytes = 0.0;
   c.job = oracle::random_job(random, pick(1, 8), 1e9);

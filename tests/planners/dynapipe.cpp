@@ -38,7 +38,8 @@ DynaPipeCase random_dynapipe_case(unsigned seed) {
   std::mt19937 random(seed);
   const auto pick = [&](int lo, int hi) { return std::uniform_int_distribution<int>(lo, hi)(random); };
   DynaPipeCase c;
-  c.lengths = oracle::random_lengths(random, static_cast<std::size_t>(pick(1, 40)), pick(0, 3), 900);
+  const auto samples = static_cast<std::size_t>(pick(1, 40));
+  c.lengths = oracle::random_lengths(random, samples, pick(0, 3), 900);
   c.job = oracle::random_job(random, 1, 1e9);
   c.job.layout.dp = pick(1, 6);
   c.job.layout.cp = pick(0, 2) == 0 ? 2 : 1;

@@ -40,7 +40,8 @@ HydraulisCase hydraulis_case(unsigned seed) {
   c.job.device = device_preset("a800");
   const int devices = 8 * pick(2, 3);
   c.job.layout = {.dp = devices, .tp = 1, .cp = 1, .pp = 1};
-  c.lengths = oracle::random_lengths(random, static_cast<std::size_t>(pick(1, 60)), pick(0, 3), 20000);
+  const auto samples = static_cast<std::size_t>(pick(1, 60));
+  c.lengths = oracle::random_lengths(random, samples, pick(0, 3), 20000);
   const auto place = [&](std::vector<SchemeCount> counts) {
     c.strategies.push_back(place_pipelines(c.job.model, c.job.device, devices, std::move(counts)));
   };

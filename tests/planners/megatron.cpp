@@ -84,8 +84,9 @@ TightCase tight_case(unsigned seed) {
   std::mt19937 random(seed);
   const auto pick = [&](int lo, int hi) { return std::uniform_int_distribution<int>(lo, hi)(random); };
   const int dp = pick(1, 4);
-  TightCase c{oracle::random_lengths(random, static_cast<std::size_t>(dp + pick(0, 40)), pick(0, 3), 900),
-              oracle::random_job(random, dp, 1e9), 0};
+  const auto samples = static_cast<std::size_t>(dp + pick(0, 40));
+  TightCase c{oracle::random_lengths(random, samples, pick(0, 3), 900), oracle::random_job(random, dp, 1e9),
+              0};
   c.context = *std::max_element(c.lengths.begin(), c.lengths.end()) * pick(1, 8);
   const TransformerMemory memory(c.job, {.reserve_bytes = 0.0});
   double fixed = 0.0;

@@ -38,7 +38,8 @@ Case random_case(unsigned seed) {
   std::mt19937 random(seed);
   const auto pick = [&](int lo, int hi) { return std::uniform_int_distribution<int>(lo, hi)(random); };
   Case c;
-  c.lengths = oracle::random_lengths(random, static_cast<std::size_t>(pick(1, 40)), pick(0, 3), 900);
+  const auto samples = static_cast<std::size_t>(pick(1, 40));
+  c.lengths = oracle::random_lengths(random, samples, pick(0, 3), 900);
   c.options.memory.reserve_bytes = 0.0;
   c.job = oracle::random_job(random, 1, 1e9);
   c.job.model.heads = 8;

@@ -126,8 +126,8 @@ TEST_CASE("random batches under every option keep the rules") {
     std::mt19937 random(seed);
     const auto pick = [&](int lo, int hi) { return std::uniform_int_distribution<int>(lo, hi)(random); };
     const std::int32_t dp = pick(1, 6), pp = pick(1, 5);
-    const std::vector<Tokens> lengths =
-        oracle::random_lengths(random, static_cast<std::size_t>(dp + pick(0, 20)), pick(0, 3), 1500);
+    const auto samples = static_cast<std::size_t>(dp + pick(0, 20));
+    const std::vector<Tokens> lengths = oracle::random_lengths(random, samples, pick(0, 3), 1500);
     Job job = small_job(dp, pp);
     const MemoryOptions none{.reserve_bytes = 0.0};
     const double fixed = TransformerMemory(job, none).static_bytes(0);

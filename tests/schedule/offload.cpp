@@ -38,7 +38,8 @@ struct OffloadCase {
     job = oracle::random_job(random, pick(1, 2), 1e12);
     job.layout.tp = 1;
     job.device.host.bandwidth = 1e8;  // so that dense compute does not hide the way
-    lengths = oracle::random_lengths(random, static_cast<std::size_t>(pick(2, 9)), pick(0, 3), 500);
+    const auto samples = static_cast<std::size_t>(pick(2, 9));
+    lengths = oracle::random_lengths(random, samples, pick(0, 3), 500);
     cut(random, Pass::forward, forward);
     cut(random, Pass::backward, backward);
     const auto layers = split_layers(job.model.layers, job.layout.pp);

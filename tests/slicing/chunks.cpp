@@ -19,7 +19,8 @@ std::vector<Tokens> random_batch(std::mt19937& random) {
   const auto pick = [&](Tokens lo, Tokens hi) {
     return std::uniform_int_distribution<Tokens>(lo, hi)(random);
   };
-  std::vector<Tokens> lengths(static_cast<std::size_t>(pick(1, 40)), pick(1, 300));
+  const auto samples = static_cast<std::size_t>(pick(1, 40));
+  std::vector<Tokens> lengths(samples, pick(1, 300));
   const Tokens kind = pick(0, 3);
   if (kind == 0) lengths.resize(1);
   for (Tokens& n : lengths) {

@@ -91,15 +91,17 @@ class Scheduler {
   }
 
   /// Lets each backward pack of a priced schedule recompute what it needs, stage by stage (`choose_checkpoints`), with full
-  /// leads and with those that the schedule has, if that shortens it, or makes it fit.
+  /// leads, with those that the schedule has, and with those that it would have if nothing were offloaded, if that shortens it, or
+  /// makes it fit.
   /// @param out as another call for the same options left it. @param solve as `MilpSolver`. @param solver its options.
   /// @returns what was chosen for the full leads; nothing if these can't fit so.
-  /// O(tasks * window) and twice that of the solver.
+  /// O(tasks * window), twice that of the solver (three times with offloaded layers), and that of a schedule.
   template <MilpSolver S>
   std::optional<Checkpoints> checkpoint_each_pack(Schedule& out, const ScheduleOptions& options, S&& solve,
                                                   const MilpOptions& solver = {}) {
-    if (out.recompute.offloads()) pricer_.price_as_shared(out.forward, Pass::forward, out.forward_times);
-    pricer_.price_as_shared(out.backward, Pass::backward, out.backward_times);
+    std::optional<LeadTable> unmoved;
+    if (out.recompute.offloads()) unmoved = leads_without_offload(out, options);
+    price_without_recompute(out);
     recompute_prices_.begin(out);
     prepare(out, options);
     if (options.offload && memory_.recomputes()) recompute_prices_.allow_offload(out);
@@ -108,6 +110,7 @@ class Scheduler {
     const LeadTable before = out.fits() ? out.leads : full_;
     std::optional<Checkpoints> chosen = checkpoint(full_, out, solve, solver);
     if (before != full_) (void)checkpoint(before, out, solve, solver);
+    if (unmoved && *unmoved != full_ && *unmoved != before) (void)checkpoint(*unmoved, out, solve, solver);
     return chosen;
   }
 
@@ -144,6 +147,21 @@ class Scheduler {
 
  private:
   static constexpr double infinite = std::numeric_limits<double>::infinity();
+
+  /// Takes recomputation and offloading out of the packs' seconds again.
+  void price_without_recompute(Schedule& out) {
+    if (out.recompute.offloads()) pricer_.price_as_shared(out.forward, Pass::forward, out.forward_times);
+    pricer_.price_as_shared(out.backward, Pass::backward, out.backward_times);
+  }
+
+  /// The leads of the fastest schedule of these packs that offloads no layers; none if that does not fit.
+  [[nodiscard]] std::optional<LeadTable> leads_without_offload(Schedule packs, ScheduleOptions options) {
+    price_without_recompute(packs);
+    options.offload = false;
+    schedule_priced(packs, options);
+    if (!packs.fits()) return std::nullopt;
+    return std::move(packs.leads);
+  }
 
   /// Finds the full leads, and loads the packs for questions about memory.
   void prepare(const Schedule& out, const ScheduleOptions& options) {
