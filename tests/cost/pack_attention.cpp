@@ -72,7 +72,7 @@ TEST_CASE("the ranges of a rank are those that it owns of a sample", "[pack_atte
     INFO("seed " << seed);
     Random random(seed);
     const auto ranks = static_cast<std::size_t>(random.tokens(2, 9));
-    const Tokens block = random.tokens(1, 9), length = 6 * static_cast<Tokens>(ranks) * block;
+    const Tokens block = random.tokens(1, 40), length = 14 * static_cast<Tokens>(ranks) * block;
     for (std::size_t rank = 0; rank < ranks; ++rank) {
       const PositionRanges ranges(ranks, rank, block);
       std::vector<Slice> owned;

@@ -116,9 +116,9 @@ TEST_CASE("shards of packs, by hand", "[shards]") {
       rank(5, 0),
       "pack F5 is sharded by position in chunks of unknown size; expected a plan that names its block");
   plan.forward.block = 2;
-  CHECK(rank(5, 0).tokens == Ints{2, 3, 4, 5, 10, 11});
-  CHECK(rank(5, 1).tokens == Ints{0, 1, 6, 7, 8, 9});
-  CHECK(rank(5, 1).chunks.kv_prefix_lengths == Ints{4, 2});
+  CHECK(rank(5, 0).tokens == Ints{0, 3, 4, 7, 8, 11});  // chunks of a token each, in two rounds
+  CHECK(rank(5, 1).tokens == Ints{1, 2, 5, 6, 9, 10});
+  CHECK(rank(5, 1).chunks.kv_prefix_lengths == Ints{5, 1, 5});
   CHECK_THROWS_WITH(rank(6, 0), "pack F6 does not exist; expected a number below 6");
   CHECK_THROWS_WITH(rank(0, 2), "rank is 2; expected a number below 2");
   plan.forward.per_document = {};

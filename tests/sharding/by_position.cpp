@@ -1,7 +1,7 @@
 #include "slimpack/sharding/by_position.hpp"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
-#include <cstdlib>
 #include <random>
 #include <vector>
 
@@ -9,17 +9,22 @@ using namespace slimpack;
 
 namespace {
 
+/// Tokens of a chunk in each of the rounds that share the first block of each member twice: the last has half of them, the one before
+/// it half of the rest, and so on.
+std::vector<Tokens> first_chunks(Tokens block) {
+  std::vector<Tokens> chunks;
+  for (Tokens rest = block; rest > 0; rest -= chunks.front()) chunks.insert(chunks.begin(), (rest + 1) / 2);
+  return chunks;
+}
+
 /// Owner of each token by dealing chunks out by hand: to the members in turn, then back.
 std::vector<std::size_t> deal(Tokens tokens, std::size_t members, Tokens block) {
+  const std::vector<Tokens> first = first_chunks(block);
   std::vector<std::size_t> owners;
-  std::size_t member = 0;
-  for (bool back = false; std::ssize(owners) < tokens;) {
-    for (Tokens i = 0; i < block; ++i) owners.push_back(member);
-    if (back ? member == 0 : member + 1 == members) {
-      back = !back;
-    } else {
-      member = back ? member - 1 : member + 1;
-    }
+  for (std::size_t round = 0; std::ssize(owners) < tokens; ++round) {
+    const auto chunk = static_cast<std::size_t>(round < first.size() ? first[round] : block);
+    for (std::size_t m = 0; m < members; ++m) owners.insert(owners.end(), chunk, m);
+    for (std::size_t m = members; m-- > 0;) owners.insert(owners.end(), chunk, m);
   }
   return owners;
 }
@@ -31,7 +36,7 @@ TEST_CASE("each token of a slice has one owner, the same however the sample is s
   for (int i = 0; i < 3000; ++i) {
     const auto pick = [&](int lo, int hi) { return std::uniform_int_distribution<int>(lo, hi)(random); };
     const auto members = static_cast<std::size_t>(pick(1, 7));
-    const Tokens block = pick(1, 8), begin = pick(0, 150), end = begin + pick(0, 150);
+    const Tokens block = pick(1, 40), begin = pick(0, 150), end = begin + pick(0, 150);
     INFO("case " << i << ": " << members << " members, block " << block << ", [" << begin << ", " << end
                  << ")");
     const auto expected = deal(end, members, block);

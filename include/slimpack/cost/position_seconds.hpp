@@ -9,6 +9,7 @@
 
 #include "slimpack/core/packs.hpp"
 #include "slimpack/sharding/attention_model.hpp"
+#include "slimpack/sharding/by_position.hpp"
 
 namespace slimpack {
 
@@ -29,25 +30,31 @@ class PositionRanges {
  public:
   /// @pre ranks > 1, rank < ranks, block > 0.
   constexpr PositionRanges(std::size_t ranks, std::size_t rank, Tokens block)
-      : ranks_(static_cast<Tokens>(ranks)), rank_(static_cast<Tokens>(rank)), block_(block) {}
+      : rounds_(ranks, block), rank_(static_cast<Tokens>(rank)) {}
 
   [[nodiscard]] constexpr Slice operator[](Tokens i) const {
-    const Tokens round = 2 * ranks_;
-    if (joins_rounds()) return of(i == 0 ? 0 : round * i - 1, round * i + 1);
-    if (joins_within()) return of(round * i + rank_, round * i + rank_ + 2);
-    const Tokens chunk = round * (i / 2) + (i % 2 == 0 ? rank_ : round - 1 - rank_);
-    return of(chunk, chunk + 1);
+    if (joins_rounds()) {
+      const DealtRounds::Round round = rounds_[i];
+      return {0, i == 0 ? 0 : round.begin - rounds_[i - 1].chunk, round.begin + round.chunk};
+    }
+    if (joins_within()) return of(rounds_[i], rank_, rank_ + 2);
+    const Tokens chunk = i % 2 == 0 ? rank_ : mirrored();
+    return of(rounds_[i / 2], chunk, chunk + 1);
   }
 
   /// How many of the ranges begin before a token.
   [[nodiscard]] constexpr Tokens beginning_before(Tokens token) const {
-    const Tokens chunks = chunks_below(token, 0);
+    const DealtRounds::Round round = rounds_.containing(token);
+    const auto begins = [&](Tokens chunk) { return round.begin + chunk * round.chunk < token ? 1 : 0; };
+    const Tokens chunks = 2 * round.number + begins(rank_) + begins(mirrored());
     if (joins_rounds()) return chunks == 0 ? 0 : chunks / 2 + 1;
     return joins_within() ? (chunks + 1) / 2 : chunks;
   }
   /// How many of them end at a token or before.
   [[nodiscard]] constexpr Tokens ended_at(Tokens token) const {
-    const Tokens chunks = chunks_below(token + 1, block_);
+    const DealtRounds::Round round = rounds_.containing(token);
+    const auto ends = [&](Tokens chunk) { return round.begin + (chunk + 1) * round.chunk <= token ? 1 : 0; };
+    const Tokens chunks = 2 * round.number + ends(rank_) + ends(mirrored());
     if (joins_rounds()) return (chunks + 1) / 2;
     return joins_within() ? chunks / 2 : chunks;
   }
@@ -55,21 +62,15 @@ class PositionRanges {
  private:
   /// Chunks that touch across two rounds, or within one, are one range.
   [[nodiscard]] constexpr bool joins_rounds() const { return rank_ == 0; }
-  [[nodiscard]] constexpr bool joins_within() const { return rank_ + 1 == ranks_; }
+  [[nodiscard]] constexpr bool joins_within() const { return 2 * (rank_ + 1) == rounds_.chunks(); }
+  [[nodiscard]] constexpr Tokens mirrored() const { return rounds_.chunks() - 1 - rank_; }
 
-  [[nodiscard]] constexpr Slice of(Tokens first, Tokens end) const {
-    return {0, first * block_, end * block_};
+  [[nodiscard]] static constexpr Slice of(const DealtRounds::Round& round, Tokens first, Tokens end) {
+    return {0, round.begin + first * round.chunk, round.begin + end * round.chunk};
   }
 
-  /// How many of the rank's chunks have their token number `at` (`block_`: their end) below a token.
-  [[nodiscard]] constexpr Tokens chunks_below(Tokens token, Tokens at) const {
-    const Tokens round = 2 * ranks_ * block_;
-    const Tokens shifted = token - at, full = shifted > 0 ? shifted / round : 0,
-                 rest = shifted - full * round;
-    return 2 * full + (rest > rank_ * block_ ? 1 : 0) + (rest > (2 * ranks_ - 1 - rank_) * block_ ? 1 : 0);
-  }
-
-  Tokens ranks_, rank_, block_;
+  DealtRounds rounds_;
+  Tokens rank_;
 };
 
 /// What each of several ranks takes for the attention of slices that they share by position. Sums over the ranges from a

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -20,16 +21,58 @@ inline constexpr Tokens default_ownership_block = 64;
 /// The same where ranks share attention by heads alone, so that no kernel needs longer chunks.
 inline constexpr Tokens block_by_heads = 16;
 
-/// Which of `members` pipelines holds token `token` of a sample that they run together (DP-Merge). Chunks of
-/// `block` tokens go round in mirrored pairs: of each 2g chunks, member r has the r-th and the r-th from the
-/// end, which makes causal attention equal among members (SlimPack's DP-Merge with the usual context-parallel
+/// The rounds in which a sample's tokens are dealt to g members: each has 2g chunks, of which member r has the r-th and the r-th
+/// from the end. A chunk has `block` tokens, but the first 2g * block tokens of a sample are dealt in several rounds, whose
+/// chunks grow from one token to half a block. So short samples are shared nearly equally, and long ones in few chunks.
+class DealtRounds {
+ public:
+  struct Round {
+    Tokens number = 0;
+    Tokens begin = 0;  ///< its first token
+    Tokens chunk = 0;  ///< tokens of each of its chunks
+  };
+
+  /// @pre members > 0, block > 0.
+  constexpr DealtRounds(std::size_t members, Tokens block)
+      : chunks_(2 * static_cast<Tokens>(members)), block_(block), growing_(width(block)) {}
+
+  [[nodiscard]] constexpr Round operator[](Tokens number) const {
+    const Tokens before = chunks_before(number);
+    return {number, chunks_ * before, chunks_before(number + 1) - before};
+  }
+  /// The round that has a token.
+  [[nodiscard]] constexpr Round containing(Tokens token) const {
+    const Tokens place = token / chunks_;
+    if (place >= block_) return (*this)[growing_ - 1 + place / block_];
+    const Tokens number = width(place);
+    return (*this)[chunks_before(number) > place ? number - 1 : number];
+  }
+  /// Chunks of a round.
+  [[nodiscard]] constexpr Tokens chunks() const { return chunks_; }
+
+ private:
+  [[nodiscard]] static constexpr Tokens width(Tokens n) {
+    return std::bit_width(static_cast<std::uint64_t>(n));
+  }
+
+  /// Tokens of the chunks of earlier rounds, one of each: half as many as of one round more, up to a block.
+  [[nodiscard]] constexpr Tokens chunks_before(Tokens round) const {
+    return round < growing_ ? block_ >> (growing_ - round) : block_ * (round - growing_ + 1);
+  }
+
+  Tokens chunks_, block_, growing_;  // growing_: rounds of the first 2g * block tokens
+};
+
+/// Which of `members` pipelines holds token `token` of a sample that they run together (DP-Merge). Chunks go round in mirrored
+/// pairs (`DealtRounds`), which makes causal attention equal among members (SlimPack's DP-Merge with the usual context-parallel
 /// sharding). The owner depends on the token's position alone, so a token's activations, keys and values stay
 /// on one member however either pass is sliced.
 /// @param members at least 1. @param block at least 1.
 [[nodiscard]] constexpr std::size_t owner_of(Tokens token, std::size_t members, Tokens block) {
-  const auto g = static_cast<Tokens>(members);
-  const Tokens place = token / block % (2 * g);
-  return static_cast<std::size_t>(place < g ? place : 2 * g - 1 - place);
+  const DealtRounds rounds(members, block);
+  const DealtRounds::Round round = rounds.containing(token);
+  const Tokens place = (token - round.begin) / round.chunk;
+  return static_cast<std::size_t>(std::min(place, rounds.chunks() - 1 - place));
 }
 
 namespace detail {
@@ -38,10 +81,14 @@ namespace detail {
 /// to have a chunk in a round, and the last the first to have two.
 [[nodiscard]] constexpr Tokens most_owned_below(Tokens end, std::size_t members, std::size_t first,
                                                 std::size_t last, Tokens block) {
-  const auto g = static_cast<Tokens>(members);
-  const Tokens round = 2 * g * block, rest = end % round;
-  const auto part = [&](Tokens chunk) { return std::clamp(rest - chunk * block, Tokens{0}, block); };
-  return end / round * 2 * block + part(static_cast<Tokens>(first)) + part(2 * g - static_cast<Tokens>(last));
+  const DealtRounds rounds(members, block);
+  const DealtRounds::Round round = rounds.containing(end);
+  const Tokens rest = end - round.begin;
+  const auto part = [&](Tokens place) {
+    return std::clamp(rest - place * round.chunk, Tokens{0}, round.chunk);
+  };
+  return round.begin / static_cast<Tokens>(members) + part(static_cast<Tokens>(first)) +
+         part(rounds.chunks() - static_cast<Tokens>(last));
 }
 
 /// Tokens below `end` that a member holds.
@@ -70,10 +117,12 @@ void for_each_owned_range(const Slice& slice, std::size_t members, std::size_t m
     f(slice);
     return;
   }
-  const auto g = static_cast<Tokens>(members), r = static_cast<Tokens>(member);
+  const auto r = static_cast<Tokens>(member);
+  const DealtRounds rounds(members, block);
   Slice open{slice.sample, slice.begin, slice.begin};
-  const auto add = [&](Tokens chunk) {
-    const Tokens begin = std::max(chunk * block, slice.begin), end = std::min((chunk + 1) * block, slice.end);
+  const auto add = [&](const DealtRounds::Round& round, Tokens place) {
+    const Tokens chunk = round.begin + place * round.chunk;
+    const Tokens begin = std::max(chunk, slice.begin), end = std::min(chunk + round.chunk, slice.end);
     if (begin >= end) return;
     if (open.end != begin) {
       if (open.size() > 0) f(std::as_const(open));
@@ -81,10 +130,10 @@ void for_each_owned_range(const Slice& slice, std::size_t members, std::size_t m
     }
     open.end = end;
   };
-  const Tokens round = 2 * g * block;
-  for (Tokens n = slice.begin / round; n * round < slice.end; ++n) {
-    add(2 * g * n + r);
-    add(2 * g * n + 2 * g - 1 - r);
+  for (auto round = rounds.containing(slice.begin); round.begin < slice.end;
+       round = rounds[round.number + 1]) {
+    add(round, r);
+    add(round, rounds.chunks() - 1 - r);
   }
   if (open.size() > 0) f(std::as_const(open));
 }
