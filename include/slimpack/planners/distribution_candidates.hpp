@@ -99,7 +99,7 @@ class DistributionCandidates {
       if (plan.seconds < best.seconds) best = std::move(plan);
     };
     if (options_.equal_packs && options_.packs == 0) {
-      improve(equal_packs_(merges()));
+      improve(equal_packs_(merges(), best.seconds));
       return false;
     }
     DistributionPlan decided = decide(merges());
@@ -110,7 +110,7 @@ class DistributionCandidates {
       is_starved = is_starved || !finished_.fits(decided);
       finish(std::move(decided), false, best);
     }
-    if (options_.packs == 0 && is_starved) improve(equal_packs_(merges()));
+    if (options_.packs == 0 && is_starved) improve(equal_packs_(merges(), best.seconds));
     return is_starved;
   }
 

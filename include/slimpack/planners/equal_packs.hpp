@@ -30,9 +30,9 @@ class EqualPacks {
     most_packs_ = most;
   }
 
-  /// The best plan with equal numbers of packs. @param merge whether samples may be merged to save time; distributions
-  /// without merging are tried in the same way in either case.
-  [[nodiscard]] DistributionPlan operator()(bool merge) {
+  /// The best plan with equal numbers of packs; its seconds are infinite if none takes less than `most`.
+  /// @param merge whether samples may be merged to save time; distributions without merging are tried in the same way in either case.
+  [[nodiscard]] DistributionPlan operator()(bool merge, double most) {
     const GroupScheduler::Options before = groups_.options();
     groups_.options().exact = true;
     std::vector<DistributionPlan> decided;
@@ -43,9 +43,10 @@ class EqualPacks {
     std::stable_sort(
         decided.begin(), decided.end(),
         [](const DistributionPlan& a, const DistributionPlan& b) { return a.seconds < b.seconds; });
+    decided.erase(std::unique(decided.begin(), decided.end(), decided_alike), decided.end());
     DistributionPlan best;
     for (DistributionPlan& plan : decided) {
-      DistributionPlan out = finished_(std::move(plan), best.seconds);
+      DistributionPlan out = finished_(std::move(plan), std::min(best.seconds, most));
       if (out.seconds < best.seconds) best = std::move(out);
     }
     return best;
@@ -61,6 +62,12 @@ class EqualPacks {
     double least = infinite;              ///< seconds of the best
     std::size_t best_packs = 1;           ///< of that
   };
+
+  /// Whether both are finished alike: `TileSearch` starts from groups and cuts.
+  [[nodiscard]] static bool decided_alike(const DistributionPlan& a, const DistributionPlan& b) {
+    return a.seconds == b.seconds && a.groups == b.groups &&
+           std::ranges::equal(a.plans, b.plans, {}, &GroupPlan::cut, &GroupPlan::cut);
+  }
 
   /// Tries powers of two, then numbers between them. Which are tried does not depend on what a plan's tile and boundaries make
   /// of them.
