@@ -52,7 +52,7 @@ class DealtRounds {
 
  private:
   [[nodiscard]] static constexpr Tokens width(Tokens n) {
-    return std::bit_width(static_cast<std::uint64_t>(n));
+    return static_cast<Tokens>(std::bit_width(static_cast<std::uint64_t>(n)));
   }
 
   /// Tokens of the chunks of earlier rounds, one of each: half as many as of one round more, up to a block.
