@@ -9,8 +9,7 @@ using namespace slimpack;
 
 namespace {
 
-/// Tokens of a chunk in each of the rounds that share the first block of each member twice: the last has half of them, the one before
-/// it half of the rest, and so on.
+/// Chunk sizes of the growing rounds: the last has half a block, the one before it half of the rest, and so on.
 std::vector<Tokens> first_chunks(Tokens block) {
   std::vector<Tokens> chunks;
   for (Tokens rest = block; rest > 0; rest -= chunks.front()) chunks.insert(chunks.begin(), (rest + 1) / 2);
@@ -81,6 +80,21 @@ TEST_CASE("members differ by at most one pair of blocks") {
                          << " to " << most);
           }
         }
+      }
+    }
+  }
+}
+
+TEST_CASE("no member holds half more of a sample than an equal share, however short it is") {
+  for (std::size_t members = 1; members <= 9; ++members) {
+    const auto g = static_cast<Tokens>(members);
+    for (const Tokens block : {1, 3, 8, 50, 64}) {
+      for (Tokens length = 2 * g; length < 6 * g * block; ++length) {
+        Tokens most = 0;
+        for (std::size_t m = 0; m < members; ++m)
+          most = std::max(most, owned_tokens({0, 0, length}, members, m, block));
+        if (2 * g * (most - 2) > 3 * length)
+          FAIL(members << " members, block " << block << ": one holds " << most << " of " << length);
       }
     }
   }

@@ -90,12 +90,12 @@ class Scheduler {
     time(leads, recompute, out);
   }
 
-  /// Lets each backward pack of a priced schedule recompute what it needs, stage by stage (`choose_checkpoints`), with full
-  /// leads, with those that the schedule has, and with those that it would have if nothing were offloaded, if that shortens it, or
-  /// makes it fit.
+  /// Lets each backward pack of a priced schedule recompute what it needs, stage by stage (`choose_checkpoints`). Tries full leads,
+  /// the schedule's own and, if it offloads layers, those that it would have without. Keeps what shortens the schedule, or makes it
+  /// fit.
   /// @param out as another call for the same options left it. @param solve as `MilpSolver`. @param solver its options.
   /// @returns what was chosen for the full leads; nothing if these can't fit so.
-  /// O(tasks * window), twice that of the solver (three times with offloaded layers), and that of a schedule.
+  /// O(tasks * window), and two runs of the solver; four if layers may be offloaded; six, and a schedule, if some are.
   template <MilpSolver S>
   std::optional<Checkpoints> checkpoint_each_pack(Schedule& out, const ScheduleOptions& options, S&& solve,
                                                   const MilpOptions& solver = {}) {
@@ -148,13 +148,13 @@ class Scheduler {
  private:
   static constexpr double infinite = std::numeric_limits<double>::infinity();
 
-  /// Takes recomputation and offloading out of the packs' seconds again.
+  /// Resets the packs' seconds to those without recomputation and offloading.
   void price_without_recompute(Schedule& out) {
     if (out.recompute.offloads()) pricer_.price_as_shared(out.forward, Pass::forward, out.forward_times);
     pricer_.price_as_shared(out.backward, Pass::backward, out.backward_times);
   }
 
-  /// The leads of the fastest schedule of these packs that offloads no layers; none if that does not fit.
+  /// The leads that `schedule_priced` finds for these packs without offloading; none if nothing fits.
   [[nodiscard]] std::optional<LeadTable> leads_without_offload(Schedule packs, ScheduleOptions options) {
     price_without_recompute(packs);
     options.offload = false;

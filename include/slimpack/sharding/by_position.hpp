@@ -21,9 +21,10 @@ inline constexpr Tokens default_ownership_block = 64;
 /// The same where ranks share attention by heads alone, so that no kernel needs longer chunks.
 inline constexpr Tokens block_by_heads = 16;
 
-/// The rounds in which a sample's tokens are dealt to g members: each has 2g chunks, of which member r has the r-th and the r-th
-/// from the end. A chunk has `block` tokens, but the first 2g * block tokens of a sample are dealt in several rounds, whose
-/// chunks grow from one token to half a block. So short samples are shared nearly equally, and long ones in few chunks.
+/// The rounds in which a sample's tokens are dealt to g members: each has 2g chunks, of which member r has the r-th and the
+/// r-th from the end. A chunk has `block` tokens, but the first 2g * block tokens of a sample are dealt in several rounds, whose
+/// chunks grow from one token to half a block, rounded up. So short samples are shared more equally, and long ones in few chunks:
+/// of a sample with at least 2g tokens, the fullest member has at most half more than an equal share, and two tokens.
 class DealtRounds {
  public:
   struct Round {
@@ -55,7 +56,7 @@ class DealtRounds {
     return static_cast<Tokens>(std::bit_width(static_cast<std::uint64_t>(n)));
   }
 
-  /// Tokens of the chunks of earlier rounds, one of each: half as many as of one round more, up to a block.
+  /// The sum of one chunk from each earlier round. While chunks grow, each round doubles it, up to a block.
   [[nodiscard]] constexpr Tokens chunks_before(Tokens round) const {
     return round < growing_ ? block_ >> (growing_ - round) : block_ * (round - growing_ + 1);
   }
@@ -77,8 +78,8 @@ class DealtRounds {
 
 namespace detail {
 
-/// Tokens below `end` that the member of `[first, last)` holds that holds most of them. Of these members the first is the first
-/// to have a chunk in a round, and the last the first to have two.
+/// The most tokens below `end` that any member of `[first, last)` holds. In each round, member `first` gets its first chunk before
+/// the others, and member `last - 1` its second.
 [[nodiscard]] constexpr Tokens most_owned_below(Tokens end, std::size_t members, std::size_t first,
                                                 std::size_t last, Tokens block) {
   const DealtRounds rounds(members, block);
@@ -99,7 +100,7 @@ namespace detail {
 
 }  // namespace detail
 
-/// Tokens of a slice that a member holds. Members differ by at most one pair of blocks. O(1).
+/// Tokens of a slice that a member holds. Members differ by at most two chunks. O(1).
 /// @param member below `members`. @param block at least 1.
 [[nodiscard]] constexpr Tokens owned_tokens(const Slice& slice, std::size_t members, std::size_t member,
                                             Tokens block) {

@@ -13,8 +13,8 @@ namespace slimpack {
 /// pipeline counts what its fullest rank holds, times its ranks, because memory models divide a pipeline's tokens equally
 /// among these.
 ///
-/// Members that share samples by position hold chunks of tokens (`DealtRounds`). Of the first x tokens of a sample, the rank counts that
-/// holds most. The tokens of slices add up to those of the sample, therefore, however it is cut.
+/// Members that share samples by position hold chunks of tokens (`DealtRounds`). For the first x tokens of a sample, the rank
+/// that holds most counts. So the tokens of a sample's slices add up to the same total, however it is cut.
 struct MemberShare {
   std::size_t members = 1;  ///< pipelines that run the sample together
   std::size_t ranks = 1;    ///< context-parallel ranks of each of them
