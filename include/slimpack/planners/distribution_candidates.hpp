@@ -120,7 +120,7 @@ class DistributionCandidates {
   }
 
   /// Finishes what was decided quickly; what is better than `best` replaces it. If memory makes it take longer than with enough of it,
-  /// and the latter is shorter than `best`, the same with full care.
+  /// and the latter is not far longer than `best`, the same with full care.
   void finish(DistributionPlan decided, bool merge, DistributionPlan& best) {
     const auto improve = [&](DistributionPlan plan) {
       if (plan.seconds < best.seconds) best = std::move(plan);
@@ -129,7 +129,7 @@ class DistributionCandidates {
     const bool is_limited =
         decided.seconds < infinite && decided.seconds > options_.search.limited * unlimited;
     improve(finished_(std::move(decided), best.seconds));
-    if (!is_limited || unlimited >= best.seconds) return;
+    if (!is_limited || unlimited >= options_.search.limited * best.seconds) return;
     search_.use(Care::full);
     improve(finished_(decide(merge), best.seconds));
     search_.use(Care::quick);

@@ -41,21 +41,21 @@ class DistributionDecisions {
         groups_(groups),
         search_(groups, options.search.similar) {}
 
-  /// The best of distributions that merge as little as balance requires and, where memory limits them or they take far
-  /// longer than their work, of those that spread the longest samples over more pipelines. @param most gives up what looks
-  /// far longer.
+  /// The best of distributions that merge as little as balance requires and of those that spread the longest sample further: over
+  /// 2, 3, 4, 6, 8, 12, … pipelines at least, as long as samples can be spread and that seems worth it. The limits do not depend on
+  /// memory, so that more of it takes none away. @param most gives up what looks far longer.
   [[nodiscard]] DistributionPlan merged(double most) {
-    Looks looks{.least = most, .reference = tokens_};
+    Looks looks{.least = most};
     const std::vector<SampleGroup> free = distribute_({});
     const bool free_last = free.empty() || distribute_.most_tokens(free) > tokens_;
-    bool more = free_last || look({}, looks);
     free_ = {};
-    if (most == infinite && !looks.plans.empty())
+    bool more = free_last || look({}, looks);
+    if (!free_last && most == infinite && !looks.plans.empty())
       free_ = {looks.plans.front(), groups_.options(), groups_.care()};
-    for (const double share : options_.spreads) {
-      const bool last_one = !more;
-      more = look({.most_tokens = share * looks.reference}, looks);
-      if (last_one) break;
+    more = more && distribute_.largest_group() > 1;
+    for (double limit = static_cast<double>(distribute_.longest()) / 2.0; more && limit >= 1.0;
+         limit /= 2.0) {
+      for (const double part : {1.0, 2.0 / 3.0}) more = more && look({.most_tokens = part * limit}, looks);
     }
     if (free_last) look({}, looks);
     return best_improved(looks);
@@ -77,10 +77,9 @@ class DistributionDecisions {
 
   /// Distributions that were looked at.
   struct Looks {
-    double least = infinite;       ///< seconds of the best
-    double reference = infinite;   ///< most tokens of one sample on a pipeline, of which `spreads` are shares
-    double least_mean = infinite;  ///< mean seconds of the groups of the best that memory does not limit
-    double packs = 0.0;            ///< of the latest, `GroupPlan::relative_packs`
+    double least = infinite;  ///< seconds of the best
+    int in_vain = 0;          ///< how many of the latest, one after another, are no shorter than the best
+    double packs = 0.0;       ///< of the latest, `GroupPlan::relative_packs`
     std::vector<DistributionOptions> wanted = {};
     std::vector<DistributionPlan> plans = {};
   };
@@ -93,25 +92,19 @@ class DistributionDecisions {
     bool improved = false;
   };
 
-  /// Looks at a distribution unless it is the latest one. @returns whether spreading samples further may help.
+  /// Looks at a distribution unless it is the latest one. @returns whether samples can be spread further, and may be worth it.
   bool look(DistributionOptions wanted, Looks& looks) {
     const std::span<const SampleGroup> latest =
         looks.plans.empty() ? std::span<const SampleGroup>() : looks.plans.back().groups;
     DistributionPlan plan = looked_at(wanted, looks.packs, looks.least * options_.hopeless, latest);
     if (plan.groups.empty()) return true;
     if (const double packs = plan.plans.back().relative_packs(); packs > 0.0) looks.packs = packs;
+    looks.in_vain = plan.seconds < looks.least || looks.least == infinite ? 0 : looks.in_vain + 1;
     looks.least = std::min(looks.least, plan.seconds);
-    const bool limited = plan.refused() || plan.memory_bound();
-    bool far_from_work = false;
-    if (plan.seconds < infinite && !limited) {
-      const double mean = plan.mean_seconds();
-      far_from_work = mean < looks.least_mean && mean > options_.poor * distribute_.mean_seconds();
-      looks.least_mean = std::min(looks.least_mean, mean);
-      looks.reference = std::min(looks.reference, distribute_.most_tokens(plan.groups));
-    }
+    const bool more = looks.in_vain < options_.looks_in_vain && !plan.overloaded && !plan.all_merged();
     looks.wanted.push_back(wanted);
     looks.plans.push_back(std::move(plan));
-    return limited || far_from_work;
+    return more;
   }
 
   /// Makes the wanted distribution, and looks at it (`DistributionSearch::look`) unless it is `known`. @returns no groups if it

@@ -19,6 +19,7 @@ struct DistributionPlan {
   double seconds =
       std::numeric_limits<double>::infinity();  ///< of the slowest group; infinite: refused, or given up
   std::optional<std::size_t> given_up = {};     ///< the group that memory refuses, or that takes too long
+  bool overloaded = false;                      ///< a pipeline's load alone takes too long
 
   /// The group that takes longest.
   [[nodiscard]] std::size_t slowest() const {
@@ -62,10 +63,10 @@ struct DistributionPlan {
     return overhead;
   }
 
-  /// Whether memory limits a group that was scheduled, or makes it recompute so much that it was given up.
-  [[nodiscard]] bool memory_bound() const {
-    return std::any_of(plans.begin(), plans.end(),
-                       [](const GroupPlan& group) { return group.schedule.memory_bound; });
+  /// Whether all samples are merged over all pipelines.
+  [[nodiscard]] bool all_merged() const {
+    return groups.size() == 1 &&
+           std::ranges::all_of(groups.front().local, [](const auto& own) { return own.empty(); });
   }
 
   /// Whether memory holds no schedule of the group that was given up.

@@ -33,6 +33,7 @@ class DistributionSearch {
       if (load < most) continue;
       out.plans[g].schedule.seconds = load;
       out.given_up = g;
+      out.overloaded = true;
       return out;
     }
     const std::vector<std::size_t> shown = representatives(out.groups, loads);

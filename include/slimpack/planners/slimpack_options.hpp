@@ -14,13 +14,9 @@ struct SlimPackSearch {
   /// never makes a plan longer. It is halved until a pipeline has at least `tiles_per_stage` tiles for each of its stages.
   Tokens deciding_tile = 128;
   Tokens tiles_per_stage = 64;
-  /// Where memory limits a distribution, samples are spread over more pipelines. Of the tokens of one sample that a pipeline
-  /// holds without recomputation, it then gets at most these shares. They are tried in turn until memory limits nothing and
-  /// the distribution is not `poor`; then one more is tried. The distribution without such a limit is tried first, or last if
-  /// some pipeline gets more tokens of one sample than it holds.
-  std::vector<double> spreads = {0.75, 0.55, 0.4, 0.28, 0.2, 0.1, 0.05};
-  /// A distribution is poor if its groups take longer on average than this many times their work.
-  double poor = 1.1;
+  /// Distributions that spread the longest sample further and further are looked at until so many, one after another, are no shorter
+  /// than the best.
+  int looks_in_vain = 4;
   /// Rounds in which the simulated overhead of pipelines is fed back to Phase 1 …
   int rebalance_rounds = 3;
   /// … while the slowest group takes longer than this many times the mean.
@@ -31,10 +27,11 @@ struct SlimPackSearch {
   /// the most tokens of one sample that a member of the group held.
   double less_memory = 0.9;
   /// Candidates are compared without packs that recompute unlike numbers of layers. If memory makes what was decided take more than
-  /// this many times as long as with enough of it, they are compared again, with such packs.
+  /// this many times as long as with enough of it, and the latter is at most this many times as long as the best step, they are compared
+  /// again, with such packs.
   double limited = 1.01;
-  /// If what was decided takes more than this many times the mean work, equal numbers of packs are tried as well, and so are
-  /// decisions with each of the plan's tiles that is coarser than `deciding_tile`. With `merge = false`, only if nothing fits.
+  /// If what was decided takes more than this many times the mean work, equal numbers of packs are tried as well, and decisions are made
+  /// with each of the plan's tiles that is coarser than `deciding_tile`. With `merge = false`, only if nothing that was decided fits.
   double starved = 1.5;
   /// Where a pack would have fewer tiles than this, or no sample is cut, fewer packs are tried as well.
   double tiles_per_pack = 4.0;

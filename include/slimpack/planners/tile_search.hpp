@@ -49,8 +49,8 @@ class TileSearch {
   /// depend on the plan's own tile or kind of boundaries. @param most gives up if the plan takes this long or longer.
   DistributionPlan operator()(DistributionPlan plan, double most = infinite) {
     if (plan.seconds == infinite) return {};
-    std::vector<GroupCut> decided;
-    for (const GroupPlan& group : plan.plans) decided.push_back(group.cut);
+    std::vector<Decided> decided;
+    for (const GroupPlan& group : plan.plans) decided.push_back({group.cut, group.schedule.memory_bound});
     for (const std::size_t g : slowest_first(plan)) {
       GroupPlan& own = plan.plans[g];
       groups_.load(plan.groups[g]);
@@ -76,6 +76,12 @@ class TileSearch {
 
  private:
   static constexpr double infinite = std::numeric_limits<double>::infinity();
+
+  /// What was decided for a group.
+  struct Decided {
+    GroupCut cut;
+    bool memory_bound;  ///< whether memory limits that
+  };
 
   [[nodiscard]] std::vector<Tokens> tiles(Tokens longest) const {
     std::vector<Tokens> tiles{std::clamp(longest, Tokens{1}, options_.tile)};
@@ -119,33 +125,34 @@ class TileSearch {
   /// The best way to cut the loaded group, of those that take less than `most` seconds; seconds are infinite if there is
   /// none. @param known is not tried again if it fits and memory does not limit it. @param enough stops at the first tile with which the
   /// group takes no longer than this. @param likely the tile that is tried first.
-  GroupPlan best_of(GroupCut cut, const GroupPlan& known, double most, double enough, Tokens likely) {
+  GroupPlan best_of(Decided decided, const GroupPlan& known, double most, double enough, Tokens likely) {
     GroupPlan best;
     best.schedule.seconds = most;
     enough = std::min(enough, std::nextafter(most, 0.0));  // `most` itself is not a plan
     const auto found = [&] { return best.schedule.seconds < most; };
-    cut.one_member = false;
+    decided.cut.one_member = false;
     std::vector<Tokens> order = tiles(groups_.work().longest());
     const auto first = std::find(order.begin(), order.end(), likely);
     if (first != order.end()) std::rotate(order.begin(), first, first + 1);
     for (const Tokens tile : order) {
-      cut.tile = tile;
-      improve_with(cut, known, enough, best);
+      decided.cut.tile = tile;
+      improve_with(decided, known, enough, best);
       if (best.schedule.seconds <= enough) return best;
     }
-    if (!found() && most == infinite && !cut.exact && !options_.packs_given)
-      improve_with_more_packs(cut, best);
+    if (!found() && most == infinite && !decided.cut.exact && !options_.packs_given)
+      improve_with_more_packs(decided, best);
     if (!found()) best.schedule.seconds = infinite;
     return best;
   }
 
   /// Tries more and more packs, with which less memory is held, until some fit. @pre nothing that was decided fits.
-  void improve_with_more_packs(GroupCut cut, GroupPlan& best) {
+  void improve_with_more_packs(Decided decided, GroupPlan& best) {
     for (int i = 0; i < options_.more_rounds && !best.schedule.fits(); ++i) {
-      cut.packs *= options_.more_packs;
+      decided.cut.packs *= options_.more_packs;
       for (const Tokens tile : tiles(groups_.work().longest())) {
-        cut.tile = tile;
-        if (groups_.least_seconds(cut.packs) < best.schedule.seconds) try_boundaries(cut, {}, 0.0, best);
+        decided.cut.tile = tile;
+        if (groups_.least_seconds(decided.cut.packs) < best.schedule.seconds)
+          try_boundaries(decided, {}, 0.0, best);
       }
     }
   }
@@ -159,27 +166,29 @@ class TileSearch {
 
   /// Tries all kinds of backward boundaries with one tile, and other numbers of packs where they suit the tile, until the group takes
   /// no longer than `enough`.
-  void improve_with(GroupCut cut, const GroupPlan& known, double enough, GroupPlan& best) {
-    try_boundaries(cut, known, enough, best);
+  void improve_with(Decided decided, const GroupPlan& known, double enough, GroupPlan& best) {
+    try_boundaries(decided, known, enough, best);
+    GroupCut& cut = decided.cut;
     if (cut.exact || options_.packs_given) return;
     while (cut.packs > 1 && has_few_tiles(cut) && best.schedule.seconds > enough) {
       cut.packs /= 2;
-      if (groups_.least_seconds(cut.packs) < best.schedule.seconds) try_boundaries(cut, known, enough, best);
+      if (groups_.least_seconds(cut.packs) < best.schedule.seconds)
+        try_boundaries(decided, known, enough, best);
     }
   }
 
   /// Tries all ways to cut the backward pass, but for `known` if that fits and memory does not limit it, until the group takes no longer
-  /// than `enough`. Short chains are tried where memory limits the others.
-  void try_boundaries(GroupCut cut, const GroupPlan& known, double enough, GroupPlan& best) {
+  /// than `enough`. Short chains are tried where memory limits what was decided.
+  void try_boundaries(const Decided& decided, const GroupPlan& known, double enough, GroupPlan& best) {
     using enum BackwardPacks;
-    bool memory_bound = false;
+    GroupCut cut = decided.cut;
     for (const BackwardPacks backward : {own, mirrored, mirrored_apart, mirrored_rising}) {
       if (best.schedule.seconds <= enough) return;
-      cut.backward = backward;
       if (backward == own && !options_.asymmetric) continue;
-      if (backward >= mirrored_apart && !memory_bound) continue;
+      if (backward >= mirrored_apart && !decided.memory_bound) continue;
+      cut.backward = backward;
       const bool is_known = known.schedule.fits() && !known.schedule.memory_bound && known.cut == cut;
-      memory_bound = !is_known && groups_.improve_with(cut, best);
+      if (!is_known) groups_.improve_with(cut, best);
     }
   }
 
