@@ -43,7 +43,7 @@ class DistributionCandidates {
                             .more_rounds = options.search.more_rounds,
                             .asymmetric = options.asymmetric,
                             .packs_given = options.packs > 0}),
-        equal_packs_(distribute_, search_, decided_, finished_) {
+        equal_packs_(distribute_, search_, decided_, finished_, options.search.hopeless) {
     distribute_.require_memory();
     const Prices& alone = prices.alone();
     const double constants = alone.pack_seconds(0, Pass::forward) + alone.pack_seconds(0, Pass::backward);
@@ -60,15 +60,18 @@ class DistributionCandidates {
   }
 
   /// The best plan of all candidates; its seconds are infinite if none fits. All plans share the decisions of one tile. Where
-  /// these are starved, each of the plan's coarser tiles decides as well; if nothing fits, the finer ones too.
+  /// these are starved, each of the plan's coarser tiles decides as well; if nothing fits, the finer ones too. The coarsest tile comes
+  /// first, so that a plan with a coarser tile goes through the same steps.
   [[nodiscard]] DistributionPlan operator()() {
     DistributionPlan best;
     const bool is_starved = decide_with(deciding_tile_, best) || best.seconds == infinite;
     const std::vector<Tokens> tiles = finished_.tiles();
-    for (const Tokens tile : tiles) {
+    const std::vector<Tokens> coarsest_first(tiles.rbegin(), tiles.rend());
+    for (const Tokens tile : coarsest_first) {
       if (is_starved && tile > deciding_tile_) decide_with(tile, best);
     }
     const bool none_fits = best.seconds == infinite;
+    if (none_fits) equal_packs_.forget();
     for (const Tokens tile : tiles) {
       if (none_fits && tile < deciding_tile_) decide_with(tile, best);
     }
