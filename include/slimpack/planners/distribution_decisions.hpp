@@ -80,6 +80,7 @@ class DistributionDecisions {
     double least = infinite;  ///< seconds of the best
     int in_vain = 0;          ///< how many of the latest, one after another, are no shorter than the best
     double packs = 0.0;       ///< of the latest, `GroupPlan::relative_packs`
+    double memory_tokens = infinite;  ///< of one sample, that a member holds at most: more were refused
     std::vector<DistributionOptions> wanted = {};
     std::vector<DistributionPlan> plans = {};
   };
@@ -96,7 +97,9 @@ class DistributionDecisions {
   bool look(DistributionOptions wanted, Looks& looks) {
     const std::span<const SampleGroup> latest =
         looks.plans.empty() ? std::span<const SampleGroup>() : looks.plans.back().groups;
+    wanted.memory_tokens = looks.memory_tokens;
     DistributionPlan plan = looked_at(wanted, looks.packs, looks.least * options_.hopeless, latest);
+    looks.memory_tokens = wanted.memory_tokens;
     if (plan.groups.empty()) return true;
     if (const double packs = plan.plans.back().relative_packs(); packs > 0.0) looks.packs = packs;
     looks.in_vain = plan.seconds < looks.least || looks.least == infinite ? 0 : looks.in_vain + 1;
