@@ -80,9 +80,10 @@ TEST_CASE("the ranges of a rank are those that it owns of a sample", "[pack_atte
       owned.pop_back();  // it may go on behind the end
       for (std::size_t i = 0; i < owned.size(); ++i) CHECK(ranges[static_cast<Tokens>(i)] == owned[i]);
       const Tokens token = random.tokens(0, owned.back().end);
-      CHECK(ranges.beginning_before(token) ==
+      const auto round = DealtRounds(ranks, block).containing(token);
+      CHECK(ranges.beginning_before(token, round) ==
             std::count_if(owned.begin(), owned.end(), [&](const Slice& r) { return r.begin < token; }));
-      CHECK(ranges.ended_at(token) ==
+      CHECK(ranges.ended_at(token, round) ==
             std::count_if(owned.begin(), owned.end(), [&](const Slice& r) { return r.end <= token; }));
     }
   }

@@ -42,17 +42,15 @@ class PositionRanges {
     return of(rounds_[i / 2], chunk, chunk + 1);
   }
 
-  /// How many of the ranges begin before a token.
-  [[nodiscard]] constexpr Tokens beginning_before(Tokens token) const {
-    const DealtRounds::Round round = rounds_.containing(token);
+  /// How many of the ranges begin before a token. @param round the one that has it.
+  [[nodiscard]] constexpr Tokens beginning_before(Tokens token, const DealtRounds::Round& round) const {
     const auto begins = [&](Tokens chunk) { return round.begin + chunk * round.chunk < token ? 1 : 0; };
     const Tokens chunks = 2 * round.number + begins(rank_) + begins(mirrored());
     if (joins_rounds()) return chunks == 0 ? 0 : chunks / 2 + 1;
     return joins_within() ? (chunks + 1) / 2 : chunks;
   }
-  /// How many of them end at a token or before.
-  [[nodiscard]] constexpr Tokens ended_at(Tokens token) const {
-    const DealtRounds::Round round = rounds_.containing(token);
+  /// How many of them end at a token or before. @param round the one that has it.
+  [[nodiscard]] constexpr Tokens ended_at(Tokens token, const DealtRounds::Round& round) const {
     const auto ends = [&](Tokens chunk) { return round.begin + (chunk + 1) * round.chunk <= token ? 1 : 0; };
     const Tokens chunks = 2 * round.number + ends(rank_) + ends(mirrored());
     if (joins_rounds()) return (chunks + 1) / 2;
@@ -79,7 +77,8 @@ template <AttentionModel A>
 class PositionSeconds {
  public:
   /// @pre ranks > 1, block > 0.
-  PositionSeconds(A model, std::size_t ranks, Tokens block) : model_(std::move(model)), seconds_(ranks) {
+  PositionSeconds(A model, std::size_t ranks, Tokens block)
+      : model_(std::move(model)), rounds_(ranks, block), seconds_(ranks) {
     for (std::size_t r = 0; r < ranks; ++r) ranges_.emplace_back(ranks, r, block);
     for (auto& sums : sums_) sums.assign(ranks, {0.0});
   }
@@ -88,15 +87,20 @@ class PositionSeconds {
   [[nodiscard]] double slowest(std::span<const Slice> pack, Pass pass) {
     std::fill(seconds_.begin(), seconds_.end(), 0.0);
     for (const Slice& slice : pack) {
-      for (std::size_t r = 0; r < seconds_.size(); ++r) seconds_[r] += of_rank(slice, r, pass);
+      const DealtRounds::Round first = rounds_.containing(slice.begin), last = rounds_.containing(slice.end);
+      for (std::size_t r = 0; r < seconds_.size(); ++r) {
+        const PositionRanges& ranges = ranges_[r];
+        seconds_[r] += of_rank(slice, r, ranges.ended_at(slice.begin, first),
+                               ranges.beginning_before(slice.end, last), pass);
+      }
     }
     return *std::max_element(seconds_.begin(), seconds_.end());
   }
 
  private:
-  [[nodiscard]] double of_rank(const Slice& slice, std::size_t rank, Pass pass) {
+  /// @param first range of the rank that does not end before the slice. @param end after the last that begins before its end.
+  [[nodiscard]] double of_rank(const Slice& slice, std::size_t rank, Tokens first, Tokens end, Pass pass) {
     const PositionRanges& ranges = ranges_[rank];
-    Tokens first = ranges.ended_at(slice.begin), end = ranges.beginning_before(slice.end);
     double seconds = 0.0;
     // Ranges at either end that lie only partly in the slice.
     const auto add_part = [&](const Slice& range) {
@@ -119,6 +123,7 @@ class PositionSeconds {
   }
 
   A model_;
+  DealtRounds rounds_;
   std::vector<PositionRanges> ranges_;                    // [rank]
   std::array<std::vector<std::vector<double>>, 2> sums_;  // [pass][rank][ranges]
   std::vector<double> seconds_;                           // [rank]
