@@ -243,7 +243,7 @@ inline void ArenaPlan::find_sizes() {
       for (const UnitRun& run : fragment.memory) pages += run.count;
     });
     most_tokens_ = std::max(most_tokens_, tokens);
-    const bool ring = task.merged() && options_.merged == MergedAttention::ring;
+    const bool ring = task.merged() && merged_attention(task, options_.merged) == MergedAttention::ring;
     const std::size_t rounds = ring ? ring_data_bytes(task, options_.ring_tokens, program.block()) : 0;
     const std::size_t told = task_data_bytes(task, pieces, pages) + rounds;
     data_bytes_ = std::max(data_bytes_, told);

@@ -135,3 +135,24 @@ TEST_CASE(
   }
   CHECK(sum / arenas < 1.12);  // samples are as large as all that is in flight
 }
+
+TEST_CASE("a pack that the plan runs in a ring is told of its rounds, whatever the options say") {
+  for (unsigned seed = 1; seed <= 20; ++seed) {
+    INFO("seed " << seed);
+    Plan plan = slimpack::testing::sample_plan({.seed = seed, .samples = 3, .merged = 1 + seed % 3});
+    for (PassPlan* pass : {&plan.forward, &plan.backward}) {
+      pass->exchange.clear();
+      for (std::size_t k = 0; k < pass->packs.size(); ++k)
+        pass->exchange.push_back(pass->pipelines[k].size() > 1 ? KeyExchange::ring : KeyExchange::none);
+    }
+    const Transformer model{"small", plan.model.layers, 64, 1, 1, 64, 64, 50};
+    const StagePart part = stage_part(model, plan, 0, 0);
+    const StageProgram program(plan, 0, 0);
+    ArenaPlan by_ring(part, {.merged = MergedAttention::ring}),
+        by_heads(part, {.merged = MergedAttention::heads});
+    by_ring.begin_step(program);
+    by_heads.begin_step(program);
+    CHECK(by_heads.data_bytes() == by_ring.data_bytes());
+    CHECK(by_heads.step_data_bytes() == by_ring.step_data_bytes());
+  }
+}

@@ -135,8 +135,8 @@ TEST_CASE("CUDA: a stage runs what the planners make, and holds what they reckon
       const Stage::Memory memory(model, layers, sizeof(float), c.options.stage, 2.0 / dp);
       c.plan = plan_slimpack(lengths, job, CalibratedCost(job), memory, {.tile = 16});
       c.plan = context_ranks_as_members(std::move(c.plan), default_ownership_block);
-      for (PassPlan* pass : {&c.plan.forward, &c.plan.backward})
-        pass->block = 1;  // windows that both members fill
+      // Windows that both members fill, of pieces that fill the arena's units.
+      for (PassPlan* pass : {&c.plan.forward, &c.plan.backward}) pass->block = 8;
       std::mt19937 random(7);
       c.ids = slimpack::testing::random_ids(random, c.plan, model.vocab);
       const Outcome outcome = compare(c, pp == 2 && dp == 2 ? group_attention_rows : attention_rows);
