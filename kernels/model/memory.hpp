@@ -80,7 +80,7 @@ class BackEndMemory {
 };
 
 /// Of a `CpuStage`. Bytes are exact but for cuts that pages of keys and values leave out, for members and tensor-parallel ranks whose
-/// shares of a pack differ, and for factors that wait for weight tasks.
+/// shares of a pack differ, and for factors that wait for weight tasks. They are too many where no sample of a ring fills a window.
 class CpuSizes {
  public:
   /// @param real_bytes 4 for float, 8 for double.
