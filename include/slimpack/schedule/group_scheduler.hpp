@@ -77,7 +77,6 @@ class GroupScheduler {
   /// Chooses the group that later calls are about. O(samples).
   void load(const SampleGroup& group) {
     members_ = group.size();
-    alike_ = std::all_of(group.local.begin(), group.local.end(), [](const auto& own) { return own.empty(); });
     last_.reset();
     cutter_.load(group, prices_.alone(), prices_.shared_by(group.merged.empty() ? 1 : members_));
     work_.load(group);
@@ -125,7 +124,7 @@ class GroupScheduler {
     schedule(first, best.schedule.seconds, trial_, care);
     const Schedule& tried = trial_.schedule;
     const bool memory_bound = tried.memory_bound;
-    const double least = alike_ ? tried.seconds : std::min(tried.seconds, tried.unlimited);
+    const double least = std::min(tried.seconds, tried.unlimited);
     if (first != cut && least < best.schedule.seconds) schedule(cut, best.schedule.seconds, trial_, care);
     if (trial_.schedule.seconds < best.schedule.seconds) std::swap(trial_, best);
     return memory_bound;
@@ -171,7 +170,6 @@ class GroupScheduler {
   std::optional<GroupCut> last_;  // how the forward packs were cut
   GroupPlan trial_;
   std::size_t members_ = 0;
-  bool alike_ = false;  // members run the same packs: none has samples of its own
 };
 
 }  // namespace slimpack

@@ -192,8 +192,10 @@ class Scheduler {
       const bool memory_bound = out.memory_bound;
       make_leads(PassOrder::eager, options, out);
       add_recompute({}, out);
-      const bool may_help = makespan(full_, out) < std::min(most, out.seconds);
+      const double eager = makespan(full_, out);
       add_recompute(out.recompute, out);
+      const Recompute nothing(std::vector<std::int32_t>(memory_.stages(), 0));
+      const bool may_help = eager < out.unlimited && (eager < most || !fits(full_, nothing));
       if (may_help) best_of_full_leads(out, options, most);
       out.memory_bound = memory_bound;
     }
