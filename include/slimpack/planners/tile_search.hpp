@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <limits>
 #include <numeric>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -54,8 +55,9 @@ class TileSearch {
     for (const std::size_t g : slowest_first(plan)) {
       GroupPlan& own = plan.plans[g];
       groups_.load(plan.groups[g]);
-      as_decided(own, most);
-      if (own.schedule.seconds >= most) own = best_of(decided[g], own, most, most, options_.tile);
+      decided[g].cut.one_member = false;
+      if (as_decided(own, most) && !decided[g].memory_bound) decided[g].known = decided[g].cut;
+      if (own.schedule.seconds >= most) own = best_of(decided[g], most, most, options_.tile);
       if (!own.schedule.fits()) return {};
     }
     std::vector<bool> searched(plan.groups.size(), false);
@@ -64,7 +66,7 @@ class TileSearch {
       GroupPlan& own = plan.plans[g];
       groups_.load(plan.groups[g]);
       const double enough = others_seconds(plan, g);
-      GroupPlan other = best_of(decided[g], own, own.schedule.seconds, enough, likely);
+      GroupPlan other = best_of(decided[g], own.schedule.seconds, enough, likely);
       searched[g] = other.schedule.seconds > enough;
       if (!other.schedule.fits()) continue;
       own = std::move(other);
@@ -80,7 +82,8 @@ class TileSearch {
   /// What was decided for a group.
   struct Decided {
     GroupCut cut;
-    bool memory_bound;  ///< whether memory limits that
+    bool memory_bound = false;           ///< whether memory limits that
+    std::optional<GroupCut> known = {};  ///< is not tried again
   };
 
   [[nodiscard]] std::vector<Tokens> tiles(Tokens longest) const {
@@ -100,17 +103,18 @@ class TileSearch {
   }
 
   /// Schedules all members of the loaded group as decided, if the options allow such a cut; otherwise the seconds are
-  /// infinite.
-  void as_decided(GroupPlan& plan, double most) {
+  /// infinite. @returns whether they do.
+  bool as_decided(GroupPlan& plan, double most) {
     const bool uncut = plan.cut.tile >= groups_.work().longest();
     const bool own =
         options_.packs_given ? plan.cut.tile == options_.tile : uncut || plan.cut.tile % options_.tile == 0;
     const bool allowed = own && (options_.asymmetric || plan.cut.backward != BackwardPacks::own);
-    if (allowed && !plan.estimated && !plan.cut.one_member) return;
+    if (allowed && !plan.estimated && !plan.cut.one_member) return true;
     GroupCut cut = plan.cut;
     cut.one_member = false;
     plan = {};
     if (allowed) groups_.schedule(cut, most, plan);
+    return allowed;
   }
 
   /// Seconds of the slowest of the other groups.
@@ -123,20 +127,19 @@ class TileSearch {
   }
 
   /// The best way to cut the loaded group, of those that take less than `most` seconds; seconds are infinite if there is
-  /// none. @param known is not tried again if it fits and memory does not limit it. @param enough stops at the first tile with which the
-  /// group takes no longer than this. @param likely the tile that is tried first.
-  GroupPlan best_of(Decided decided, const GroupPlan& known, double most, double enough, Tokens likely) {
+  /// none. @param enough stops at the first tile with which the group takes no longer than this. @param likely the tile that is tried
+  /// first.
+  GroupPlan best_of(Decided decided, double most, double enough, Tokens likely) {
     GroupPlan best;
     best.schedule.seconds = most;
     enough = std::min(enough, std::nextafter(most, 0.0));  // `most` itself is not a plan
     const auto found = [&] { return best.schedule.seconds < most; };
-    decided.cut.one_member = false;
     std::vector<Tokens> order = tiles(groups_.work().longest());
     const auto first = std::find(order.begin(), order.end(), likely);
     if (first != order.end()) std::rotate(order.begin(), first, first + 1);
     for (const Tokens tile : order) {
       decided.cut.tile = tile;
-      improve_with(decided, known, enough, best);
+      improve_with(decided, enough, best);
       if (best.schedule.seconds <= enough) return best;
     }
     if (!found() && most == infinite && !decided.cut.exact && !options_.packs_given)
@@ -152,7 +155,7 @@ class TileSearch {
       for (const Tokens tile : tiles(groups_.work().longest())) {
         decided.cut.tile = tile;
         if (groups_.least_seconds(decided.cut.packs) < best.schedule.seconds)
-          try_boundaries(decided, {}, 0.0, best);
+          try_boundaries(decided, 0.0, best);
       }
     }
   }
@@ -166,20 +169,19 @@ class TileSearch {
 
   /// Tries all kinds of backward boundaries with one tile, and other numbers of packs where they suit the tile, until the group takes
   /// no longer than `enough`.
-  void improve_with(Decided decided, const GroupPlan& known, double enough, GroupPlan& best) {
-    try_boundaries(decided, known, enough, best);
+  void improve_with(Decided decided, double enough, GroupPlan& best) {
+    try_boundaries(decided, enough, best);
     GroupCut& cut = decided.cut;
     if (cut.exact || options_.packs_given) return;
     while (cut.packs > 1 && has_few_tiles(cut) && best.schedule.seconds > enough) {
       cut.packs /= 2;
-      if (groups_.least_seconds(cut.packs) < best.schedule.seconds)
-        try_boundaries(decided, known, enough, best);
+      if (groups_.least_seconds(cut.packs) < best.schedule.seconds) try_boundaries(decided, enough, best);
     }
   }
 
-  /// Tries all ways to cut the backward pass, but for `known` if that fits and memory does not limit it, until the group takes no longer
-  /// than `enough`. Short chains are tried where memory limits what was decided.
-  void try_boundaries(const Decided& decided, const GroupPlan& known, double enough, GroupPlan& best) {
+  /// Tries all ways to cut the backward pass that are not known, until the group takes no longer than `enough`. Short chains are tried
+  /// where memory limits what was decided.
+  void try_boundaries(const Decided& decided, double enough, GroupPlan& best) {
     using enum BackwardPacks;
     GroupCut cut = decided.cut;
     for (const BackwardPacks backward : {own, mirrored, mirrored_apart, mirrored_rising}) {
@@ -187,8 +189,7 @@ class TileSearch {
       if (backward == own && !options_.asymmetric) continue;
       if (backward >= mirrored_apart && !decided.memory_bound) continue;
       cut.backward = backward;
-      const bool is_known = known.schedule.fits() && !known.schedule.memory_bound && known.cut == cut;
-      if (!is_known) groups_.improve_with(cut, best);
+      if (decided.known != cut) groups_.improve_with(cut, best);
     }
   }
 
