@@ -79,6 +79,8 @@ class DistributionCandidates {
   }
 
   [[nodiscard]] Scheduler& scheduler() { return groups_.scheduler(); }
+  /// Of the first distribution that was decided on. Does not depend on the plan's tile and boundaries.
+  [[nodiscard]] double decided_seconds() const { return decided_seconds_; }
 
  private:
   static constexpr double infinite = std::numeric_limits<double>::infinity();
@@ -106,6 +108,7 @@ class DistributionCandidates {
       return false;
     }
     DistributionPlan decided = decide(merges());
+    if (tile == deciding_tile_) decided_seconds_ = decided.seconds;
     bool is_starved = starved(decided.seconds);
     finish(std::move(decided), merges(), best);
     if (merges() && !unmerged_takes(best.seconds)) {
@@ -178,6 +181,7 @@ class DistributionCandidates {
   DistributionDecisions decided_;
   TileSearch finished_;
   EqualPacks equal_packs_;
+  double decided_seconds_ = infinite;
 };
 
 }  // namespace detail

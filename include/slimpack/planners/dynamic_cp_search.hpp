@@ -138,7 +138,7 @@ class DynamicCpSearch {
     }
     const double packs = std::max(1.0, tokens / static_cast<double>(ranks_) / static_cast<double>(limit));
     const auto stages = static_cast<double>(prices_.alone().stages());
-    return work / static_cast<double>(ranks_) / stages * (1.0 + 0.5 * (stages - 1.0) / packs) < best_.seconds;
+    return work / static_cast<double>(ranks_) / stages * (1.0 + (stages - 1.0) / packs) < best_.seconds;
   }
 
   /// Leaves out groups of the `least` smallest sizes from now on.

@@ -58,7 +58,8 @@ namespace slimpack::detail {
   };
   const bool any_packs = options.packs == 0 && !options.equal_packs;
   if (options.search.nested_groups && any_packs) {
-    DynamicCpPlan nested = allowed_nested_groups(lengths, pipelines, prices, memory, options, best.seconds);
+    DynamicCpPlan nested =
+        allowed_nested_groups(lengths, pipelines, prices, memory, options, planner.decided_seconds());
     if (nested.seconds < best.seconds) {
       best.seconds = nested.seconds;
       place(0, std::move(nested.schedule));
