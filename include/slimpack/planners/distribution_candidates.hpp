@@ -64,7 +64,7 @@ class DistributionCandidates {
   /// first, so that a plan with a coarser tile goes through the same steps.
   [[nodiscard]] DistributionPlan operator()() {
     DistributionPlan best;
-    const bool is_starved = decide_with(deciding_tile_, best) || best.seconds == infinite;
+    const bool is_starved = decide_with(deciding_tile_, best);
     const std::vector<Tokens> tiles = finished_.tiles();
     const std::vector<Tokens> coarsest_first(tiles.rbegin(), tiles.rend());
     for (const Tokens tile : coarsest_first) {
@@ -96,7 +96,7 @@ class DistributionCandidates {
   }
 
   /// Decides on distributions and numbers of packs with a tile. What is better than `best` replaces it. @returns whether what
-  /// was decided is starved.
+  /// was decided is starved, or what became of it.
   bool decide_with(Tokens tile, DistributionPlan& best) {
     groups_.options().tile = tile;
     search_.use(Care::quick);
@@ -116,6 +116,7 @@ class DistributionCandidates {
       is_starved = is_starved || !finished_.fits(decided);
       finish(std::move(decided), false, best);
     }
+    is_starved = is_starved || starved(best.seconds);
     if (options_.packs == 0 && is_starved) improve(equal_packs_(merges(), best.seconds));
     return is_starved;
   }
@@ -135,7 +136,7 @@ class DistributionCandidates {
     const bool is_limited =
         decided.seconds < infinite && decided.seconds > options_.search.limited * unlimited;
     improve(finished_(std::move(decided), best.seconds));
-    if (!is_limited || unlimited >= options_.search.limited * best.seconds) return;
+    if (!is_limited || unlimited >= options_.search.far * best.seconds) return;
     search_.use(Care::full);
     improve(finished_(decide(merge), best.seconds));
     search_.use(Care::quick);
