@@ -10,6 +10,7 @@
 #include "tests/exec/plans.hpp"
 #include "tests/plan/event_loop.hpp"
 #include "tests/plan/sample_plan.hpp"
+#include "tests/sanitized.hpp"
 
 using namespace slimpack;
 using slimpack::testing::for_each_plan;
@@ -100,7 +101,7 @@ TEST_CASE("every stage's tasks are walked once, in order, with transfers around 
 TEST_CASE("no plan deadlocks, whether sends are buffered or wait for their receive", "[threads]") {
   using testing::Channel;
   int swapped = 0;
-  for_each_plan(30, [&](const Plan& plan) {
+  for_each_plan(slimpack::testing::seeds(30, 10, 10), [&](const Plan& plan) {
     const std::vector<std::string> fine(rank_count(plan));
     for (const Channel channel : {Channel::buffered, Channel::rendezvous}) {
       for (const std::size_t window : {1u, 2u, 5u}) {
@@ -116,7 +117,7 @@ TEST_CASE("no plan deadlocks, whether sends are buffered or wait for their recei
     swapped += forward(order.front()) != forward(order.back()) ? 1 : 0;
   });
   // Some stages take packs in another order than the stage before them sends them.
-  CHECK(swapped > 3);
+  CHECK(swapped > static_cast<int>(slimpack::testing::seeds(3, 0, 0)));
 }
 
 TEST_CASE("a plan that gets stuck is seen, with what every rank waits for", "[threads]") {

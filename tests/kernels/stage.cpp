@@ -202,7 +202,7 @@ TEST_CASE("merged packs need an operation between members, and heads that they c
 
 TEST_CASE("stages of a plan train as the plain transformer does, in float") {
   for (const PlanKind kind : slimpack::testing::plan_kinds) {
-    for_each_small_plan(kind, seeds(5, 2),
+    for_each_small_plan(kind, seeds(5, 1),
                         [&](const Plan& plan, unsigned seed) { compare<float>(plan, seed, 1e-4); });
   }
 }
@@ -260,7 +260,7 @@ TEST_CASE("the same step gives the same bits") {
 TEST_CASE("a stage's memory peaks where its memory model says, and is all given back") {
   int exact = 0;
   for (const PlanKind kind : slimpack::testing::plan_kinds) {
-    for_each_small_plan(kind, 6, [&](const Plan& plan, unsigned seed) {
+    for_each_small_plan(kind, seeds(6, 2), [&](const Plan& plan, unsigned seed) {
       std::mt19937 random(seed);
       const Transformer model = small_model(random, plan);
       const auto ids = random_ids(random, plan, model.vocab);
@@ -286,7 +286,7 @@ TEST_CASE("a stage's memory peaks where its memory model says, and is all given 
       }
     });
   }
-  CHECK(exact > 40);
+  CHECK(exact > static_cast<int>(seeds(40, 4)));
 }
 
 TEST_CASE("pages hold little more than the tokens that are there") {

@@ -391,12 +391,12 @@ TEST_CASE("a covering search keeps the contract of back ends") {
   }
 }
 
-TEST_CASE("a relaxation that ends outside of equal bounds does not end the search") {
+TEST_CASE("a relaxation that ends outside of equal bounds does not end the search", "[slow]") {
   const MilpModel model = test::random_checkpointing_program(278);
   check_result(model, solve_covering(model, {.node_limit = 20'000}));
 }
 
-TEST_CASE("an optimum that no part of the first good solutions leads to is found") {
+TEST_CASE("an optimum that no part of the first good solutions leads to is found", "[slow]") {
   const MilpModel model = test::random_checkpointing_program(291);
   const MilpResult result = solve_covering(model);
   check_result(model, result);

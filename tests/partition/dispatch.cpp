@@ -13,6 +13,7 @@
 #include "slimpack/partition/dispatch_greedy.hpp"
 #include "slimpack/partition/dispatch_search.hpp"
 #include "tests/partition/dispatch_instances.hpp"
+#include "tests/sanitized.hpp"
 
 using namespace slimpack;
 
@@ -209,7 +210,7 @@ TEST_CASE("large cases: dispatches are valid, not slower than greedy, and the bo
 
 TEST_CASE("the search is never slower than 100 trials, though what it starts from may be within the gap") {
   int close = 0;
-  for (unsigned seed = 1; seed <= 400; ++seed) {
+  for (unsigned seed = 1; seed <= slimpack::testing::seeds(400, 40); ++seed) {
     for (const std::size_t samples : {12U, 40U}) {
       const auto in = test::random_dispatch(seed, samples, samples == 12 ? 4 : 6, 3);
       INFO("seed " << seed << ": " << test::print(in));
@@ -220,7 +221,7 @@ TEST_CASE("the search is never slower than 100 trials, though what it starts fro
       close += hasty > greedy ? 1 : 0;
     }
   }
-  CHECK(close > 0);
+  if (!slimpack::testing::sanitized) CHECK(close > 0);
 }
 
 TEST_CASE("no sample, one sample, equal samples, and more pipelines than samples") {

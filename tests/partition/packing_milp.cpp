@@ -12,6 +12,7 @@
 #include "slimpack/partition/greedy.hpp"
 #include "tests/milp/solvers.hpp"
 #include "tests/partition/instances.hpp"
+#include "tests/sanitized.hpp"
 
 using namespace slimpack;
 
@@ -99,7 +100,7 @@ TEMPLATE_LIST_TEST_CASE("packing by MILP alone, and the search of our own, are a
 
 TEMPLATE_LIST_TEST_CASE("packing by MILP agrees with branch and bound on larger cases", "", test::Solvers) {
   if constexpr (!TestType::integers_alone) {
-    for (unsigned seed = 1; seed <= 60; ++seed) {
+    for (unsigned seed = 1; seed <= slimpack::testing::seeds(60, 15); ++seed) {
       const Instance instance = random_instance(seed, 14);
       INFO("seed " << seed << ", " << instance.bins << " bins of " << instance.capacity << ", sizes "
                    << test::print(instance.sizes));
