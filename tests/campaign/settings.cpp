@@ -315,6 +315,7 @@ std::vector<Setting> named_settings(const std::vector<Tokens>& github) {
   // Merging made these longer, or more memory, or a finer tile.
   for (const std::uint64_t index : {4u, 54u, 84u, 154u}) all.push_back(random_setting(901, index, github));
   for (const std::uint64_t index : {54u, 77u, 79u, 338u}) all.push_back(random_setting(4242, index, github));
+  all.push_back(random_setting(777, 75, github));
   return all;
 }
 

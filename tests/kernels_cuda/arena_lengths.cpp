@@ -54,7 +54,7 @@ double asked_of_simulated(const Plan& plan, const BackEndMemory<Sizes>& memory, 
 
 }  // namespace
 
-TEST_CASE("at real lengths, a stage asks for at most 2 % more than its simulated peak") {
+TEST_CASE("at real lengths, a stage asks for at most 3 % more than its simulated peak") {
   struct Case {
     Batch batch;
     std::int32_t stages;  // of two layers of llama-13b each
@@ -81,7 +81,7 @@ TEST_CASE("at real lengths, a stage asks for at most 2 % more than its simulated
         INFO(batch.samples << " samples of up to " << batch.context << " tokens, "
                            << (sliced ? "sliced" : "whole") << ", stage " << stage << " of " << stages);
         const double ratio = asked_of_simulated(plan, memory, static_cast<std::size_t>(stage));
-        CHECK(ratio <= 1.02);
+        CHECK(ratio <= 1.03);
         CHECK(ratio >= 0.999);  // the host's lists may be shorter than what is reckoned with
       }
     }

@@ -10,8 +10,9 @@ namespace slimpack {
 
 /// What the search of SlimPack tries.
 struct SlimPackSearch {
-  /// Distributions and numbers of packs are chosen with this tile, whatever the plan's own tile, so that a finer tile
-  /// never makes a plan longer. It is halved until a pipeline has at least `tiles_per_stage` tiles for each of its stages.
+  /// Distributions and numbers of packs are chosen with this tile whatever the plan's own tile, so that a finer tile never makes a plan
+  /// longer. They are also chosen for samples that stay whole. It is halved until a pipeline has at least `tiles_per_stage` tiles for each of
+  /// its stages.
   Tokens deciding_tile = 128;
   Tokens tiles_per_stage = 64;
   /// Distributions that spread the longest sample further and further are looked at until so many, one after another, are no shorter
@@ -37,6 +38,9 @@ struct SlimPackSearch {
   double starved = 1.5;
   /// Where a pack would have fewer tiles than this, or no sample is cut, fewer packs are tried as well.
   double tiles_per_pack = 4.0;
+  /// Groups are also cut into this many times as many packs as were decided, unless memory limited the decision. Groups whose samples stay
+  /// whole are in any case, and also into the square of this times as many.
+  double denser = 1.41;
   /// Groups are alike if their seconds differ by no more than this factor: one stands for others, and they are cut alike.
   double similar = 1.01;
   /// A candidate counts only if one of its passes has at least this share of the packs that were asked for.

@@ -20,6 +20,7 @@ class TileSearch {
     Tokens tile = 128;            ///< the plan's own, at least 1
     Tokens longest = 0;           ///< of the samples
     double tiles_per_pack = 4.0;  ///< `SlimPackSearch::tiles_per_pack`
+    double denser = 1.41;         ///< `SlimPackSearch::denser`
     std::size_t more_packs = 4;   ///< `SlimPackSearch::more_packs`
     int more_rounds = 3;          ///< `SlimPackSearch::more_rounds`
     bool asymmetric = true;       ///< own boundaries for the backward pass where they help
@@ -105,9 +106,8 @@ class TileSearch {
   /// Schedules all members of the loaded group as decided, if the options allow such a cut; otherwise the seconds are
   /// infinite. @returns whether they do.
   bool as_decided(GroupPlan& plan, double most) {
-    const bool uncut = plan.cut.tile >= groups_.work().longest();
-    const bool own =
-        options_.packs_given ? plan.cut.tile == options_.tile : uncut || plan.cut.tile % options_.tile == 0;
+    const bool own = options_.packs_given ? plan.cut.tile == options_.tile
+                                          : uncut(plan.cut) || plan.cut.tile % options_.tile == 0;
     const bool allowed = own && (options_.asymmetric || plan.cut.backward != BackwardPacks::own);
     if (allowed && !plan.estimated && !plan.cut.one_member) return true;
     GroupCut cut = plan.cut;
@@ -154,29 +154,42 @@ class TileSearch {
       decided.cut.packs *= options_.more_packs;
       for (const Tokens tile : tiles(groups_.work().longest())) {
         decided.cut.tile = tile;
-        if (groups_.least_seconds(decided.cut.packs) < best.schedule.seconds)
-          try_boundaries(decided, 0.0, best);
+        try_packs(decided.cut.packs, decided, 0.0, best);
       }
     }
   }
 
+  /// Whether no sample of the loaded group is cut.
+  [[nodiscard]] bool uncut(const GroupCut& cut) const { return cut.tile >= groups_.work().longest(); }
+
   /// Whether fewer packs should be tried, because packs have few tiles, or because samples are not cut at all.
   [[nodiscard]] bool has_few_tiles(const GroupCut& cut) const {
     const double tiles = static_cast<double>(groups_.work().tokens()) / static_cast<double>(cut.tile);
-    return cut.tile >= groups_.work().longest() ||
-           tiles < options_.tiles_per_pack * static_cast<double>(cut.packs);
+    return uncut(cut) || tiles < options_.tiles_per_pack * static_cast<double>(cut.packs);
   }
 
-  /// Tries all kinds of backward boundaries with one tile, and other numbers of packs where they suit the tile, until the group takes
-  /// no longer than `enough`.
-  void improve_with(Decided decided, double enough, GroupPlan& best) {
+  /// Tries all kinds of backward boundaries with one tile, and other numbers of packs, until the group takes no longer than `enough`:
+  /// more unless memory limits what was decided, fewer where packs have few tiles, and both where no sample is cut.
+  void improve_with(const Decided& decided, double enough, GroupPlan& best) {
     try_boundaries(decided, enough, best);
-    GroupCut& cut = decided.cut;
-    if (cut.exact || options_.packs_given) return;
-    while (cut.packs > 1 && has_few_tiles(cut) && best.schedule.seconds > enough) {
-      cut.packs /= 2;
-      if (groups_.least_seconds(cut.packs) < best.schedule.seconds) try_boundaries(decided, enough, best);
+    if (decided.cut.exact || options_.packs_given) return;
+    auto packs = static_cast<double>(decided.cut.packs);
+    const int rounds = uncut(decided.cut) ? 2 : decided.memory_bound ? 0 : 1;
+    for (int i = 0; i < rounds && best.schedule.seconds > enough; ++i) {
+      packs *= options_.denser;
+      try_packs(static_cast<std::size_t>(std::round(packs)), decided, enough, best);
     }
+    GroupCut fewer = decided.cut;
+    while (fewer.packs > 1 && has_few_tiles(fewer) && best.schedule.seconds > enough) {
+      fewer.packs /= 2;
+      try_packs(fewer.packs, decided, enough, best);
+    }
+  }
+
+  /// Tries all kinds of backward boundaries with another number of packs.
+  void try_packs(std::size_t packs, Decided decided, double enough, GroupPlan& best) {
+    decided.cut.packs = packs;
+    if (groups_.least_seconds(packs) < best.schedule.seconds) try_boundaries(decided, enough, best);
   }
 
   /// Tries all ways to cut the backward pass that are not known, until the group takes no longer than `enough`. Short chains are tried
