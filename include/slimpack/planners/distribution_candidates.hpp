@@ -60,18 +60,17 @@ class DistributionCandidates {
                         std::max(options.search.most_equal_packs * stages_, 2 * promising));
   }
 
-  /// The best plan of all candidates; its seconds are infinite if none fits. All plans share the decisions of one tile, and those of
-  /// uncut samples where these do not look far longer. Where the former are starved, each of the plan's coarser tiles decides as well; if
-  /// nothing fits, the finer ones too. The coarsest tile comes first, so that a plan with a coarser tile goes through the same steps.
+  /// The best plan of all candidates; its seconds are infinite if none fits. All plans share the decisions of one tile and those of uncut
+  /// samples. Where the former are starved, each of the plan's coarser tiles decides as well; if nothing fits, the finer ones too. The
+  /// coarsest tile comes first, so that a plan with a coarser tile goes through the same steps.
   [[nodiscard]] DistributionPlan operator()() {
     DistributionPlan best;
-    const Decided first = search_with(deciding_tile_, best);
-    decided_seconds_ = merges() ? first.seconds.merged : first.seconds.unmerged;
+    const bool is_starved = search_with(deciding_tile_, best);
     const std::vector<Tokens> tiles = finished_.tiles();
-    if (first.starved) {
+    if (is_starved) {
       for (std::size_t i = tiles.size(); i-- > 0 && tiles[i] > deciding_tile_;) search_with(tiles[i], best);
     } else if (tiles.back() > deciding_tile_ && !options_.equal_packs) {
-      decide_with(tiles.back(), first.seconds, best);
+      decide_with(tiles.back(), best);
     }
     const bool none_fits = best.seconds == infinite;
     if (none_fits) equal_packs_.forget();
@@ -98,63 +97,48 @@ class DistributionCandidates {
     return out;
   }
 
-  /// Seconds of distributions, with and without samples that are merged to save time.
-  struct Seconds {
-    double merged = infinite, unmerged = infinite;
-  };
-
-  /// What was decided with one tile.
-  struct Decided {
-    Seconds seconds = {};
-    bool starved = false;
-  };
-
   /// Decides on distributions and numbers of packs with a tile; where that is starved, on equal numbers of packs as well. What is
-  /// better than `best` replaces it.
-  Decided search_with(Tokens tile, DistributionPlan& best) {
+  /// better than `best` replaces it. @returns whether what was decided is starved.
+  bool search_with(Tokens tile, DistributionPlan& best) {
     const bool all_equal = options_.equal_packs && options_.packs == 0;
     groups_.options().tile = tile;
     search_.use(Care::quick);
-    Decided out;
-    if (!all_equal) out = decide_with(tile, {}, best);
-    if (all_equal || (out.starved && options_.packs == 0))
-      improve(equal_packs_(merges(), best.seconds), best);
-    return out;
+    const bool is_starved = !all_equal && decide_with(tile, best);
+    if (all_equal || (is_starved && options_.packs == 0)) improve(equal_packs_(merges(), best.seconds), best);
+    return is_starved;
   }
 
   /// Decides on distributions and numbers of packs with a tile. What is better than `best` replaces it.
-  /// @param most what was decided before. Only decisions that are shorter are finished.
-  Decided decide_with(Tokens tile, const Seconds& most, DistributionPlan& best) {
+  /// @returns whether what was decided is starved.
+  bool decide_with(Tokens tile, DistributionPlan& best) {
     groups_.options().tile = tile;
     search_.use(Care::quick);
-    Decided out;
+    bool is_starved = false;
     for (const bool merge : {true, false}) {
       if (merge ? !merges() : merges() && unmerged_takes(best.seconds)) continue;
-      const double limit = merge ? most.merged : most.unmerged;
-      DistributionPlan decided = decide(merge, limit);
-      (merge ? out.seconds.merged : out.seconds.unmerged) = decided.seconds;
-      const bool is_starved = merge == merges() ? starved(decided.seconds) : !finished_.fits(decided);
-      out.starved = out.starved || is_starved;
-      if (decided.seconds < limit || limit == infinite) finish(std::move(decided), merge, limit, best);
+      DistributionPlan decided = decide(merge);
+      if (merge == merges() && tile == deciding_tile_) decided_seconds_ = decided.seconds;
+      is_starved = is_starved || (merge == merges() ? starved(decided.seconds) : !finished_.fits(decided));
+      finish(std::move(decided), merge, best);
     }
-    return out;
+    return is_starved;
   }
 
-  /// @param merge whether samples are merged to save time. @param most gives up what looks far longer.
-  [[nodiscard]] DistributionPlan decide(bool merge, double most) {
-    return merge ? decided_.merged(most) : decided_.unmerged(most);
+  /// @param merge whether samples are merged to save time.
+  [[nodiscard]] DistributionPlan decide(bool merge) {
+    return merge ? decided_.merged(infinite) : decided_.unmerged(infinite);
   }
 
   /// Finishes what was decided quickly; what is better than `best` replaces it. If memory makes it take longer than with enough of it,
   /// and the latter is not far longer than `best`, the same with full care.
-  void finish(DistributionPlan decided, bool merge, double most, DistributionPlan& best) {
+  void finish(DistributionPlan decided, bool merge, DistributionPlan& best) {
     const double unlimited = decided.unlimited_seconds();
     const bool is_limited =
         decided.seconds < infinite && decided.seconds > options_.search.limited * unlimited;
     improve(finished_(std::move(decided), best.seconds), best);
     if (!is_limited || unlimited >= options_.search.far * best.seconds) return;
     search_.use(Care::full);
-    improve(finished_(decide(merge, most), best.seconds), best);
+    improve(finished_(decide(merge), best.seconds), best);
     search_.use(Care::quick);
   }
 
