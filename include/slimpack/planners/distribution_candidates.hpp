@@ -129,14 +129,13 @@ class DistributionCandidates {
     return merge ? decided_.merged(infinite) : decided_.unmerged(infinite);
   }
 
-  /// Finishes what was decided quickly; what is better than `best` replaces it. If memory makes it take longer than with enough of it,
-  /// and the latter is not far longer than `best`, the same with full care.
+  /// Finishes what was decided quickly; what is better than `best` replaces it. If memory makes it take longer than with enough of it, the
+  /// same with full care.
   void finish(DistributionPlan decided, bool merge, DistributionPlan& best) {
-    const double unlimited = decided.unlimited_seconds();
     const bool is_limited =
-        decided.seconds < infinite && decided.seconds > options_.search.limited * unlimited;
+        decided.seconds < infinite && decided.seconds > options_.search.limited * decided.unlimited_seconds();
     improve(finished_(std::move(decided), best.seconds), best);
-    if (!is_limited || unlimited >= options_.search.far * best.seconds) return;
+    if (!is_limited) return;
     search_.use(Care::full);
     improve(finished_(decide(merge), best.seconds), best);
     search_.use(Care::quick);

@@ -29,10 +29,8 @@ struct SlimPackSearch {
   /// the most tokens of one sample that a member of the group held.
   double less_memory = 0.9;
   /// Candidates are compared without packs that recompute unlike numbers of layers. If memory makes what was decided take more than
-  /// `limited` times as long as with enough of it, they are compared again, with such packs, unless the latter is `far` times as
-  /// long as the best step.
+  /// this many times as long as with enough of it, they are compared again, with such packs.
   double limited = 1.01;
-  double far = 1.02;
   /// If what was decided takes more than this many times the mean work, equal numbers of packs are tried as well, and decisions are made
   /// with each of the plan's tiles that is coarser than `deciding_tile`. With `merge = false`, only if nothing that was decided fits.
   double starved = 1.5;
