@@ -29,6 +29,7 @@
 #include "slimpack/plan/reshard_overlap.hpp"
 #include "slimpack/plan/timeline.hpp"
 #include "slimpack/planners/hotspa.hpp"
+#include "slimpack/planners/strategy_bounds.hpp"
 #include "slimpack/planners/whole_samples.hpp"
 
 namespace {
@@ -409,7 +410,7 @@ void case_study(const Cluster& c, const std::vector<Strategy>& among, const char
     const StrategySet set(c.model, own, c.make);
     StrategyBounds bounds(lengths, set);
     off.push_back(std::abs(bounds.estimate(0, c.freedom()) / plan.step.seconds - 1.0));
-    chosen[detail::to_text(own[0])].push_back(plan.step.seconds);
+    chosen[to_text(own[0])].push_back(plan.step.seconds);
     all.push_back(plan.step.seconds);
   }
   std::vector<std::pair<std::size_t, std::string>> order;
@@ -497,7 +498,7 @@ void table1(const Run& run) {
       columns[0].add(first.apart), columns[1].add(first.overlapped);
       columns[2].add(second.apart), columns[3].add(second.overlapped);
     }
-    std::printf("%s%s; equal: %s\n\n", name > 0 ? "\n" : "", names[name], detail::to_text(one).c_str());
+    std::printf("%s%s; equal: %s\n\n", name > 0 ? "\n" : "", names[name], to_text(one).c_str());
     ++name;
     std::printf(
         "| | equal pipelines | equal, overlapped | any, apart | any, overlapped |\n| --- | --- | --- | --- | "

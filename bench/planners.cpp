@@ -31,6 +31,7 @@
 #include "slimpack/planners/megatron.hpp"
 #include "slimpack/planners/slimpack.hpp"
 #include "slimpack/planners/wlb.hpp"
+#include "slimpack/slicing/micropack.hpp"
 #include "slimpack/stream/sequences.hpp"
 
 #ifndef SLIMPACK_SOURCE_DIR

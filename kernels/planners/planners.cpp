@@ -11,6 +11,10 @@
 #include "slimpack/planners/dynapipe_search.hpp"
 #include "slimpack/planners/flexsp.hpp"
 #include "slimpack/planners/flexsp_search.hpp"
+#include "slimpack/planners/hotspa.hpp"
+#include "slimpack/planners/hotspa_search.hpp"
+#include "slimpack/planners/hydraulis.hpp"
+#include "slimpack/planners/hydraulis_search.hpp"
 #include "slimpack/planners/megatron.hpp"
 #include "slimpack/planners/megatron_search.hpp"
 #include "slimpack/planners/micro_batch_search.hpp"
@@ -106,6 +110,16 @@ Plan plan_slimpack(std::span<const Tokens> lengths, const Job& job, GroupPrices&
 Plan plan_slimpack(std::span<const Tokens> lengths, const Job& job, const SlimPackOptions& options) {
   return plan_slimpack(lengths, job, CalibratedCost(job), TransformerMemory(job), assumed_attention(job),
                        options);
+}
+
+Plan plan_hotspa(std::span<const Tokens> lengths, const Transformer& model, const Device& device,
+                 std::span<const Strategy> strategies, const MakeKindModels& make,
+                 const HotSpaOptions& options) {
+  return detail::search_hotspa(lengths, model, device, strategies, make, options);
+}
+
+Plan HydraulisPlanner::operator()(std::span<const Tokens> lengths) {
+  return detail::search_hydraulis(lengths, model_, device_, *set_, options_);
 }
 
 }  // namespace slimpack

@@ -16,6 +16,7 @@
 #include "slimpack/plan/json.hpp"
 #include "slimpack/plan/timeline.hpp"
 #include "slimpack/plan/validate.hpp"
+#include "slimpack/planners/hotspa_search.hpp"
 #include "slimpack/planners/megatron.hpp"
 
 using namespace slimpack;

@@ -19,6 +19,7 @@
 #include "slimpack/plan/validate.hpp"
 #include "slimpack/planners/megatron.hpp"
 #include "slimpack/planners/slimpack.hpp"
+#include "slimpack/planners/strategy_bounds.hpp"
 #include "tests/sanitized.hpp"
 
 using namespace slimpack;
@@ -107,7 +108,7 @@ TEST_CASE("plans on unequal pipelines keep all rules, and take the time that the
     const HydraulisCase c = hydraulis_case(seed);
     for (const Strategy& strategy : c.strategies) {
       for (const bool slices : {false, true}) {
-        INFO("seed " << seed << ", slices " << slices << ", " << detail::to_text(strategy));
+        INFO("seed " << seed << ", slices " << slices << ", " << to_text(strategy));
         const Plan plan = plan_case(c, {&strategy, 1}, slices);
         CHECK(violations(plan).empty());
         CHECK(oracle::broken_rule(plan).empty());
@@ -173,7 +174,7 @@ TEST_CASE("no strategy alone is better than the one chosen for a small batch") {
       const std::span<const Tokens> lengths(c.lengths.data() + b * samples, samples);
       const double step = planner(lengths).step.seconds;
       for (const Strategy& strategy : c.strategies) {
-        CAPTURE(b, options.two_stage.recompute, detail::to_text(strategy));
+        CAPTURE(b, options.two_stage.recompute, to_text(strategy));
         CHECK(step <= step_of_plan([&] { return c.planner({strategy}, options)(lengths); }) * (1.0 + 1e-12));
       }
     }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -145,6 +146,17 @@ inline void validate(const Strategy& strategy, const Transformer& model) {
     strategy.pipelines.push_back(layout_pipeline(job.model, job.layout, d));
   strategy.kind.assign(strategy.pipelines.size(), 0);
   return strategy;
+}
+
+/// A strategy as text, such as "1 x (tp 8, cp 1, pp 1) + 12 x (tp 2, cp 1, pp 1)".
+[[nodiscard]] inline std::string to_text(const Strategy& strategy) {
+  std::string text;
+  for (std::uint32_t k = 0; k < strategy.kinds(); ++k) {
+    const PipelineSpec& spec = strategy.spec_of_kind(k);
+    text += concat(text.empty() ? "" : " + ", std::count(strategy.kind.begin(), strategy.kind.end(), k),
+                   " x (tp ", spec.tp, ", cp ", spec.cp, ", pp ", spec.stages(), ")");
+  }
+  return text;
 }
 
 }  // namespace slimpack

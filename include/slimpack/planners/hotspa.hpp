@@ -3,7 +3,7 @@
 #include <span>
 #include <vector>
 
-#include "slimpack/planners/hotspa_search.hpp"
+#include "slimpack/planners/hotspa_options.hpp"
 #include "slimpack/planners/hydraulis.hpp"
 #include "slimpack/planners/layouts.hpp"
 
@@ -19,11 +19,9 @@ namespace slimpack {
 /// @throws InvalidInput if the batch, a strategy or an option is impossible, or no strategy holds the longest sample.
 /// Complexity: for each class that is tried, packing and scheduling on each strategy whose bound leaves something to gain; and
 /// `plan_reshard` for pairs of the best strategies.
-[[nodiscard]] inline Plan plan_hotspa(std::span<const Tokens> lengths, const Transformer& model,
-                                      const Device& device, std::span<const Strategy> strategies,
-                                      const MakeKindModels& make, const HotSpaOptions& options = {}) {
-  return detail::search_hotspa(lengths, model, device, strategies, make, options);
-}
+[[nodiscard]] Plan plan_hotspa(std::span<const Tokens> lengths, const Transformer& model,
+                               const Device& device, std::span<const Strategy> strategies,
+                               const MakeKindModels& make, const HotSpaOptions& options = {});
 
 /// The same among the strategies of all layouts of the job's devices. @param job its layout says how many devices there are, and no
 /// more.
@@ -48,3 +46,20 @@ namespace slimpack {
 }
 
 }  // namespace slimpack
+
+// Programs that link the library slimpack::planners find this there.
+#ifndef SLIMPACK_COMPILED_PLANNERS
+
+#include "slimpack/planners/hotspa_search.hpp"
+
+namespace slimpack {
+
+inline Plan plan_hotspa(std::span<const Tokens> lengths, const Transformer& model, const Device& device,
+                        std::span<const Strategy> strategies, const MakeKindModels& make,
+                        const HotSpaOptions& options) {
+  return detail::search_hotspa(lengths, model, device, strategies, make, options);
+}
+
+}  // namespace slimpack
+
+#endif

@@ -7,11 +7,13 @@
 #include <utility>
 #include <vector>
 
+#include "slimpack/core/batch.hpp"
 #include "slimpack/cost/attention_tables.hpp"
 #include "slimpack/cost/calibrated.hpp"
 #include "slimpack/cost/memory.hpp"
-#include "slimpack/planners/hydraulis_search.hpp"
+#include "slimpack/planners/hydraulis_options.hpp"
 #include "slimpack/planners/strategy_candidates.hpp"
+#include "slimpack/planners/strategy_set.hpp"
 
 namespace slimpack {
 
@@ -47,9 +49,7 @@ class HydraulisPlanner {
 
   /// The plan of a batch. @throws InvalidInput if the batch is impossible, or no strategy holds the longest sample.
   /// O(strategies * samples) for bounds, and a quick plan for each strategy that can be best.
-  [[nodiscard]] Plan operator()(std::span<const Tokens> lengths) {
-    return detail::search_hydraulis(lengths, model_, device_, *set_, options_);
-  }
+  [[nodiscard]] Plan operator()(std::span<const Tokens> lengths);
 
  private:
   Transformer model_;
@@ -104,3 +104,18 @@ class HydraulisPlanner {
 }
 
 }  // namespace slimpack
+
+// Programs that link the library slimpack::planners find this there.
+#ifndef SLIMPACK_COMPILED_PLANNERS
+
+#include "slimpack/planners/hydraulis_search.hpp"
+
+namespace slimpack {
+
+inline Plan HydraulisPlanner::operator()(std::span<const Tokens> lengths) {
+  return detail::search_hydraulis(lengths, model_, device_, *set_, options_);
+}
+
+}  // namespace slimpack
+
+#endif

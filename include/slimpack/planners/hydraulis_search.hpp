@@ -21,17 +21,6 @@
 
 namespace slimpack::detail {
 
-/// A strategy as text, such as "1 x (tp 8, cp 1, pp 1) + 12 x (tp 2, cp 1, pp 1)".
-[[nodiscard]] inline std::string to_text(const Strategy& strategy) {
-  std::string text;
-  for (std::uint32_t k = 0; k < strategy.kinds(); ++k) {
-    const PipelineSpec& spec = strategy.spec_of_kind(k);
-    text += concat(text.empty() ? "" : " + ", std::count(strategy.kind.begin(), strategy.kind.end(), k),
-                   " x (tp ", spec.tp, ", cp ", spec.cp, ", pp ", spec.stages(), ")");
-  }
-  return text;
-}
-
 /// Best-fit packs of whole samples that equal pipelines get in turn, as `plan_megatron` makes them, with the length of packs that is
 /// fastest. @param most gives up if that takes so long or longer. @pre all pipelines are of one kind.
 [[nodiscard]] inline StrategySchedules packs_in_turn(std::span<const Tokens> lengths, StrategyModels& models,
