@@ -28,6 +28,7 @@
 #include "bench/lengths.hpp"
 #include "slimpack/model/presets.hpp"
 #include "slimpack/planners/chunk_pipelines.hpp"
+#include "slimpack/planners/chunk_search.hpp"
 #include "slimpack/planners/deepspeed.hpp"
 #include "slimpack/planners/flexsp.hpp"
 
