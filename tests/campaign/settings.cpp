@@ -316,6 +316,7 @@ std::vector<Setting> named_settings(const std::vector<Tokens>& github) {
   for (const std::uint64_t index : {4u, 54u, 84u, 154u}) all.push_back(random_setting(901, index, github));
   for (const std::uint64_t index : {54u, 77u, 79u, 338u}) all.push_back(random_setting(4242, index, github));
   all.push_back(random_setting(777, 75, github));
+  all.push_back(random_setting(2026, 148, github));
   return all;
 }
 
