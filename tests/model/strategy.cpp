@@ -60,6 +60,11 @@ TEST_CASE("kinds are numbered by first appearance; devices don't matter") {
   CHECK(strategy_of({}).kinds() == 0);
 }
 
+TEST_CASE("a strategy as text counts the pipelines of each kind") {
+  CHECK(to_text(unequal().pipelines[2]) == "tp 1, cp 2, pp 3");
+  CHECK(to_text(unequal()) == "2 x (tp 2, cp 1, pp 2) + 1 x (tp 1, cp 2, pp 3)");
+}
+
 TEST_CASE("a strategy that can't be is refused by what is wrong") {
   const std::vector<std::pair<std::function<void(Strategy&)>, std::string>> cases{
       {[](Strategy& s) { s = {}; }, "the strategy has no pipelines; expected at least one"},

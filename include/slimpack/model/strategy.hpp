@@ -148,13 +148,17 @@ inline void validate(const Strategy& strategy, const Transformer& model) {
   return strategy;
 }
 
+/// A pipeline as text, such as "tp 8, cp 1, pp 1".
+[[nodiscard]] inline std::string to_text(const PipelineSpec& spec) {
+  return concat("tp ", spec.tp, ", cp ", spec.cp, ", pp ", spec.stages());
+}
+
 /// A strategy as text, such as "1 x (tp 8, cp 1, pp 1) + 12 x (tp 2, cp 1, pp 1)".
 [[nodiscard]] inline std::string to_text(const Strategy& strategy) {
   std::string text;
   for (std::uint32_t k = 0; k < strategy.kinds(); ++k) {
-    const PipelineSpec& spec = strategy.spec_of_kind(k);
     text += concat(text.empty() ? "" : " + ", std::count(strategy.kind.begin(), strategy.kind.end(), k),
-                   " x (tp ", spec.tp, ", cp ", spec.cp, ", pp ", spec.stages(), ")");
+                   " x (", to_text(strategy.spec_of_kind(k)), ")");
   }
   return text;
 }

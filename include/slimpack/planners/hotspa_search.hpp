@@ -206,10 +206,9 @@ inline void add_strategies(std::span<const Strategy> strategies, const Transform
       placed.push_back({{p}, std::move(schedule), std::move(peaks), i});
     }
     pipelines.insert(pipelines.end(), own.strategy().pipelines.begin(), own.strategy().pipelines.end());
-    const PipelineSpec& spec = own.strategy().pipelines.front();
     text += concat(i == 0 ? "" : ", then ", ids.size(), " samples of up to ",
-                   search.classes().length(phase.end - 1), " tokens on ", own.pipelines(), " x (tp ", spec.tp,
-                   ", cp ", spec.cp, ", pp ", spec.stages(), ")");
+                   search.classes().length(phase.end - 1), " tokens on ", own.pipelines(), " x (",
+                   to_text(own.strategy().pipelines.front()), ")");
   }
   bool exists = true;
   const double least = phases_bound(lengths, search, phases, exists);

@@ -197,9 +197,8 @@ class StrategyChoice {
       const PipelineModels& models = set.pipelines()[set.kinds(i)[n]];
       if (models.most(recompute) <= most) continue;
       most = models.most(recompute);
-      const PipelineSpec& spec = set.strategy(i).spec_of_kind(n);
-      closest = concat("; (tp ", spec.tp, ", cp ", spec.cp, ", pp ", spec.stages(), ") comes closest with ",
-                       most, ", and ", lacks_text(models.priced->memory, longest, recompute));
+      closest = concat("; (", to_text(set.strategy(i).spec_of_kind(n)), ") comes closest with ", most,
+                       ", and ", lacks_text(models.priced->memory, longest, recompute));
     }
   }
   throw InvalidInput(concat("a sample of ", longest, " tokens fits none of ", set.size(), " strategies",
