@@ -13,7 +13,7 @@ cmake --preset command
 cmake --build --preset command
 
 batch=(--lengths examples/data/github.train.txt --count 2048 --truncate --context 256K --model llama-13b --device h100
-  --planner megatron,dynamic-cp,slimpack)
+  --planner megatron,dynamic-cp,slimpack --threads "$(nproc)")
 
 echo "Each planner on the layout of 128 GPUs that is best for it:"
 build/bin/slimpack compare "${batch[@]}" --gpus 128 "$@"

@@ -44,9 +44,9 @@ Strategy random_strategy(Random& random, const Transformer& model) {
 
 /// The same with all parts of the model cut into `cells` parameters' worth that nobody splits further: who holds each,
 /// who has its gradient after a reduce-scatter, who updates it.
-class Naive {
+class NaiveSync {
  public:
-  Naive(const Transformer& model, const Device& device, const SyncOptions& options)
+  NaiveSync(const Transformer& model, const Device& device, const SyncOptions& options)
       : m_(model), d_(device), o_(options) {}
 
   double seconds(const Strategy& trains, const Strategy& keeps, bool moves) {
@@ -180,7 +180,7 @@ TEST_CASE("unequal pipelines synchronise layer by layer, as parameters counted o
     if (most > 10) continue;
     const SyncOptions options{.overlap = random.chance(0.5) ? 0.0 : 0.3};
     CHECK(sync_seconds(strategy, model, device, options) ==
-          Approx(Naive(model, device, options).seconds(strategy, strategy, false)).epsilon(1e-9));
+          Approx(NaiveSync(model, device, options).seconds(strategy, strategy, false)).epsilon(1e-9));
   }
 }
 
@@ -222,7 +222,7 @@ TEST_CASE("states laid out for any strategy are updated there, as parameters cou
     if (std::max(most[0], most[1]) > 6) continue;
     const SyncOptions options{.overlap = 0.25, .shards = &keeps};
     const double ours = sync_seconds(strategy, model, device, options);
-    CHECK(ours == Approx(Naive(model, device, options).seconds(strategy, keeps, true)).epsilon(1e-9));
+    CHECK(ours == Approx(NaiveSync(model, device, options).seconds(strategy, keeps, true)).epsilon(1e-9));
     CHECK(sync_seconds(strategy, model, device, {.shards = &strategy}) ==
           Approx(sync_seconds(strategy, model, device)).epsilon(1e-9));
   }

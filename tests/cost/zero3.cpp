@@ -14,7 +14,7 @@ using slimpack::testing::Random, slimpack::testing::random_calibrated, slimpack:
 
 namespace {
 
-constexpr Pass both[] = {Pass::forward, Pass::backward};
+constexpr Pass passes[] = {Pass::forward, Pass::backward};
 
 Job gpt_13b(Layout layout) { return {transformer_preset("llama-13b"), device_preset("a800"), layout}; }
 
@@ -70,7 +70,7 @@ TEST_CASE(
     const CalibratedCost sharded = c.cost();
     const Tokens begin = random.tokens(0, 5000), end = begin + random.tokens(1, 5000);
     for (std::size_t s = 0; s < plain.stages(); ++s) {
-      for (const Pass pass : both) {
+      for (const Pass pass : passes) {
         CHECK(sharded.slice_seconds(s, begin, end, pass) == plain.slice_seconds(s, begin, end, pass));
         CHECK(sharded.pack_seconds(s, pass) >= plain.pack_seconds(s, pass));
       }
@@ -153,7 +153,7 @@ TEST_CASE("chunks cost what Eq. 1 to 4 of InfiniPipe say") {
     const Tokens C = random.tokens(0, 100000), s0 = random.tokens(1, 20000);
     std::vector<Tokens> others;
     for (int i = 0; i < 5; ++i) others.push_back(random.tokens(1, 9000));
-    for (const Pass pass : both) {
+    for (const Pass pass : passes) {
       const bool forward = pass == Pass::forward;
       // 4 D FLOPs for each pair of a query and a key, of which s (s + 1) / 2 are causal.
       const double attention = forward ? job.device.attention_forward : job.device.attention_backward;

@@ -28,7 +28,7 @@ using slimpack::testing::ElasticOptions, slimpack::testing::PlanKind, slimpack::
 namespace {
 
 /// What the plans of a test had in them.
-struct Seen {
+struct SeenElastic {
   std::set<std::size_t> stages;
   int cut = 0, hybrid = 0, unequal = 0, asymmetric = 0;
   std::size_t in_flight = 0;  ///< most samples of which a stage holds a part
@@ -61,7 +61,7 @@ struct Seen {
 };
 
 template <class Real>
-void compare(const Plan& plan, unsigned seed, double tolerance) {
+void compare_elastic(const Plan& plan, unsigned seed, double tolerance) {
   std::mt19937 random(seed);
   const Transformer model = slimpack::testing::small_model(random, plan);
   const auto ids = slimpack::testing::random_ids(random, plan, model.vocab);
@@ -81,14 +81,14 @@ void compare(const Plan& plan, unsigned seed, double tolerance) {
 }  // namespace
 
 TEST_CASE("chunks of unlike recomputation train as the plain transformer does") {
-  Seen seen;
+  SeenElastic seen;
   for (unsigned seed = 1; seed <= seeds(60, 8, 4); ++seed) {
     const Plan plan = *slimpack::testing::random_plan(PlanKind::elastic, seed);
     INFO("seed " << seed);
     REQUIRE(violations(plan).empty());
     seen.count(plan);
-    compare<double>(plan, seed, 1e-10);
-    if (seed % 3 == 0) compare<float>(plan, seed, 1e-4);
+    compare_elastic<double>(plan, seed, 1e-10);
+    if (seed % 3 == 0) compare_elastic<float>(plan, seed, 1e-4);
   }
   CHECK(seen.stages == std::set<std::size_t>{1, 2, 3, 4});
   CHECK(seen.hybrid > 0);
@@ -195,7 +195,7 @@ void check_memory(const Plan& plan, const StageOptions& options, bool exact) {
 }  // namespace
 
 TEST_CASE("stages hold what is predicted of chunks of unlike recomputation") {
-  Seen seen;
+  SeenElastic seen;
   for (unsigned seed = 1; seed <= seeds(24, 4, 2); ++seed) {
     const Plan plan = slimpack::testing::elastic_plan(memory_case(seed));
     INFO("seed " << seed);
