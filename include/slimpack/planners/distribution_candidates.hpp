@@ -112,7 +112,7 @@ class DistributionCandidates {
   }
 
   /// Decides on distributions and numbers of packs with a tile. What is better than `best` replaces it.
-  /// @param samples whole: they are not cut by finer tiles, either, and what looks far longer than `best` is given up.
+  /// @param samples whole: samples that were decided for as a whole are not cut by finer tiles, either.
   /// @returns whether what was decided is starved.
   bool decide_with(Tokens tile, DistributionPlan& best, Samples samples = Samples::cut) {
     groups_.options().tile = tile;
@@ -120,8 +120,7 @@ class DistributionCandidates {
     bool is_starved = false;
     for (const bool merge : {true, false}) {
       if (merge ? !merges() : merges() && unmerged_takes(best.seconds)) continue;
-      const double most = samples == Samples::whole ? options_.search.hopeless * best.seconds : infinite;
-      DistributionPlan decided = decide(merge, most);
+      DistributionPlan decided = decide(merge);
       if (merge == merges() && tile == deciding_tile_) decided_seconds_ = decided.seconds;
       is_starved = is_starved || (merge == merges() ? starved(decided.seconds) : !finished_.fits(decided));
       finish(std::move(decided), merge, samples, best);
@@ -129,9 +128,9 @@ class DistributionCandidates {
     return is_starved;
   }
 
-  /// @param merge whether samples are merged to save time. @param most gives up what looks far longer.
-  [[nodiscard]] DistributionPlan decide(bool merge, double most = infinite) {
-    return merge ? decided_.merged(most) : decided_.unmerged(most);
+  /// @param merge whether samples are merged to save time.
+  [[nodiscard]] DistributionPlan decide(bool merge) {
+    return merge ? decided_.merged(infinite) : decided_.unmerged(infinite);
   }
 
   /// Finishes what was decided quickly; what is better than `best` replaces it. If memory makes samples that are cut take longer than with

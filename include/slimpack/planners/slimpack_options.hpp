@@ -23,7 +23,7 @@ struct SlimPackSearch {
   /// … while the slowest group takes longer than this many times the mean.
   double unbalanced = 1.01;
   /// A distribution is given up if one of its groups takes this many times as long as the best distribution, and so are equal numbers of
-  /// packs; one of samples that stay whole, if it takes the square of this times as long as the best plan.
+  /// packs.
   double hopeless = 1.15;
   /// If no schedule of a group fits into memory, samples are distributed again; a pipeline then holds at most this share of
   /// the most tokens of one sample that a member of the group held.
