@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <cstdint>
 #include <limits>
 #include <numeric>
 #include <span>
@@ -61,9 +60,9 @@ class DistributionCandidates {
                         std::max(options.search.most_equal_packs * stages_, 2 * promising));
   }
 
-  /// The best plan of all candidates; its seconds are infinite if none fits. All plans share the decisions of one tile. Where these are
-  /// starved, each of the plan's coarser tiles decides as well, otherwise only for samples that stay whole; if nothing fits, the finer tiles
-  /// too. The coarsest tile comes first, so that a plan with a coarser tile goes through the same steps.
+  /// The best plan of all candidates; its seconds are infinite if none fits. All plans share the decisions of one tile and those of uncut
+  /// samples. Where the former are starved, each of the plan's coarser tiles decides as well; if nothing fits, the finer ones too. The
+  /// coarsest tile comes first, so that a plan with a coarser tile goes through the same steps.
   [[nodiscard]] DistributionPlan operator()() {
     DistributionPlan best;
     const bool is_starved = search_with(deciding_tile_, best);
@@ -71,7 +70,7 @@ class DistributionCandidates {
     if (is_starved) {
       for (std::size_t i = tiles.size(); i-- > 0 && tiles[i] > deciding_tile_;) search_with(tiles[i], best);
     } else if (tiles.back() > deciding_tile_ && !options_.equal_packs) {
-      decide_with(tiles.back(), best, Samples::whole);
+      decide_with(tiles.back(), best, Care::quick);
     }
     const bool none_fits = best.seconds == infinite;
     if (none_fits) equal_packs_.forget();
@@ -87,8 +86,6 @@ class DistributionCandidates {
 
  private:
   static constexpr double infinite = std::numeric_limits<double>::infinity();
-
-  enum class Samples : std::uint8_t { cut, whole };
 
   [[nodiscard]] static ScheduleOptions order_of(const SlimPackOptions& options) {
     ScheduleOptions out{.eager_if_faster = options.inject,
@@ -112,9 +109,8 @@ class DistributionCandidates {
   }
 
   /// Decides on distributions and numbers of packs with a tile. What is better than `best` replaces it.
-  /// @param samples whole: samples that were decided for as a whole are not cut by finer tiles, either.
-  /// @returns whether what was decided is starved.
-  bool decide_with(Tokens tile, DistributionPlan& best, Samples samples = Samples::cut) {
+  /// @param care that is taken where memory limits what was decided. @returns whether that is starved.
+  bool decide_with(Tokens tile, DistributionPlan& best, Care care = Care::full) {
     groups_.options().tile = tile;
     search_.use(Care::quick);
     bool is_starved = false;
@@ -123,7 +119,7 @@ class DistributionCandidates {
       DistributionPlan decided = decide(merge);
       if (merge == merges() && tile == deciding_tile_) decided_seconds_ = decided.seconds;
       is_starved = is_starved || (merge == merges() ? starved(decided.seconds) : !finished_.fits(decided));
-      finish(std::move(decided), merge, samples, best);
+      finish(std::move(decided), merge, care, best);
     }
     return is_starved;
   }
@@ -133,14 +129,13 @@ class DistributionCandidates {
     return merge ? decided_.merged(infinite) : decided_.unmerged(infinite);
   }
 
-  /// Finishes what was decided quickly; what is better than `best` replaces it. If memory makes samples that are cut take longer than with
-  /// enough of it, the same with full care.
-  void finish(DistributionPlan decided, bool merge, Samples samples, DistributionPlan& best) {
-    const bool whole = samples == Samples::whole;
+  /// Finishes what was decided quickly; what is better than `best` replaces it. If memory makes it take longer than with enough of it, the
+  /// same with full care, if `care` asks for that.
+  void finish(DistributionPlan decided, bool merge, Care care, DistributionPlan& best) {
     const bool is_limited =
         decided.seconds < infinite && decided.seconds > options_.search.limited * decided.unlimited_seconds();
-    improve(finished_(std::move(decided), best.seconds, whole ? distribute_.longest() : options_.tile), best);
-    if (whole || !is_limited) return;
+    improve(finished_(std::move(decided), best.seconds), best);
+    if (!is_limited || care == Care::quick) return;
     search_.use(Care::full);
     improve(finished_(decide(merge), best.seconds), best);
     search_.use(Care::quick);

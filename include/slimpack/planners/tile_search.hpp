@@ -32,7 +32,7 @@ class TileSearch {
 
   /// The plan's own tile, then tiles twice, four times, … as coarse. The last one is as long as the longest sample, so that no
   /// sample is cut. If the number of packs is given, only the plan's own: coarser tiles can yield fewer packs.
-  [[nodiscard]] std::vector<Tokens> tiles() const { return tiles(options_.tile, options_.longest); }
+  [[nodiscard]] std::vector<Tokens> tiles() const { return tiles(options_.longest); }
 
   /// Whether the plan fits into memory as it was decided. Groups of which one member stood for all are scheduled with all
   /// members.
@@ -49,10 +49,8 @@ class TileSearch {
   /// Schedules all members of all groups as decided. Then it cuts the slowest group in other ways, until the slowest group
   /// has its best: with each of `tiles()`, and with all kinds of backward boundaries. What is tried with a tile does not
   /// depend on the plan's own tile or kind of boundaries. @param most gives up if the plan takes this long or longer.
-  /// @param finest leaves out finer tiles.
-  DistributionPlan operator()(DistributionPlan plan, double most = infinite, Tokens finest = 1) {
+  DistributionPlan operator()(DistributionPlan plan, double most = infinite) {
     if (plan.seconds == infinite) return {};
-    finest_ = std::max(finest, options_.tile);
     std::vector<Decided> decided;
     for (const GroupPlan& group : plan.plans) decided.push_back({group.cut, group.schedule.memory_bound});
     for (const std::size_t g : slowest_first(plan)) {
@@ -60,11 +58,11 @@ class TileSearch {
       groups_.load(plan.groups[g]);
       decided[g].cut.one_member = false;
       if (as_decided(own, most) && !decided[g].memory_bound) decided[g].known = decided[g].cut;
-      if (own.schedule.seconds >= most) own = best_of(decided[g], most, most, finest_);
+      if (own.schedule.seconds >= most) own = best_of(decided[g], most, most, options_.tile);
       if (!own.schedule.fits()) return {};
     }
     std::vector<bool> searched(plan.groups.size(), false);
-    Tokens likely = finest_;
+    Tokens likely = options_.tile;
     for (std::size_t g = plan.slowest(); !searched[g]; g = plan.slowest()) {
       GroupPlan& own = plan.plans[g];
       groups_.load(plan.groups[g]);
@@ -89,8 +87,8 @@ class TileSearch {
     std::optional<GroupCut> known = {};  ///< is not tried again
   };
 
-  [[nodiscard]] std::vector<Tokens> tiles(Tokens finest, Tokens longest) const {
-    std::vector<Tokens> tiles{std::clamp(longest, Tokens{1}, finest)};
+  [[nodiscard]] std::vector<Tokens> tiles(Tokens longest) const {
+    std::vector<Tokens> tiles{std::clamp(longest, Tokens{1}, options_.tile)};
     while (!options_.packs_given && tiles.back() < longest)
       tiles.push_back(std::min(2 * tiles.back(), longest));
     return tiles;
@@ -136,7 +134,7 @@ class TileSearch {
     best.schedule.seconds = most;
     enough = std::min(enough, std::nextafter(most, 0.0));  // `most` itself is not a plan
     const auto found = [&] { return best.schedule.seconds < most; };
-    std::vector<Tokens> order = tiles(finest_, groups_.work().longest());
+    std::vector<Tokens> order = tiles(groups_.work().longest());
     const auto first = std::find(order.begin(), order.end(), likely);
     if (first != order.end()) std::rotate(order.begin(), first, first + 1);
     for (const Tokens tile : order) {
@@ -154,7 +152,7 @@ class TileSearch {
   void improve_with_more_packs(Decided decided, GroupPlan& best) {
     for (int i = 0; i < options_.more_rounds && !best.schedule.fits(); ++i) {
       decided.cut.packs *= options_.more_packs;
-      for (const Tokens tile : tiles(finest_, groups_.work().longest())) {
+      for (const Tokens tile : tiles(groups_.work().longest())) {
         decided.cut.tile = tile;
         try_packs(decided.cut.packs, decided, 0.0, best);
       }
@@ -210,7 +208,6 @@ class TileSearch {
 
   Options options_;
   GroupScheduler& groups_;
-  Tokens finest_ = 1;
 };
 
 }  // namespace slimpack
