@@ -26,7 +26,7 @@ fi
   cmake --preset asan -B build/tidy -D CMAKE_DISABLE_FIND_PACKAGE_MPI=OFF
   .ci/tidy.sh build/tidy
   for preset in asan tsan; do
-    cmake --preset $preset -D CMAKE_UNITY_BUILD=ON -D CMAKE_UNITY_BUILD_BATCH_SIZE=16
+    cmake --preset $preset -D CMAKE_UNITY_BUILD=ON
     cmake --build --preset $preset
     ctest --preset $preset --parallel "$(nproc)"
   done
