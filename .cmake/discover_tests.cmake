@@ -1,5 +1,5 @@
 # Lists the test cases of BINARY and writes an add_test for each to LIST. A case is called
-# "PREFIX: name"; its tags `slow` and `threads` become ctest labels. The tests run in DIRECTORY.
+# "PREFIX: name"; its tags `slow` and `threads` become ctest labels. Slow ones start first. The tests run in DIRECTORY.
 cmake_minimum_required(VERSION 3.25)
 
 # A bracket or a semicolon in a name would change how CMake splits a list: control characters stand in.
@@ -32,11 +32,15 @@ list_cases(threads "[threads]")
 set(script "")
 foreach(case IN LISTS cases)
   set(labels "${PREFIX}")
+  set(cost 0)
   foreach(label IN ITEMS slow threads)
     if("${case}" IN_LIST ${label})
       list(APPEND labels ${label})
     endif()
   endforeach()
+  if(slow IN_LIST labels)
+    set(cost 100)
+  endif()
   string(REPLACE "${open}" "[" case "${case}")
   string(REPLACE "${close}" "]" case "${case}")
   string(REPLACE "${semicolon}" ";" case "${case}")
@@ -44,6 +48,6 @@ foreach(case IN LISTS cases)
   set(name "[==[${PREFIX}: ${case}]==]")
   string(APPEND script
     "add_test(${name} [==[${BINARY}]==] [==[${pattern}]==] --warn NoTests)\n"
-    "set_tests_properties(${name} PROPERTIES LABELS [==[${labels}]==] WORKING_DIRECTORY [==[${DIRECTORY}]==])\n")
+    "set_tests_properties(${name} PROPERTIES LABELS [==[${labels}]==] COST ${cost} WORKING_DIRECTORY [==[${DIRECTORY}]==])\n")
 endforeach()
 file(WRITE "${LIST}" "${script}")
