@@ -12,7 +12,7 @@
 namespace slimpack::testing {
 
 /// Numbers that are multiplied together.
-using Eight = float __attribute__((vector_size(32)));
+using Four = float __attribute__((vector_size(16)));
 
 /// What a warp's lanes hold of the factors and the sums of `mma.sync.m16n8k16`.
 struct LaneFragments {
@@ -20,20 +20,23 @@ struct LaneFragments {
   float sums[32][4];
 };
 
-/// Where a tile's numbers are, by lane, register and element.
+/// Where a tile's numbers are among all of its rows, by lane, register and element.
 struct FragmentPlaces {
-  std::array<kernels::cuda::Place, 32 * 8> left{};
-  std::array<kernels::cuda::Place, 32 * 4> right{}, sums{};
+  std::array<std::uint8_t, 32 * 8> left{};
+  std::array<std::uint8_t, 32 * 4> right{}, sums{};
 };
 
 [[nodiscard]] constexpr FragmentPlaces fragment_places() {
+  const auto at = [](kernels::cuda::Place place, int cols) {
+    return static_cast<std::uint8_t>(place.row * cols + place.col);
+  };
   FragmentPlaces places;
   for (int lane = 0; lane < 32; ++lane) {
     for (int i = 0; i < 8; ++i)
-      places.left[static_cast<std::size_t>(lane * 8 + i)] = kernels::cuda::place_in_a(lane, i / 2, i % 2);
+      places.left[static_cast<std::size_t>(lane * 8 + i)] = at(kernels::cuda::place_in_a(lane, i / 2, i % 2), 16);
     for (int i = 0; i < 4; ++i) {
-      places.right[static_cast<std::size_t>(lane * 4 + i)] = kernels::cuda::place_in_b(lane, i / 2, i % 2);
-      places.sums[static_cast<std::size_t>(lane * 4 + i)] = kernels::cuda::place_in_sum(lane, i);
+      places.right[static_cast<std::size_t>(lane * 4 + i)] = at(kernels::cuda::place_in_b(lane, i / 2, i % 2), 8);
+      places.sums[static_cast<std::size_t>(lane * 4 + i)] = at(kernels::cuda::place_in_sum(lane, i), 8);
     }
   }
   return places;
@@ -43,27 +46,44 @@ struct FragmentPlaces {
 __attribute__((no_sanitize("address", "undefined", "thread"))) inline void multiply_fragments(
     LaneFragments& f) {
   static constexpr FragmentPlaces places = fragment_places();
-  const kernels::cuda::Place *at_left = &places.left.front(), *at_right = &places.right.front(),
-                             *at_sum = &places.sums.front();
-  float left[16][16];
-  Eight right[16], sums[16];
-  for (int i = 0; i < 32 * 8; ++i) {
-    const std::uint32_t word = f.left[i / 8][i / 2 % 4];
-    left[at_left[i].row][at_left[i].col] =
-        __builtin_bit_cast(float, i % 2 == 0 ? word << 16U : word & 0xffff0000U);
+  alignas(16) float left[16 * 16], right[16 * 8], sums[16 * 8];
+  const std::uint8_t* at = &places.left.front();
+  for (const std::uint32_t(&lane)[4] : f.left) {
+    for (const std::uint32_t word : lane) {
+      left[*at++] = __builtin_bit_cast(float, word << 16U);
+      left[*at++] = __builtin_bit_cast(float, word & 0xffff0000U);
+    }
   }
-  for (int i = 0; i < 32 * 4; ++i) {
-    const std::uint32_t word = f.right[i / 4][i / 2 % 2];
-    right[at_right[i].row][at_right[i].col] =
-        __builtin_bit_cast(float, i % 2 == 0 ? word << 16U : word & 0xffff0000U);
-    sums[at_sum[i].row][at_sum[i].col] = f.sums[i / 4][i % 4];
+  at = &places.right.front();
+  for (const std::uint32_t(&lane)[2] : f.right) {
+    for (const std::uint32_t word : lane) {
+      right[*at++] = __builtin_bit_cast(float, word << 16U);
+      right[*at++] = __builtin_bit_cast(float, word & 0xffff0000U);
+    }
+  }
+  at = &places.sums.front();
+  for (const float(&lane)[4] : f.sums) {
+    for (const float sum : lane) sums[*at++] = sum;
   }
   for (int r = 0; r < 16; ++r) {
-    Eight total = sums[r];
-    for (int k = 0; k < 16; ++k) total += left[r][k] * right[k];
-    sums[r] = total;
+    Four low, high;
+    __builtin_memcpy(&low, sums + 8 * r, sizeof low);
+    __builtin_memcpy(&high, sums + 8 * r + 4, sizeof high);
+    for (int k = 0; k < 16; ++k) {
+      const float factor = left[16 * r + k];
+      Four right_low, right_high;
+      __builtin_memcpy(&right_low, right + 8 * k, sizeof right_low);
+      __builtin_memcpy(&right_high, right + 8 * k + 4, sizeof right_high);
+      low += factor * right_low;
+      high += factor * right_high;
+    }
+    __builtin_memcpy(sums + 8 * r, &low, sizeof low);
+    __builtin_memcpy(sums + 8 * r + 4, &high, sizeof high);
   }
-  for (int i = 0; i < 32 * 4; ++i) f.sums[i / 4][i % 4] = sums[at_sum[i].row][at_sum[i].col];
+  at = &places.sums.front();
+  for (float(&lane)[4] : f.sums) {
+    for (float& sum : lane) sum = sums[*at++];
+  }
 }
 
 /// sums += factor * row, number by number.
@@ -71,9 +91,9 @@ __attribute__((no_sanitize("address", "undefined", "thread"))) inline void add_s
                                                                                       const float* row,
                                                                                       float* sums,
                                                                                       std::size_t count) {
-  const std::size_t whole = count - count % 8;
-  for (std::size_t i = 0; i < whole; i += 8) {
-    Eight from, to;
+  const std::size_t whole = count - count % 4;
+  for (std::size_t i = 0; i < whole; i += 4) {
+    Four from, to;
     __builtin_memcpy(&from, row + i, sizeof from);
     __builtin_memcpy(&to, sums + i, sizeof to);
     to += factor * from;
