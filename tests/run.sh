@@ -5,6 +5,7 @@
 # Usage: run.sh [CTEST_ARGUMENT...]   for example: run.sh -L dag
 set -euo pipefail
 cd "$(dirname "$0")/.."
+tests=$(($(nproc) + 1))  # at a time: some of them wait more than they work
 
 .ci/install.sh g++ cmake ninja-build 'ccache?' catch2 coinor-libcbc-dev libbenchmark-dev libeigen3-dev libboost-dev \
   libboost-graph-dev libboost-program-options-dev libglpk-dev libopenmpi-dev nlohmann-json3-dev openmpi-bin \
@@ -13,7 +14,7 @@ cd "$(dirname "$0")/.."
 if [[ ${CI-} != true ]]; then
   cmake --preset tests
   cmake --build --preset tests
-  exec ctest --preset tests --parallel "$(nproc)" --label-exclude '^build$' "$@"
+  exec ctest --preset tests --parallel $tests --label-exclude '^build$' "$@"
 fi
 
 .ci/install.sh clang-format clang-tidy
@@ -28,7 +29,7 @@ fi
   for preset in asan tsan; do
     cmake --preset $preset -D CMAKE_UNITY_BUILD=ON
     cmake --build --preset $preset
-    ctest --preset $preset --parallel "$(nproc)"
+    ctest --preset $preset --parallel $tests
   done
 )
 
@@ -44,4 +45,4 @@ fi
 
 cmake --preset tests -D SLIMPACK_BUILD_BENCH=ON
 cmake --build --preset tests
-ctest --preset tests --parallel "$(nproc)" "$@"
+ctest --preset tests --parallel $tests "$@"
