@@ -47,16 +47,22 @@ template <class Real>
   return result;
 }
 
-/// Runs a case and compares it with the reference.
+/// Runs a case and compares it with its reference.
 template <class Real>
-Trained run_and_compare(const ExecutorCase& c, const kernels::InProcessOptions& transport = {}) {
+Trained run_and_compare(const ExecutorCase& c, const Reference& reference,
+                        const kernels::InProcessOptions& transport = {}) {
   Trained run = trained<Real>(c, transport);
   Tensors gradients;
   for (const auto& [rank, tensors] : run.gradients) {
     merge(tensors, gradients, !c.options.shard_optimiser);  // the sum over all, of the same bits
   }
-  c.check<Real>(run.losses(), run.weights, gradients);
+  c.check<Real>(run.losses(), run.weights, gradients, reference);
   return run;
+}
+
+template <class Real>
+Trained run_and_compare(const ExecutorCase& c, const kernels::InProcessOptions& transport = {}) {
+  return run_and_compare<Real>(c, c.reference(), transport);
 }
 
 }  // namespace slimpack::testing
