@@ -20,7 +20,7 @@
 # puts Eigen, nlohmann_json and the front end into a folder, which is used where it is build/carried.
 # Environment, all optional:
 #   SLIMPACK_WITHOUT         of cudnn, pytorch: what there need not be (by commas): the comparison then counts less
-#   SLIMPACK_ROWS            64: whole steps and the stage take attention's kernels by mma.sync on Hopper, too
+#   SLIMPACK_ROWS            64: whole steps and the stage take attention's kernels by mma.sync, also on Hopper
 #   SLIMPACK_SECONDS         of the whole call, default 465     SLIMPACK_STEP_SECONDS   of a step, at most
 #   SLIMPACK_JOBS            compilers at a time, default: all cores
 #   SLIMPACK_RESULTS         folder of the results, in place of BUILD_DIRECTORY/results
@@ -245,7 +245,7 @@ sanitizers_part() {
   local tool
   sanitizer=$(command -v compute-sanitizer || ls "$(dirname "$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)")/compute-sanitizer" 2>/dev/null)
   if [[ -z $sanitizer ]]; then
-    say "compute-sanitizer is not there; expected it beside nvcc"
+    say "compute-sanitizer is not there; expected it next to nvcc"
     failed=yes
     return
   fi

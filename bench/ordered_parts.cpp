@@ -1,4 +1,4 @@
-// Micro-batches of sorted samples by dynamic programming, beside DynaPipe's own way, written again here from its description: the
+// Micro-batches of sorted samples by dynamic programming, next to DynaPipe's own way, written again here from its description: the
 // program runs once for each possible time of a micro-batch that is not within a step of the one before. SLIMPACK_DOCUMENTS names a
 // file of lengths. Arguments: documents, stages.
 #include "slimpack/partition/ordered_parts.hpp"

@@ -1,4 +1,4 @@
-// Numbers into bins, beside what the field's own code does, written again here from its description: one
+// Numbers into bins, next to what the field's own code does, written again here from its description: one
 // binary, the same input. SLIMPACK_DOCUMENTS and SLIMPACK_WIKIPEDIA name files of lengths, from which more are
 // drawn where they end; the last argument of a line says which of the two (0 or 1).
 #include <benchmark/benchmark.h>
@@ -322,7 +322,7 @@ class DistcaPlanner {
  private:
   struct Item {
     Tokens length;   ///< of the document
-    Tokens outside;  ///< tokens of it in front of the item, and as many behind
+    Tokens outside;  ///< tokens of it before the item, and as many after it
     Tokens pairs;    ///< its tokens on either side
     std::size_t rank;
   };

@@ -7,7 +7,7 @@
 // sharding, simulation, memory, bound). A batch fills as many sequences of the context as there are stages of all
 // replicas; the file starts again at its end. Arguments: dp, tokens of context. Items are documents.
 //
-// Slices over 32 ranks: documents cut into 32 packs of equal cost, beside partitions of whole documents.
+// Slices over 32 ranks: documents cut into 32 packs of equal cost, next to partitions of whole documents.
 // Arguments: tile in tokens. Lengths: one per line in the files that SLIMPACK_LOGNORMAL and
 // SLIMPACK_WIKIPEDIA name; without them log-normal, mu 8 and sigma 1.5. Times include pricing and sorting.
 

@@ -1,5 +1,5 @@
 // Checks NCCL between the GPUs of a run: every operation of the transport, and the links of an executor, against what the
-// hosts' transport gives. Started like slimpack train, one process per GPU (docs/launch.md); one alone will do, too:
+// hosts' transport gives. Started like slimpack train, one process per GPU (docs/launch.md); one process alone also works:
 //   torchrun --no-python --nproc-per-node 8 build/default/bin/nccl_check
 //   mpirun -n 8 build/default/bin/nccl_check
 //   ... --fail 1 kill     rank 1 dies, or with `stall` stands still, half-way: all others have to end with exit code 2

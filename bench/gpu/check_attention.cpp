@@ -48,7 +48,7 @@ double owned_error(const std::vector<T>& result, const Matrix<double>& expected,
   return relative_error(owned_rows(result, owned, cols, cols), std::span(rows));
 }
 
-/// All rows that no slice owns, and what stands beside keys, values and queries, are no numbers.
+/// All rows that no slice owns, and what stands next to keys, values and queries, are no numbers.
 void check_pack(Checks& checks, std::mt19937& random, const HeadShape& shape,
                 const std::vector<AttentionSlice>& given, AttentionBy by) {
   const SpreadPack spreaded = spread(random, given);

@@ -59,7 +59,7 @@ struct SpreadPack {
   return owned;
 }
 
-/// Rows of a wider matrix, as a layer's are among those of others: all but the owned ones, and what stands beside
+/// Rows of a wider matrix, as a layer's are among those of others: all but the owned ones, and what stands next to
 /// them, is no number.
 [[nodiscard]] inline std::vector<kernels::cuda::Bf16> poisoned_rows(std::mt19937& random,
                                                                     const std::vector<bool>& owned,

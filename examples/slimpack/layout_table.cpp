@@ -40,7 +40,7 @@ std::string table_text(const char* format, Values... values) {
   return text;
 }
 
-/// What stands behind the layout.
+/// What the row says after the layout.
 std::string outcome(const LayoutRow& row, double tokens) {
   if (row.fate == LayoutFate::refused) return "  refused: " + row.reason;
   if (row.fate == LayoutFate::pruned)

@@ -36,7 +36,7 @@ class MpiTransport {
   explicit MpiTransport(const MpiOptions& options = {});
   MpiTransport(const MpiTransport&) = delete;
   MpiTransport& operator=(const MpiTransport&) = delete;
-  /// After a failure, waits up to `grace` for the others to get here too: a process that ends makes mpirun
+  /// After a failure, waits up to `grace` for the others to get here as well: a process that ends makes mpirun
   /// end all.
   ~MpiTransport();
 
@@ -77,7 +77,7 @@ class MpiTransport {
 /// standard error what went wrong.
 ///
 /// What OpenMPI 4 does in addition: when a rank ends with another status than 0, mpirun ends all others about
-/// a second later, stopped ones too, and returns the status of the rank that ended first: 2, or 128 + the
+/// a second later, also stopped ones, and returns the status of the rank that ended first: 2, or 128 + the
 /// signal that killed one. The others of that machine know within 0.1 s, and end with 2 by themselves. mpirun
 /// also names the rank. Don't use its options `--enable-recovery` or `--continuous`: with them it returns 0,
 /// and waits for stopped ranks.

@@ -126,7 +126,7 @@ struct NcclGroup::State {
 
   HostSide host;
   TransportOptions options;
-  std::shared_ptr<Family> family;  ///< groups made of one by splits, this one too
+  std::shared_ptr<Family> family;  ///< groups made of one by splits, and this one
   std::size_t position, size;
   ncclComm_t comm = nullptr;
 };

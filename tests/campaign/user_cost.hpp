@@ -21,7 +21,7 @@ enum class Groups : std::uint8_t { any, powers_of_two, up_to_four, none };
 /// Rates of a user's own model. Seconds of one layer's forward pass.
 struct UserRates {
   double per_slice = 0.0, per_token = 1e-6, per_key = 0.0, per_twice_pair = 1e-10;
-  double head_per_token = 0.0;   ///< beside the layers of the last stage
+  double head_per_token = 0.0;   ///< in addition to the layers of the last stage
   double backward = 2.0;         ///< times the forward pass
   double per_pack = 1e-4;        ///< of a stage
   double latency = 1e-5;         ///< of a transfer

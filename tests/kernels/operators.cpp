@@ -83,7 +83,7 @@ TEMPLATE_TEST_CASE("products equal plain loops", "", float, double) {
     const auto b = random_matrix<Real>(random, k, n), bt = random_matrix<Real>(random, n, k);
     const auto before = random_matrix<Real>(random, m, n + 3);
     for (const Update update : {Update::set, Update::add}) {
-      // Into the middle columns of a wider matrix: what stands beside them has to stay.
+      // Into the middle columns of a wider matrix: what stands next to them has to stay.
       auto c1 = before, c2 = before, c3 = before;
       multiply<Real>(a.view(), b.view(), c1.view().middle_cols(2, n), update);
       multiply_transposed<Real>(a.view(), bt.view(), c2.view().middle_cols(2, n), update);

@@ -22,7 +22,7 @@ namespace slimpack::testing {
 struct Ended {
   int signal = 0;    ///< that has ended it; 0: none
   int status = 0;    ///< of exit
-  std::string said;  ///< what the body returned, or the error's message behind "error: "
+  std::string said;  ///< what the body returned, or the error's message after "error: "
 };
 
 /// A port of this machine that nobody uses at the moment. Below those that the system gives to whoever asks for any; and

@@ -65,7 +65,7 @@ void begin(const ArenaPlan& arena, const Plan& plan, const StageTask& task, Owne
   });
 }
 
-/// Gives back what nobody needs behind a task.
+/// Gives back what nobody needs after a task.
 void end(const ArenaPlan& arena, const StageTask& task, Owners& owners) {
   if (task.pass == Pass::backward) {
     arena.fragments().for_each(task, [&](const auto& fragment, std::size_t) {

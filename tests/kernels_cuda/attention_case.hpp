@@ -64,7 +64,7 @@ struct Case {
     spoil();
   }
 
-  /// One slice of 2 heads of 64 behind a prefix, and nothing beside it.
+  /// One slice of 2 heads of 64 after a prefix, and nothing next to it.
   [[nodiscard]] static Case slice_after(std::mt19937& random, std::int32_t prefix, std::int32_t tokens) {
     Case c(random, 1, 0);
     c.shape = {.heads = 2, .kv_heads = 1, .head_dim = 64};
@@ -155,7 +155,7 @@ struct Result {
   Matrix<float> lse, delta, dk, dv;
 };
 
-/// Rows of the pack that belong to a slice, one behind another; of the others, whether nobody wrote to them.
+/// Rows of the pack that belong to a slice, one after another; of the others, whether nobody wrote to them.
 inline std::pair<std::vector<double>, bool> rows_of_slices(const Case& c, const Matrix<double>& all) {
   std::vector<bool> used(c.tokens);
   for (const AttentionSlice& s : c.slices) std::fill_n(used.begin() + s.query_begin, s.tokens, true);

@@ -16,7 +16,7 @@
 #include "kernels/math/attention.hpp"
 #include "tests/kernels_cuda/host_launcher.hpp"
 
-// The rows that bench_gpu computes again, beside the CPU's attention of whole packs.
+// The rows that bench_gpu computes again, next to the CPU's attention of whole packs.
 using namespace slimpack;
 using namespace slimpack::bench;
 using namespace slimpack::kernels;
@@ -81,7 +81,7 @@ AttentionNumbers solved(std::mt19937& random, const HeadShape& shape, const Atte
   return n;
 }
 
-/// A slice behind a prefix, and a pack of samples.
+/// A slice after a prefix, and a pack of samples.
 std::vector<AttentionShape> small_packs() {
   return {{"slice", {{0, 24, 0, 70}}, 94}, pack_of("samples", {1, 17, 40, 9})};
 }
@@ -160,7 +160,7 @@ TEST_CASE("packs of checks stand amid rows that are no numbers, and kernels keep
         CHECK(others_untouched(*result, keys, kw, std::as_bytes(std::span(&zero, 1))));
         for (const float x : *result) REQUIRE(std::isfinite(x));
       }
-      // A row beside the pack that was written to is seen.
+      // A row next to the pack that was written to is seen.
       const auto beside = static_cast<std::size_t>(pack.slices[0].query_begin - 1);
       out[beside * qw + qw - 1] = {};
       CHECK_FALSE(others_untouched(out, queries, qw, bits));

@@ -58,7 +58,7 @@ TEST_CASE("figures come back from their file as they were added, also from sever
   CHECK_NOTHROW(FigureFile("").add("a", 1));
 }
 
-TEST_CASE("attention is judged by the fastest of ours beside the fastest of libraries", "[bench_gpu]") {
+TEST_CASE("attention is judged by the fastest of ours against the fastest of libraries", "[bench_gpu]") {
   const std::vector<Figure> figures{{"attention/pack/forward/ours, wgmma", 2e-3, ""},
                                     {"attention/pack/forward/ours, mma.sync", 3e-3, ""},
                                     {"attention/pack/forward/cuDNN", 1.5e-3, ""},

@@ -149,7 +149,7 @@ TEST_CASE("CUDA: steps of graphs have the same bits with attention's kernels for
   compare(c, 2, {.rows = kernels::cuda::group_attention_rows});
 }
 
-TEST_CASE("CUDA: tasks beside merged ones are graphs") {
+TEST_CASE("CUDA: tasks next to merged ones are graphs") {
   for (unsigned seed = sanitized ? 2 : 1; seed <= 3; ++seed) {
     INFO("seed " << seed);
     StageCase c = case_of(sample_plan({.seed = seed,

@@ -100,7 +100,7 @@ class HostTurn {
   int arrived_ = 0, phase_ = 0;
 };
 
-/// What the warps of a block share beside its memory.
+/// What the warps of a block share besides its memory.
 struct HostBlock {
   std::array<HostTurn, 16> turns;
   std::mutex mutex;

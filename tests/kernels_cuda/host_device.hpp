@@ -320,7 +320,7 @@ class HostDevice {
 
   /// Does the next work of some queue; false if none can.
   bool run_one() {
-    // A queue stays behind for long: in turns, hardly anything would ever come too early.
+    // A queue lags for long: in turns, hardly anything would ever come too early.
     if (random_() % 150 == 0) favourite_ = random_() % queues_.size();
     const std::size_t first = favourite_;
     waits_for_others_ = false;

@@ -220,7 +220,7 @@ class BasicHostGroupWarp : public BasicHostWarp<Barrier> {
     return block_.turns.at(static_cast<std::size_t>(turn) + 1);
   }
 
-  /// Brings lines of 64 columns to a place of shared memory, with zeros behind the matrix.
+  /// Brings lines of 64 columns to a place of shared memory, with zeros after the matrix.
   static void copy_lines(const HostMap& m, int column, std::int32_t row, unsigned char* memory,
                          std::uint32_t place) {
     for (int r = 0; r < m.box_rows; ++r) {

@@ -32,7 +32,7 @@ namespace {
 
 constexpr double closeness = slimpack::testing::bf16_tolerance;
 
-/// Sizes of rows: in packs of 8 or not, with something beside them or not, from none on.
+/// Sizes of rows: in packs of 8 or not, with something next to them or not, from none on.
 struct RowSizes {
   explicit RowSizes(std::mt19937& random)
       : packs(pick(random, 0, 1) == 1),

@@ -14,7 +14,7 @@
 // Rows of bf16, the same in double, and how far a result is from what double precision gives.
 namespace slimpack::testing {
 
-/// Bf16 rows within wider ones: whatever stands beside them has to stay.
+/// Bf16 rows within wider ones: whatever stands next to them has to stay.
 class Bf16Rows {
  public:
   Bf16Rows() = default;
@@ -44,7 +44,7 @@ class Bf16Rows {
     return out;
   }
 
-  /// Whether the numbers beside the rows are still none.
+  /// Whether the numbers next to the rows are still none.
   [[nodiscard]] bool margins_are_untouched() const {
     for (std::size_t r = 0; r < rows_; ++r) {
       for (std::size_t c = cols_; c < stride_; ++c) {

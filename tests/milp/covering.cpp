@@ -404,7 +404,7 @@ TEST_CASE("an optimum that no part of the first good solutions leads to is found
 }
 
 // Run by name or with [comparison]: up to three hours for each solver.
-TEMPLATE_LIST_TEST_CASE("500 checkpointing programs, beside a solver that has as much time",
+TEMPLATE_LIST_TEST_CASE("500 checkpointing programs, next to a solver that has as much time",
                         "[.][comparison]", test::Solvers) {
   if constexpr (!TestType::integers_alone) {
     // Objectives after one second, and the results after ten.

@@ -13,7 +13,7 @@ using namespace slimpack;
 namespace {
 
 /// A pass over a token takes `near` seconds on each member of a group, beyond `far_from` tokens `far`
-/// seconds; a slice takes `slice` seconds beside.
+/// seconds; a slice takes `slice` seconds more.
 struct Rates {
   double near = 1.0, far = 1.0, slice = 0.0;
 };

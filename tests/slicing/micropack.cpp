@@ -378,7 +378,7 @@ TEST_CASE("single tokens as boundaries balance almost perfectly") {
   }
 }
 
-TEST_CASE("backward fillers have their forward pass behind them") {
+TEST_CASE("backward fillers come after their forward pass") {
   const CalibratedCost cost = cost_of(1);
   const std::vector<Tokens> lengths{50000, 30000, 900, 600, 500, 400, 300, 200, 128, 64, 3};
   const std::vector<std::uint32_t> order{0, 8, 9, 1, 2, 3, 4, 5, 6, 7, 10};

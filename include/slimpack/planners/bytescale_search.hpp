@@ -187,7 +187,7 @@ class ByteScaleSearch {
   const Tokens context = pack_context(lengths, options.context);
   const auto ranks = static_cast<std::size_t>(job.layout.dp);
   ByteScaleSearch search(lengths, ranks, prices, memory, options);
-  // What one size of all groups gives, a static mesh, is a plan of hybrid data parallelism too.
+  // What one size of all groups gives, a static mesh, is also a plan of hybrid data parallelism.
   WholeSamplePlan mesh;
   if (options.limit == 0) {
     const ScheduleOptions fit{.fit = FitPolicy::recompute, .offload = options.offload};

@@ -61,7 +61,7 @@ class DistributionCandidates {
   }
 
   /// The best plan of all candidates; its seconds are infinite if none fits. All plans share the decisions of one tile and those of uncut
-  /// samples. Where the former are starved, each of the plan's coarser tiles decides as well; if nothing fits, the finer ones too. The
+  /// samples. Where the former are starved, each of the plan's coarser tiles decides as well; if nothing fits, so do the finer ones. The
   /// coarsest tile comes first, so that a plan with a coarser tile goes through the same steps.
   [[nodiscard]] DistributionPlan operator()() {
     DistributionPlan best;
@@ -146,7 +146,7 @@ class DistributionCandidates {
   }
 
   /// Whether what was decided takes so long that other decisions may be far better. A plan that could merge but may not is
-  /// starved only if nothing fits; then one that may merge is starved, too.
+  /// starved only if nothing fits; then one that may merge is also starved.
   [[nodiscard]] bool starved(double seconds) const {
     const bool restricted = !options_.merge && distribute_.largest_group() > 1;
     return restricted ? seconds == infinite : seconds > options_.search.starved * distribute_.mean_seconds();

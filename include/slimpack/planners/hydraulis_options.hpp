@@ -46,7 +46,7 @@ struct HydraulisOptions {
   /// the best plan.
   std::size_t most_planned = 12;
   /// Batches of at most so many samples are planned in full: no plan is given up early, so that no strategy that is planned would alone
-  /// take less, and what `plan_megatron` does on equal pipelines is tried too. In larger ones, that takes longer than it is worth.
+  /// take less, and what `plan_megatron` does on equal pipelines is also tried. In larger ones, that takes longer than it is worth.
   std::size_t most_in_full = 512;
   /// In larger batches, half as many strategies are planned, until plans that take more than their estimate by this share would be no
   /// better.

@@ -22,7 +22,7 @@ struct GroupPlan {
   std::size_t promising = 0;  ///< packs that promise a short schedule (`GroupWork::promising`)
   bool estimated = false;     ///< nothing was cut; only an estimate of the schedule's seconds is known
 
-  /// Packs as a multiple of the promising number, which suits other groups, too; 0 if nothing was cut.
+  /// Packs as a multiple of the promising number, which also suits other groups; 0 if nothing was cut.
   [[nodiscard]] double relative_packs() const {
     return promising > 0 ? static_cast<double>(cut.packs) / static_cast<double>(promising) : 0.0;
   }
