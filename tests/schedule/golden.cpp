@@ -48,7 +48,7 @@ oracle::UnevenCost even_cost(std::size_t stages) {
 }
 
 std::string orders(const std::vector<Tokens>& lengths, PackRows forward, PackRows backward,
-                   std::size_t pipelines, std::size_t stages, PassOrder order) {
+                   std::size_t pipelines, std::size_t stages, const ScheduleOptions& options) {
   GroupPrices prices{Prices(even_cost(stages))};
   const std::vector<std::int32_t> layers(stages, 1);
   const Memory memory(oracle::UnevenMemory{.layers = layers}, layers, true);
@@ -57,7 +57,7 @@ std::string orders(const std::vector<Tokens>& lengths, PackRows forward, PackRow
   schedule.pipelines = pipelines;
   schedule.forward = std::move(forward);
   schedule.backward = std::move(backward);
-  scheduler(schedule, {.order = order});
+  scheduler(schedule, options);
   REQUIRE(schedule.fits());
   return to_text(schedule);
 }
@@ -66,24 +66,47 @@ std::string orders(const std::vector<Tokens>& lengths, PackRows forward, PackRow
 
 TEST_CASE("GPipe runs all forward packs first") {
   const std::vector<Tokens> lengths(4, 8);
-  CHECK(orders(lengths, in_rows(whole(lengths)), in_rows(whole(lengths)), 1, 3, PassOrder::gpipe) ==
-        golden("gpipe"));
+  CHECK(orders(lengths, in_rows(whole(lengths)), in_rows(whole(lengths)), 1, 3,
+               {.order = PassOrder::gpipe}) == golden("gpipe"));
 }
 
 TEST_CASE("packs of whole samples run in 1F1B order") {
   const std::vector<Tokens> lengths(4, 8);
-  CHECK(orders(lengths, in_rows(whole(lengths)), in_rows(whole(lengths)), 1, 3, PassOrder::packflow) ==
-        golden("1f1b"));
+  CHECK(orders(lengths, in_rows(whole(lengths)), in_rows(whole(lengths)), 1, 3,
+               {.order = PassOrder::packflow}) == golden("1f1b"));
 }
 
-TEST_CASE("PackFlow runs passes with different packs") {
-  // Two samples of three forward and two backward slices each.
+TEST_CASE("eager stages are twice as far ahead of each other as in 1F1B") {
+  const std::vector<Tokens> lengths(6, 8);
+  CHECK(orders(lengths, in_rows(whole(lengths)), in_rows(whole(lengths)), 1, 3,
+               {.order = PassOrder::eager}) == golden("eager"));
+}
+
+TEST_CASE("units run in 1F1B order, one after another") {
+  const std::vector<Tokens> lengths(6, 8);
+  CHECK(orders(lengths, in_rows(whole(lengths)), in_rows(whole(lengths)), 1, 3, {.unit_ends = {3, 6}}) ==
+        golden("units"));
+}
+
+namespace {
+
+/// Two samples of three forward and two backward slices each, on two stages.
+std::string orders_of_different_packs(PassOrder order) {
   const std::vector<Tokens> lengths{12, 12};
   const Packs forward =
       packs_of({{{0, 0, 4}}, {{0, 4, 8}}, {{0, 8, 12}}, {{1, 0, 4}}, {{1, 4, 8}}, {{1, 8, 12}}});
   const Packs backward = packs_of({{{0, 6, 12}}, {{0, 0, 6}}, {{1, 6, 12}}, {{1, 0, 6}}});
-  CHECK(orders(lengths, in_rows(forward), in_rows(backward), 1, 2, PassOrder::packflow) ==
-        golden("packflow"));
+  return orders(lengths, in_rows(forward), in_rows(backward), 1, 2, {.order = order});
+}
+
+}  // namespace
+
+TEST_CASE("PackFlow runs passes with different packs") {
+  CHECK(orders_of_different_packs(PassOrder::packflow) == golden("packflow"));
+}
+
+TEST_CASE("the steady order has a longer warm-up in place of injected forward packs") {
+  CHECK(orders_of_different_packs(PassOrder::steady) == golden("steady"));
 }
 
 TEST_CASE("backward packs with the boundaries of the forward packs run in reverse") {
@@ -100,7 +123,8 @@ TEST_CASE("backward packs with the boundaries of the forward packs run in revers
     REQUIRE(cut.backward.packs[mirrored].size() == 1);
     CHECK(cut.backward.packs[mirrored][0] == cut.forward.packs[k][0]);
   }
-  CHECK(orders(lengths, cut.forward, cut.backward, 1, 2, PassOrder::packflow) == golden("mirrored"));
+  CHECK(orders(lengths, cut.forward, cut.backward, 1, 2, {.order = PassOrder::packflow}) ==
+        golden("mirrored"));
 }
 
 TEST_CASE("pipelines that share a pack run it in the same place") {
@@ -112,5 +136,5 @@ TEST_CASE("pipelines that share a pack run it in the same place") {
   members.add_row(1, 0);
   members.add_row(1, 1);
   const PackRows rows = in_rows(whole(lengths), members, 2);
-  CHECK(orders(lengths, rows, rows, 2, 2, PassOrder::packflow) == golden("shared"));
+  CHECK(orders(lengths, rows, rows, 2, 2, {.order = PassOrder::packflow}) == golden("shared"));
 }
