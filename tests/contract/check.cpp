@@ -1,12 +1,17 @@
 #include "slimpack/cost/check.hpp"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <limits>
+#include <string>
 #include <vector>
 
 #include "slimpack/cost/calibrated.hpp"
 #include "slimpack/cost/memory.hpp"
+#include "slimpack/cost/priced_models.hpp"
 #include "slimpack/model/presets.hpp"
+#include "slimpack/planners/micro_batches.hpp"
+#include "slimpack/planners/slimpack.hpp"
 
 using namespace slimpack;
 
@@ -142,4 +147,24 @@ TEST_CASE("a plan's notes say what a model lacks") {
   require_features<Mergeable, Recomputing, Layered, Separable, Synchronised, Polynomial>(
       CalibratedCost(job()));
   require_features<>(Least{});
+}
+
+TEST_CASE("plans of whole micro-batches and of slices say what the model lacks") {
+  const Job own = job();
+  const std::vector<Tokens> lengths{300, 200, 100};
+  const TransformerMemory memory(own);
+  const auto expected = missing_features(Least{});
+  const auto says_all = [&](const Plan& plan) {
+    return std::all_of(expected.begin(), expected.end(), [&](const std::string& note) {
+      return std::count(plan.notes.begin(), plan.notes.end(), note) == 1;
+    });
+  };
+  CHECK(says_all(plan_slimpack(lengths, own, Least{}, memory)));
+  Packs packs;
+  for (SampleId id = 0; id < lengths.size(); ++id) {
+    packs.add({id, 0, lengths[id]});
+    packs.close();
+  }
+  MicroBatchPlanner planner(own, price_models(own, Least{}, memory, NoAttentionModel{}));
+  CHECK(says_all(planner.plan("own", lengths, packs)));
 }

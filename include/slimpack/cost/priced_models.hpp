@@ -2,9 +2,11 @@
 
 #include <concepts>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "slimpack/cost/check.hpp"
+#include "slimpack/cost/features.hpp"
 #include "slimpack/cost/memory_prices.hpp"
 #include "slimpack/cost/prices.hpp"
 
@@ -19,6 +21,7 @@ struct PricedModels {
   Memory memory;
   /// Packs of planners that number them (`PackPipelineOptions::useful_tokens`) should have at least so many tokens on average. 0: any.
   Tokens useful_tokens = 0;
+  std::vector<std::string> missing = {};  ///< notes of what plans go without (`missing_features`)
 };
 
 /// Wraps models of any type for one kind of pipelines. Without an attention model, ranks share attention equally.
@@ -32,7 +35,9 @@ template <CostModel C, MemoryModel M, class A>
     if constexpr (BoundedAttentionModel<A>) return Prices(cost, attention, spec.cp);
     if constexpr (!BoundedAttentionModel<A>) return Prices(cost, spec.cp);
   };
-  return {GroupPrices(make_prices()), Memory(memory, spec.layers, RecomputingCostModel<C>)};
+  return {.prices = GroupPrices(make_prices()),
+          .memory = Memory(memory, spec.layers, RecomputingCostModel<C>),
+          .missing = missing_features(cost)};
 }
 
 /// The same for the pipelines of a job's layout. @throws InvalidInput also as `layout_strategy`.

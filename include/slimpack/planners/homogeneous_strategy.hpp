@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -29,6 +30,8 @@ class HomogeneousStrategy {
   [[nodiscard]] std::size_t pipelines() const { return strategy_.pipelines.size(); }
   [[nodiscard]] GroupPrices& prices() { return models_.prices; }
   [[nodiscard]] const Memory& memory() const { return models_.memory; }
+  /// As `PricedModels::missing`.
+  [[nodiscard]] const std::vector<std::string>& missing() const { return models_.missing; }
   [[nodiscard]] double sync_seconds() const { return models_.prices.alone().sync_seconds(); }
   /// Whether a pack of so many tokens can fit: each stage holds them once at least, all layers recomputed.
   [[nodiscard]] bool may_hold(Tokens tokens) const {

@@ -218,6 +218,8 @@ inline void add_strategies(std::span<const Strategy> strategies, const Transform
                     search.strategy(phases.back().strategy).sync_seconds(), std::move(switches));
   state_lower_bound(exists ? least + all_switches : 0.0, exists, plan);
   plan.notes.push_back(concat("phases: ", text));
+  const std::vector<std::string>& missing = search.strategy(phases.front().strategy).missing();
+  plan.notes.insert(plan.notes.end(), missing.begin(), missing.end());
   return plan;
 }
 

@@ -227,6 +227,7 @@ class StrategyChoice {
   state_lower_bound(additive ? choice.divided_samples() : 0.0, additive, plan);
   plan.notes.push_back(concat("strategy: ", to_text(models.strategy()), ", the best of ", set.size(),
                               ", of which ", choice.planned(), " were planned"));
+  plan.notes.insert(plan.notes.end(), models.missing().begin(), models.missing().end());
   return plan;
 }
 

@@ -101,6 +101,7 @@ namespace slimpack::detail {
   }
   const StepLowerBound bound = step_lower_bound(trained_lengths, pipelines, models.prices);
   state_lower_bound(bound.seconds(), bound.exists, plan);
+  plan.notes.insert(plan.notes.end(), models.missing.begin(), models.missing.end());
   return plan;
 }
 

@@ -32,7 +32,7 @@ template <CostModel C, MemoryModel M, class A, class MakePlan>
   validate_batch(lengths, 1);
   require_durations(cost, lengths);
   Plan out = plan(models.prices, models.memory);
-  for (std::string& note : missing_features(cost)) out.notes.push_back(std::move(note));
+  out.notes.insert(out.notes.end(), models.missing.begin(), models.missing.end());
   if (!priced && shares_packs(out)) {
     out.notes.emplace_back(
         SeparableCostModel<C>

@@ -107,6 +107,8 @@ class StrategyModels {
   }
   /// Of a pack, on average: UtilLen(P), or 0.
   [[nodiscard]] Tokens useful_tokens(std::size_t kind) const { return models_[kind].priced->useful_tokens; }
+  /// As `PricedModels::missing`.
+  [[nodiscard]] const std::vector<std::string>& missing() const { return models_.front().priced->missing; }
   /// Gradients and optimiser at the end of a step, which all pipelines wait for.
   [[nodiscard]] double sync_seconds() const { return sync_seconds_; }
 
