@@ -33,9 +33,11 @@ struct FragmentPlaces {
   FragmentPlaces places;
   for (int lane = 0; lane < 32; ++lane) {
     for (int i = 0; i < 8; ++i)
-      places.left[static_cast<std::size_t>(lane * 8 + i)] = at(kernels::cuda::place_in_a(lane, i / 2, i % 2), 16);
+      places.left[static_cast<std::size_t>(lane * 8 + i)] =
+          at(kernels::cuda::place_in_a(lane, i / 2, i % 2), 16);
     for (int i = 0; i < 4; ++i) {
-      places.right[static_cast<std::size_t>(lane * 4 + i)] = at(kernels::cuda::place_in_b(lane, i / 2, i % 2), 8);
+      places.right[static_cast<std::size_t>(lane * 4 + i)] =
+          at(kernels::cuda::place_in_b(lane, i / 2, i % 2), 8);
       places.sums[static_cast<std::size_t>(lane * 4 + i)] = at(kernels::cuda::place_in_sum(lane, i), 8);
     }
   }
