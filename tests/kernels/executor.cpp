@@ -25,7 +25,8 @@
 using namespace slimpack;
 using namespace slimpack::kernels;
 using slimpack::testing::Executor, slimpack::testing::ExecutorCase, slimpack::testing::PlanKind,
-    slimpack::testing::Reference, slimpack::testing::run_and_compare, slimpack::testing::seeds, slimpack::testing::trained;
+    slimpack::testing::Reference, slimpack::testing::run_and_compare, slimpack::testing::seeds,
+    slimpack::testing::trained;
 
 namespace {
 
