@@ -88,7 +88,8 @@ void check_stage(const M& cost, std::size_t s, Pass pass, const RandomCuts& cuts
   }
 }
 
-/// Checks `pipeline_seconds`, `add_slice_seconds` and `add_sample_seconds`, where a model has them, against the stages' own prices.
+/// Checks `pipeline_seconds`, `add_slice_seconds` and `add_sample_seconds`, where a model has them, against the stages'
+/// own prices.
 template <CostModel M>
 void check_rows(const M& cost, Pass pass, const RandomCuts& cuts, const ConformanceOptions& options,
                 Findings& findings) {

@@ -99,8 +99,9 @@ inline void state_errors(std::span<const ProfileRow> rows, QuadraticFit& fit) {
   return best;
 }
 
-/// UtilLen(P) of Hydraulis: the fewest tokens of a pack that reach a share of the best efficiency, tokens per second, of any pack of one
-/// sample of up to `longest` tokens. Shorter packs leave devices idle (`PackPipelineOptions::useful_tokens`).
+/// UtilLen(P) of Hydraulis: the fewest tokens of a pack that reach a share of the best efficiency, tokens per second,
+/// of any pack of one sample of up to `longest` tokens. Shorter packs leave devices idle
+/// (`PackPipelineOptions::useful_tokens`).
 /// @param fit T(l, P) of the scheme. @param share of the best efficiency, in (0, 1].
 /// @throws InvalidInput if a number is impossible, or the fit takes no time. Source: Hydraulis, appendix C. O(1).
 [[nodiscard]] inline Tokens useful_tokens(const QuadraticFit& fit, Tokens longest, double share = 0.85) {

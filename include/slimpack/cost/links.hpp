@@ -81,8 +81,8 @@ inline void add_context_ranks(const PipelineSpec& spec, std::size_t stage, std::
   return ranks <= device.devices_per_node ? device.intra_node : device.inter_node;
 }
 
-/// Link of a stage's tensor-parallel ranks, as their all-gathers and reduce-scatters use it (`ring_bandwidth`); of several context
-/// ranks, the slowest. O(tp cp log(nodes)).
+/// Link of a stage's tensor-parallel ranks, as their all-gathers and reduce-scatters use it (`ring_bandwidth`); of
+/// several context ranks, the slowest. O(tp cp log(nodes)).
 [[nodiscard]] inline Link tensor_link(const Device& device, const PipelineSpec& spec, std::size_t stage) {
   const std::span<const DeviceId> ranks = spec.devices[stage];
   const auto tp = static_cast<std::size_t>(spec.tp);

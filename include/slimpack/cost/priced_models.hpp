@@ -19,7 +19,8 @@ struct NoAttentionModel {};
 struct PricedModels {
   GroupPrices prices;
   Memory memory;
-  /// Packs of planners that number them (`PackPipelineOptions::useful_tokens`) should have at least so many tokens on average. 0: any.
+  /// Packs of planners that number them (`PackPipelineOptions::useful_tokens`) should have at least so many tokens on
+  /// average. 0: any.
   Tokens useful_tokens = 0;
   std::vector<std::string> missing = {};  ///< notes of what plans go without (`missing_features`)
 };

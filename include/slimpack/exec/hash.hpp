@@ -53,11 +53,11 @@ inline void add_pipeline(const PipelinePlan& pipeline, WordHash& hash) {
 
 }  // namespace detail
 
-/// Hash of all that decides what ranks compute and exchange: lengths and deferred samples, document ids, packs with their
-/// slices, pipelines, sharding with the slices by themselves and the block, exchange of keys, recomputed and offloaded layers, the stages' layers, orders and devices, the model's sizes. Not of
-/// what only describes: planner, names, device, durations, FLOPs, notes, the step's figures. The same on every
-/// platform. Two plans of the same shape that differ in one number have different hashes; any others are equal
-/// by chance, one in 2^64. Never `no_plan_hash`.
+/// Hash of all that decides what ranks compute and exchange: lengths and deferred samples, document ids, packs with
+/// their slices, pipelines, sharding with the slices by themselves and the block, exchange of keys, recomputed and
+/// offloaded layers, the stages' layers, orders and devices, the model's sizes. Not of what only describes: planner,
+/// names, device, durations, FLOPs, notes, the step's figures. The same on every platform. Two plans of the same shape
+/// that differ in one number have different hashes; any others are equal by chance, one in 2^64. Never `no_plan_hash`.
 /// @param salt whatever else ranks have to agree on, such as a hash of the trainer's settings.
 /// Complexity: O(tasks + slices).
 [[nodiscard]] inline std::uint64_t plan_hash(const Plan& plan, std::uint64_t salt = 0) {

@@ -39,9 +39,10 @@ struct StageProgramOptions {
 class StageProgram {
  public:
   /// @param plan that `violations` finds nothing wrong with. @param place of a rank, as `PlanRanks` has them.
-  /// @throws InvalidInput if there is no such stage or tensor-parallel rank, a task is not of this pipeline, slices of a sample are on
-  /// different pipelines (its keys and values could not be found), members share a pack in another way than by position
-  /// or have other layers or another tensor parallelism than this stage, or a token has no backward pack.
+  /// @throws InvalidInput if there is no such stage or tensor-parallel rank, a task is not of this pipeline, slices of
+  /// a sample are on different pipelines (its keys and values could not be found), members share a pack in another way
+  /// than by position or have other layers or another tensor parallelism than this stage, or a token has no backward
+  /// pack.
   /// Complexity: O(slices of the plan + tasks and owned ranges of the stage).
   StageProgram(const Plan& plan, const RankPlace& place, const StageProgramOptions& options = {});
   StageProgram(const Plan&&, const RankPlace&, const StageProgramOptions& = {}) = delete;

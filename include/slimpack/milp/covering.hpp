@@ -55,8 +55,8 @@ class CoveringHost {
   double base_, gap_;
 };
 
-/// Two trees that take turns and learn each other's solutions: one of the program as it is, and one with rows of blocks, which take
-/// time, and then mostly, but not always, make the tree smaller.
+/// Two trees that take turns and learn each other's solutions: one of the program as it is, and one with rows of
+/// blocks, which take time, and then mostly, but not always, make the tree smaller.
 class CoveringTrees {
  public:
   using Tree = CoveringSearch<CoveringHost>;
@@ -111,18 +111,19 @@ class CoveringTrees {
 
 }  // namespace detail
 
-/// Solves a covering program: minimise a sum of costs of 0 or more over bounded integers, with rows that have a
-/// lower bound alone and no negative coefficient. InfiniPipe's checkpointing program is one (Algorithm 2, Eq. 20).
+/// Solves a covering program: minimise a sum of costs of 0 or more over bounded integers, with rows that have a lower
+/// bound alone and no negative coefficient. InfiniPipe's checkpointing program is one (Algorithm 2, Eq. 20).
 ///
-/// Branch and bound over a dense dual simplex method, with mixed-integer rounding cuts and bounds of blocks of neighbouring
-/// variables at the root, and solutions by rounding and exchange. It needs no library. There is a solution unless the upper bounds break a row, and it is
-/// found before the first node. Bounds hold whatever rounding did: they are computed from multipliers, not from
-/// the simplex method's claims. A row holds if it is short by at most 1e-9 of its size.
+/// Branch and bound over a dense dual simplex method, with mixed-integer rounding cuts and bounds of blocks of
+/// neighbouring variables at the root, and solutions by rounding and exchange. It needs no library. There is a solution
+/// unless the upper bounds break a row, and it is found before the first node. Bounds hold whatever rounding did: they
+/// are computed from multipliers, not from the simplex method's claims. A row holds if it is short by at most 1e-9 of
+/// its size.
 ///
-/// Without a time limit, it never looks at the clock to decide, so that equal models and options give equal
-/// results. Memory O(variables^2 + terms + nodes).
-/// @throws InvalidInput if the model is no covering program, naming the row or variable; if an option is
-/// impossible, or the initial solution does not keep the model; and what `on_incumbent` throws.
+/// Without a time limit, it never looks at the clock to decide, so that equal models and options give equal results.
+/// Memory O(variables^2 + terms + nodes).
+/// @throws InvalidInput if the model is no covering program, naming the row or variable; if an option is impossible, or
+/// the initial solution does not keep the model; and what `on_incumbent` throws.
 [[nodiscard]] inline MilpResult solve_covering(const MilpModel& model, const CoveringOptions& options = {}) {
   validate(options);
   MilpSearch search(model, options.solver);

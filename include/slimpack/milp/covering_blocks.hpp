@@ -11,10 +11,11 @@
 
 namespace slimpack::detail {
 
-/// Strengthens a covering program by rows that say what blocks of consecutive columns cost at least. What the rows ask of a block
-/// when all other columns are at their upper bounds is a small covering program; its bound, rounded up where costs allow it, holds
-/// for every solution. Blocks grow, so that larger ones use the rows of smaller ones: rounding up block by block is worth far more
-/// than rounding up the whole, where rows join neighbouring columns as checkpointing's windows do.
+/// Strengthens a covering program by rows that say what blocks of consecutive columns cost at least. What the rows ask
+/// of a block when all other columns are at their upper bounds is a small covering program; its bound, rounded up where
+/// costs allow it, holds for every solution. Blocks grow, so that larger ones use the rows of smaller ones: rounding up
+/// block by block is worth far more than rounding up the whole, where rows join neighbouring columns as checkpointing's
+/// windows do.
 class CoveringBlocks {
  public:
   explicit CoveringBlocks(const CoveringProgram& program) : strong_(program) {}

@@ -20,8 +20,9 @@ struct CoveringOptions {
   std::int64_t block_nodes = 100;
 };
 
-/// For answers in about a millisecond (64 chunks on 8 stages): the root of the search tree, and as many nodes as 100 steps of the simplex
-/// method allow where these leave a gap above 1 %. The answer itself is mostly within a unit of the best.
+/// For answers in about a millisecond (64 chunks on 8 stages): the root of the search tree, and as many nodes as 100
+/// steps of the simplex method allow where these leave a gap above 1 %. The answer itself is mostly within a unit of
+/// the best.
 [[nodiscard]] inline CoveringOptions quick_covering() {
   return {.solver = {.relative_gap = 0.01},
           .node_limit = 100,

@@ -136,8 +136,8 @@ class CoveringRounding {
     return gained;
   }
 
-  /// Lowers one or two other columns if that saves more than a unit of column `j` costs. None could be lowered before that was raised,
-  /// so that they share rows with it.
+  /// Lowers one or two other columns if that saves more than a unit of column `j` costs. None could be lowered before
+  /// that was raised, so that they share rows with it.
   bool lower_others(std::size_t j) {
     const double spent = program_->cost[j] * (1.0 + 1e-9);
     lowerable_.clear();

@@ -150,13 +150,14 @@ class BalancedRankRow {
 }  // namespace detail
 
 /// Rows of whole samples, as the balanced scheduler of Megatron Core's hybrid context parallelism makes them
-/// (`BalancedCPScheduler`; docs/dynamic-cp.md names the commits). Each sample runs on the smallest group on which no rank holds more
-/// than `limit` tokens of it. Samples are looked at longest first, and in buckets of equal work, so that a row also gets short ones;
-/// each opens a group of free ranks, or joins the group of its size that has least work. A row ends when its ranks are balanced,
-/// or no sample finds a place. Samples that make it less balanced are taken out again, and ranks without work go to the smallest
-/// groups.
+/// (`BalancedCPScheduler`; docs/dynamic-cp.md names the commits). Each sample runs on the smallest group on which no
+/// rank holds more than `limit` tokens of it. Samples are looked at longest first, and in buckets of equal work, so
+/// that a row also gets short ones; each opens a group of free ranks, or joins the group of its size that has least
+/// work. A row ends when its ranks are balanced, or no sample finds a place. Samples that make it less balanced are
+/// taken out again, and ranks without work go to the smallest groups.
 /// @param domain its work decides; with `squared_tokens` as theirs does. @param limit tokens of a sample on each rank.
-/// @param packed the samples of a group are one pack, and `limit` is for the pack (pull request 5191); otherwise they run one by one.
+/// @param packed the samples of a group are one pack, and `limit` is for the pack (pull request 5191); otherwise they
+/// run one by one.
 /// @throws InvalidInput if the largest group can't hold a sample.
 /// Complexity: O(rows * samples + samples * ranks).
 [[nodiscard]] inline std::vector<RankRow> balanced_rank_rows(const RankDomain& domain, Tokens limit,

@@ -65,14 +65,14 @@ class LightestBin {
 
 }  // namespace detail
 
-/// Items by decreasing size, equal sizes in their order, each to the bin with the least load; if that one has
-/// no room, to the bin with the most room; if that has too little as well, to no bin. Of equal bins, the
-/// lowest.
+/// Items by decreasing size, equal sizes in their order, each to the bin with the least load; if that one has no room,
+/// to the bin with the most room; if that has too little as well, to no bin. Of equal bins, the lowest.
 /// @param weights of the items, not negative. @param limit sizes of the items and what every bin may hold.
 /// @param contents of every bin; their number is the number of bins.
-/// @throws InvalidInput if there is no bin or a bin exceeds the capacity from the start, a weight is negative
-/// or not finite, or sizes do not fit the items or the capacity.
-/// Complexity: O(n log bins), O(bins) more for each item that the lightest bin has no room for, and the sort by digits, O(n log capacity).
+/// @throws InvalidInput if there is no bin or a bin exceeds the capacity from the start, a weight is negative or not
+/// finite, or sizes do not fit the items or the capacity.
+/// Complexity: O(n log bins), O(bins) more for each item that the lightest bin has no room for, and the sort by digits,
+/// O(n log capacity).
 /// Source: WLB-LLM, Algorithm 1, lines 18 to 35, except that a bin may be filled to exactly its capacity.
 template <WeightRange R, ItemWeight W = std::ranges::range_value_t<R>>
 [[nodiscard]] CappedAssignment<W> capped_greedy(const R& weights, const SizeLimit& limit,

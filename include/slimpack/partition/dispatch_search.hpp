@@ -28,8 +28,8 @@ struct DispatchOptions {
   /// Exchanges looked at, some nanoseconds each: so many, and so many for every sample.
   std::uint64_t max_steps = 200000;
   std::uint64_t max_steps_per_sample = 1000;
-  /// The trials are made even where pipelines that are filled in order are within the gap, so that the answer is never worse than they
-  /// are. If false, it may be worse by the gap.
+  /// The trials are made even where pipelines that are filled in order are within the gap, so that the answer is never
+  /// worse than they are. If false, it may be worse by the gap.
   bool always_greedy = true;
 };
 

@@ -23,8 +23,9 @@ struct FlexibleRow {
 
 namespace detail {
 
-/// Samples on groups of some sizes, largest first, so that the busiest group has little work: longest samples first, each where it
-/// ends earliest, then moves and exchanges of samples of the busiest group. Of few samples, other distributions are tried as well.
+/// Samples on groups of some sizes, largest first, so that the busiest group has little work: longest samples first,
+/// each where it ends earliest, then moves and exchanges of samples of the busiest group. Of few samples, other
+/// distributions are tried as well.
 class SizedGroups {
  public:
   using Group = OpenRow::Group;
@@ -175,8 +176,8 @@ class SizedGroups {
     return (share * from.work + to.work) / (share + 1.0) * (1.0 - 1e-9);
   }
 
-  /// Finds, for each pair of sizes, how much more work a longer sample is in a group of the other size for each unit that it is more in
-  /// one of its own. O(samples * sizes^2).
+  /// Finds, for each pair of sizes, how much more work a longer sample is in a group of the other size for each unit
+  /// that it is more in one of its own. O(samples * sizes^2).
   void find_least_shares() {
     const std::size_t sizes = domain_->sizes();
     least_share_.assign(sizes * sizes, infinite);
@@ -195,8 +196,9 @@ class SizedGroups {
     }
   }
 
-  /// Both groups have their samples longest first. What is given by falling length meets its best counterpart by falling length as
-  /// well, so that one walk through both finds the best exchange. O(samples of both) unless the limit of tokens is in the way.
+  /// Both groups have their samples longest first. What is given by falling length meets its best counterpart by
+  /// falling length as well, so that one walk through both finds the best exchange. O(samples of both) unless the limit
+  /// of tokens is in the way.
   void look_for_exchange(const Group& from, Group& to, Exchange& best) const {
     const std::span<const SampleId> own = from.samples, others = to.samples;
     const bool to_has_room = fits(to, own.front()),
@@ -262,8 +264,8 @@ struct LeastSampleWork {
   return least;
 }
 
-/// No groups of the ranks run samples with less work of the busiest rank: they don't where each sample is shared by as few ranks as
-/// can hold it, or by those that have least of it. O(samples).
+/// No groups of the ranks run samples with less work of the busiest rank: they don't where each sample is shared by as
+/// few ranks as can hold it, or by those that have least of it. O(samples).
 [[nodiscard]] inline double least_group_work(const RankDomain& domain,
                                              std::span<const LeastSampleWork> samples) {
   double all = 0.0, most = 0.0;

@@ -46,9 +46,10 @@ namespace slimpack {
 
 /// FlexSP's program for one micro-batch (Wang et al., ASPLOS 2025, section 4.1).
 ///
-/// Data: ranks N; groups p that may be formed, N / d of each size d; buckets q of b_q samples, each counted as long as the
-/// longest of them; work w_qp and tokens of each rank t_qp of such a sample in a group; at most L tokens of a rank.
-/// Variables: m_p in {0, 1}, group p is formed; A_qp in {0, …, b_q}, samples of the bucket in the group; C, the work of the busiest.
+/// Data: ranks N; groups p that may be formed, N / d of each size d; buckets q of b_q samples, each counted as long as
+/// the longest of them; work w_qp and tokens of each rank t_qp of such a sample in a group; at most L tokens of a rank.
+/// Variables: m_p in {0, 1}, group p is formed; A_qp in {0, …, b_q}, samples of the bucket in the group; C, the work of
+/// the busiest.
 ///
 ///     minimise    C
 ///     subject to  sum_q w_qp A_qp <= C         for every group p

@@ -28,7 +28,8 @@ struct HybridLimits {
   double work = std::numeric_limits<double>::infinity();  ///< more only where no group is faster
 };
 
-/// Sizes of groups for samples that run on as many ranks as they need: each up to 32, then steps of at most a sixteenth, and all ranks.
+/// Sizes of groups for samples that run on as many ranks as they need: each up to 32, then steps of at most a
+/// sixteenth, and all ranks.
 /// @param allows whether so many ranks can run a sample together. O(ranks).
 template <class Allows>
 [[nodiscard]] std::vector<std::size_t> hybrid_group_sizes(std::size_t ranks, const Allows& allows) {
@@ -168,12 +169,12 @@ class HybridPacks {
 
 }  // namespace detail
 
-/// Packs of hybrid data parallelism (ByteScale; Ge et al., arXiv 2502.21231, sections 4 and 6): each sample runs on the fewest
-/// neighbouring ranks, not only powers of two, on which it keeps the limits; those of the smallest groups are packed together.
-/// Largest groups are placed first, each on the ranks that are all free soonest. Ranks may have different numbers of packs, and wait
-/// for nobody but the members of a group.
-/// @param domain with sizes of groups such as `hybrid_group_sizes`. @returns the packs in the order in which they run, each a row of
-/// one group. @throws InvalidInput if the largest group can't hold a sample.
+/// Packs of hybrid data parallelism (ByteScale; Ge et al., arXiv 2502.21231, sections 4 and 6): each sample runs on the
+/// fewest neighbouring ranks, not only powers of two, on which it keeps the limits; those of the smallest groups are
+/// packed together. Largest groups are placed first, each on the ranks that are all free soonest. Ranks may have
+/// different numbers of packs, and wait for nobody but the members of a group.
+/// @param domain with sizes of groups such as `hybrid_group_sizes`. @returns the packs in the order in which they run,
+/// each a row of one group. @throws InvalidInput if the largest group can't hold a sample.
 /// Complexity: O(samples * (ranks + packs)) and the local search.
 [[nodiscard]] inline std::vector<RankRow> hybrid_rank_packs(const RankDomain& domain,
                                                             const HybridLimits& limits,

@@ -165,8 +165,8 @@ class MergedGroups {
     return suffix_[count];
   }
 
-  /// With this capacity samples are merged only where memory asks for it; or, if memory asks for larger groups than that, all samples
-  /// could be in one of them.
+  /// With this capacity samples are merged only where memory asks for it; or, if memory asks for larger groups than
+  /// that, all samples could be in one of them.
   [[nodiscard]] double most_capacity(double mean) {
     const SampleId longest = by_length_.front();
     double most = std::max(2.0 * mean, prices_.alone(longest));

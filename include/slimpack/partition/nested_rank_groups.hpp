@@ -16,8 +16,8 @@ namespace slimpack {
 
 namespace detail {
 
-/// Samples by the size of the group that runs each: the smallest on which no rank holds more than `limit` tokens of it, or works on
-/// it for longer than an equal share of all work; [place of the size], longest first.
+/// Samples by the size of the group that runs each: the smallest on which no rank holds more than `limit` tokens of it,
+/// or works on it for longer than an equal share of all work; [place of the size], longest first.
 [[nodiscard]] inline std::vector<std::vector<SampleId>> samples_by_size(const RankDomain& domain,
                                                                         Tokens limit) {
   double share = 0.0;
@@ -71,17 +71,17 @@ namespace detail {
 
 }  // namespace detail
 
-/// Packs of whole samples on groups that lie in each other: first those of all ranks, then those of smaller and smaller groups. A
-/// group's ranks have equal work when they begin, so that none waits for another until the end. Samples of one size are
-/// distributed by LPT and local search, and packed first-fit decreasing, whose memory does not depend on the limit. Limits that lead to
-/// the same sizes of groups share the distribution.
+/// Packs of whole samples on groups that lie in each other: first those of all ranks, then those of smaller and smaller
+/// groups. A group's ranks have equal work when they begin, so that none waits for another until the end. Samples of
+/// one size are distributed by LPT and local search, and packed first-fit decreasing, whose memory does not depend on
+/// the limit. Limits that lead to the same sizes of groups share the distribution.
 class NestedRankGroups {
  public:
   /// @param domain has to outlive this.
   explicit NestedRankGroups(const RankDomain& domain) : domain_(domain) {}
 
-  /// @param limit tokens of a pack on each rank. @returns the packs in the order in which they run, each a row of one group. Ranks
-  /// may have different numbers of them. @throws InvalidInput if the largest group can't hold a sample.
+  /// @param limit tokens of a pack on each rank. @returns the packs in the order in which they run, each a row of one
+  /// group. Ranks may have different numbers of them. @throws InvalidInput if the largest group can't hold a sample.
   /// Complexity: O(samples * (sizes + log samples)) and, for new sizes of groups, the local searches.
   [[nodiscard]] std::vector<RankRow> operator()(Tokens limit) {
     detail::require_room(domain_, limit);

@@ -139,12 +139,13 @@ class OrderedPartsSolver {
   double best_objective_ = infinite, bound_ = infinite;
 };
 
-/// Splits a row of items into parts of neighbours so that `most_weight * dearest part + sum_weight * all parts` is least: with
-/// most_weight = stages - 1 and sum_weight = 1 / replicas, DynaPipe's micro-batches of samples sorted by length (Jiang et al.,
-/// EuroSys 2024, section 4: for each limit of a micro-batch's time, a dynamic program gives the cheapest split). Theirs tries the time
-/// of each possible micro-batch as a limit; here, ranges of limits are halved as long as their lower bound leaves something to gain.
-/// @param cost seconds, or any other unit, of a part: `cost(begin, end)` for begin < end, positive, no less with more items, infinite
-/// where a part is not possible.
+/// Splits a row of items into parts of neighbours so that `most_weight * dearest part + sum_weight * all parts` is
+/// least: with most_weight = stages - 1 and sum_weight = 1 / replicas, DynaPipe's micro-batches of samples sorted by
+/// length (Jiang et al., EuroSys 2024, section 4: for each limit of a micro-batch's time, a dynamic program gives the
+/// cheapest split). Theirs tries the time of each possible micro-batch as a limit; here, ranges of limits are halved as
+/// long as their lower bound leaves something to gain.
+/// @param cost seconds, or any other unit, of a part: `cost(begin, end)` for begin < end, positive, no less with more
+/// items, infinite where a part is not possible.
 /// @returns no ends if an item by itself is not possible; without items, no ends and zeros.
 /// @throws InvalidInput if a weight or the gap is negative.
 /// Complexity: O(items * items of a part) for each limit, of which some dozens are tried. Memory: O(items).

@@ -107,15 +107,17 @@ class PackedRankRow {
 
 }  // namespace detail
 
-/// Rows of packs of whole samples, one pack for each group of ranks, as the default scheduler of Megatron Core's dynamic context
-/// parallelism makes them (`DefaultDynamicCPScheduler`; docs/dynamic-cp.md names the commit). A row begins with the longest sample
-/// that is left, on the smallest group on which no rank holds more than `limit` tokens of it. The others follow, longest first,
-/// each to the group, there already or new, and at least as large as that sample needs, after which the row's busiest rank has
-/// least work; but no rank gets more than `limit` tokens. (Theirs also limits a rank's work, to that of `limit` tokens of samples as
-/// long as the first. As no sample of the row is longer, the limit of tokens implies it.) What finds no place waits for the next
-/// row. At last, ranks without work go to the smallest groups.
+/// Rows of packs of whole samples, one pack for each group of ranks, as the default scheduler of Megatron Core's
+/// dynamic context parallelism makes them (`DefaultDynamicCPScheduler`; docs/dynamic-cp.md names the commit). A row
+/// begins with the longest sample that is left, on the smallest group on which no rank holds more than `limit` tokens
+/// of it. The others follow, longest first, each to the group, there already or new, and at least as large as that
+/// sample needs, after which the row's busiest rank has least work; but no rank gets more than `limit` tokens. (Theirs
+/// also limits a rank's work, to that of `limit` tokens of samples as long as the first. As no sample of the row is
+/// longer, the limit of tokens implies it.) What finds no place waits for the next row. At last, ranks without work go
+/// to the smallest groups.
 /// @param domain its work decides; with `squared_tokens` as theirs does. @param limit tokens of a pack on each rank.
-/// @throws InvalidInput if the largest group can't hold a sample. Complexity: O(rows * samples + samples * (ranks + sizes)).
+/// @throws InvalidInput if the largest group can't hold a sample. Complexity: O(rows * samples + samples * (ranks +
+/// sizes)).
 [[nodiscard]] inline std::vector<RankRow> packed_rank_rows(const RankDomain& domain, Tokens limit) {
   detail::require_room(domain, limit);
   std::vector<SampleId> left = detail::longest_first(domain), rest;

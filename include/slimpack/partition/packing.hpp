@@ -73,8 +73,8 @@ void sort_by_digit(std::span<const std::uint32_t> items, std::size_t keys, Key&&
   for (const std::uint32_t item : items) sorted[first[key(item)]++] = item;
 }
 
-/// Indices of the items by decreasing weight, equal weights in their order: as they are if they fall already, by comparison if there
-/// are few, by one counting sort if weights are small, otherwise by 11 bits at a time.
+/// Indices of the items by decreasing weight, equal weights in their order: as they are if they fall already, by
+/// comparison if there are few, by one counting sort if weights are small, otherwise by 11 bits at a time.
 inline std::vector<std::uint32_t> falling_order(std::span<const std::int64_t> weights,
                                                 std::int64_t capacity) {
   std::vector<std::uint32_t> order(weights.size());

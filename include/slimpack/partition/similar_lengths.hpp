@@ -73,8 +73,9 @@ class RowCuts {
   std::vector<double> heaviest_;  // [item] of those up to it
 };
 
-/// Ends of at most `parts` parts of a row of items, each part neighbouring items, such that the heaviest part is as light as
-/// can be, to within rounding (FlexSP's micro-batches of samples sorted by length). Parts are as full as that allows, the first one first.
+/// Ends of at most `parts` parts of a row of items, each part neighbouring items, such that the heaviest part is as
+/// light as can be, to within rounding (FlexSP's micro-batches of samples sorted by length). Parts are as full as that
+/// allows, the first one first.
 /// @param parts positive. @returns ends of parts with items. O(parts * log items * 50).
 [[nodiscard]] inline std::vector<std::size_t> lightest_parts(const RowCuts& cuts, std::size_t parts) {
   const double most = cuts.lightest(cuts.items(), parts);
@@ -83,8 +84,8 @@ class RowCuts {
   return ends;
 }
 
-/// The same, but the last part is as full as can be, and the parts before it are the lightest of what it leaves, as the authors of
-/// FlexSP cut them: there, the longest samples are in parts with fewer tokens. O(parts^2 * log items * 50).
+/// The same, but the last part is as full as can be, and the parts before it are the lightest of what it leaves, as the
+/// authors of FlexSP cut them: there, the longest samples are in parts with fewer tokens. O(parts^2 * log items * 50).
 [[nodiscard]] inline std::vector<std::size_t> lightest_parts_last_full(const RowCuts& cuts,
                                                                        std::size_t parts) {
   std::vector<std::size_t> ends;

@@ -17,8 +17,8 @@ struct PlanMetrics {
   double max_over_mean_forward = 1.0;
   /// The same over the backward packs.
   double max_over_mean_backward = 1.0;
-  /// max D(p) / mean D(p) over pipelines p of a phase, the worst phase's, where D(p) is the sum of d(k) over all packs that p runs in both
-  /// passes.
+  /// max D(p) / mean D(p) over pipelines p of a phase, the worst phase's, where D(p) is the sum of d(k) over all packs
+  /// that p runs in both passes.
   double replica_imbalance = 1.0;
   /// The same for the work on each pipeline's busiest stage, which sets its pace.
   double busiest_stage_imbalance = 1.0;

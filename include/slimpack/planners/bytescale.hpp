@@ -15,13 +15,15 @@ namespace slimpack {
 [[nodiscard]] Plan plan_bytescale(std::span<const Tokens> lengths, const Job& job, GroupPrices& prices,
                                   const Memory& memory, const ByteScaleOptions& options = {});
 
-/// ByteScale (Ge et al., arXiv 2502.21231), at its best: hybrid data parallelism. Each sample runs on as many of the job's dp
-/// pipelines as it needs, any number; packs are made so that all ranks have equal work (DP balance), or so that all packs take about as
-/// long (PP balance). Both are tried with many limits of tokens and of work, and a static mesh of groups of one size as well; the
-/// plan with the shortest step that fits counts. docs/hydraulis.md says what differs from theirs.
+/// ByteScale (Ge et al., arXiv 2502.21231), at its best: hybrid data parallelism. Each sample runs on as many of the
+/// job's dp pipelines as it needs, any number; packs are made so that all ranks have equal work (DP balance), or so
+/// that all packs take about as long (PP balance). Both are tried with many limits of tokens and of work, and a static
+/// mesh of groups of one size as well; the plan with the shortest step that fits counts. docs/hydraulis.md says what
+/// differs from theirs.
 ///
 /// As with `plan_dynamic_cp`, a layout with cp > 1 keeps that cp for all groups.
-/// @throws InvalidInput if nothing fits into memory, a sample is longer than the context, or the given limit is too small for one.
+/// @throws InvalidInput if nothing fits into memory, a sample is longer than the context, or the given limit is too
+/// small for one.
 /// Complexity: some hundreds of times that of `hybrid_rank_packs` and of `Scheduler`.
 template <CostModel C, MemoryModel M, class A>
   requires(BoundedAttentionModel<A> || std::same_as<A, NoAttentionModel>)

@@ -22,8 +22,8 @@ struct ChunkPlanOptions {
   std::size_t slices = 0;
   std::size_t most_slices = 64;
   Tokens tile = 1;  ///< slices end at multiples of it
-  /// Balanced chunks: also divides time equally over as many chunks as it needs (`ChunkChoice::shortest`), with and without a limit
-  /// of tokens, which the paper's algorithm does not.
+  /// Balanced chunks: also divides time equally over as many chunks as it needs (`ChunkChoice::shortest`), with and
+  /// without a limit of tokens, which the paper's algorithm does not.
   bool level = true;
   /// Up to so many samples of a pipeline, the paper's algorithm is tried as well; above, it takes too long.
   std::size_t most_samples_lightest = 20000;
@@ -33,15 +33,17 @@ struct ChunkPlanOptions {
   ChunkScheduleOptions schedule = {};
 };
 
-/// InfiniPipe (elastic pipeline parallelism): chunks of equal time, short samples packed, long ones cut; the number of slices,
-/// the groups of sequences and what each chunk recomputes chosen together by simulated time. Everything it leaves out is a candidate as
-/// well: chunks of equal tokens, packs of whole samples, one group, the same recomputation for all chunks.
+/// InfiniPipe (elastic pipeline parallelism): chunks of equal time, short samples packed, long ones cut; the number of
+/// slices, the groups of sequences and what each chunk recomputes chosen together by simulated time. Everything it
+/// leaves out is a candidate as well: chunks of equal tokens, packs of whole samples, one group, the same recomputation
+/// for all chunks.
 [[nodiscard]] inline ChunkPlanOptions infinipipe_options() {
   return {.chunking = {Chunking::balanced, Chunking::even}};
 }
 
-/// Seq1F1B: chunks in 1F1B order, each stage recomputing as few layers as fit, the same for all chunks. Tries its uniform chunks, each
-/// sample alone, and those of equal tokens with which InfiniPipe compares (section 5.1), with the best number of slices.
+/// Seq1F1B: chunks in 1F1B order, each stage recomputing as few layers as fit, the same for all chunks. Tries its
+/// uniform chunks, each sample alone, and those of equal tokens with which InfiniPipe compares (section 5.1), with the
+/// best number of slices.
 [[nodiscard]] inline ChunkPlanOptions seq1f1b_options() {
   ChunkPlanOptions options;
   options.chunking = {Chunking::even, Chunking::lone};
@@ -60,8 +62,8 @@ struct ChunkPlanOptions {
   return options;
 }
 
-/// ChunkFlow: chunks of one size in 1F1B order; the last chunks of a sample are kept, the others run forward twice. Chunk size and
-/// number of kept chunks are searched. Unlike there, the inputs of layers that run twice are kept.
+/// ChunkFlow: chunks of one size in 1F1B order; the last chunks of a sample are kept, the others run forward twice.
+/// Chunk size and number of kept chunks are searched. Unlike there, the inputs of layers that run twice are kept.
 [[nodiscard]] inline ChunkPlanOptions chunkflow_options() {
   ChunkPlanOptions options;
   options.chunking = {Chunking::even};

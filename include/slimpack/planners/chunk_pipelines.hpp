@@ -16,11 +16,12 @@ namespace slimpack {
 [[nodiscard]] Plan plan_chunks(std::string_view planner, std::span<const Tokens> lengths, const Job& job,
                                GroupPrices& prices, const Memory& memory, const ChunkPlanOptions& options);
 
-/// Plans pipelines of chunks: samples are dealt to pipelines by work, cut and packed into chunks, and scheduled with what memory
-/// makes them recompute. The best number of slices counts.
+/// Plans pipelines of chunks: samples are dealt to pipelines by work, cut and packed into chunks, and scheduled with
+/// what memory makes them recompute. The best number of slices counts.
 /// @param planner name that the plan gets. @param options of one of the systems above, or your own.
 /// @throws InvalidInput if the batch, the job or an option is impossible, or nothing fits into memory.
-/// Complexity: some dozens of times that of `ChunkScheduler` for the pipeline with most work, and about that of one for every other pipeline.
+/// Complexity: some dozens of times that of `ChunkScheduler` for the pipeline with most work, and about that of one for
+/// every other pipeline.
 template <CostModel C, MemoryModel M, class A>
   requires(BoundedAttentionModel<A> || std::same_as<A, NoAttentionModel>)
 [[nodiscard]] Plan plan_chunks(std::string_view planner, std::span<const Tokens> lengths, const Job& job,

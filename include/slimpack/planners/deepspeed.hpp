@@ -16,14 +16,14 @@ namespace slimpack {
 [[nodiscard]] Plan plan_deepspeed(std::span<const Tokens> lengths, const Job& job, GroupPrices& prices,
                                   const Memory& memory, const DeepSpeedOptions& options = {});
 
-/// The baseline of InfiniPipe (section 5.1): DeepSpeed-Ulysses with ZeRO-3. Whole samples, best-fit-decreasing into packs, on dp
-/// groups of the layout's cp ranks, which share each pack and exchange keys by all-to-all. All ranks shard parameters, so
-/// that all wait for each other at each micro-batch; the step and a note have that wait. Packs that run at the same time have about the same
-/// attention. Of all lengths of packs, from the longest sample to the context (`useful_pack_lengths`), the one with the shortest step counts, with the
-/// least recomputation that fits.
+/// The baseline of InfiniPipe (section 5.1): DeepSpeed-Ulysses with ZeRO-3. Whole samples, best-fit-decreasing into
+/// packs, on dp groups of the layout's cp ranks, which share each pack and exchange keys by all-to-all. All ranks shard
+/// parameters, so that all wait for each other at each micro-batch; the step and a note have that wait. Packs that run
+/// at the same time have about the same attention. Of all lengths of packs, from the longest sample to the context
+/// (`useful_pack_lengths`), the one with the shortest step counts, with the least recomputation that fits.
 /// @param cost, memory as with `ulysses_options`, or any models whose packs pay for ZeRO-3.
-/// @throws InvalidInput if the layout has tp or pp, if a sample is longer than the context, if the length of packs that is
-/// asked for is not between these, or if no length fits into memory.
+/// @throws InvalidInput if the layout has tp or pp, if a sample is longer than the context, if the length of packs that
+/// is asked for is not between these, or if no length fits into memory.
 /// Complexity: for each length of packs, O(n log n + packs).
 template <CostModel C, MemoryModel M, class A>
   requires(BoundedAttentionModel<A> || std::same_as<A, NoAttentionModel>)

@@ -60,9 +60,10 @@ class DistributionCandidates {
                         std::max(options.search.most_equal_packs * stages_, 2 * promising));
   }
 
-  /// The best plan of all candidates; its seconds are infinite if none fits. All plans share the decisions of one tile and those of uncut
-  /// samples. Where the former are starved, each of the plan's coarser tiles decides as well; if nothing fits, so do the finer ones. The
-  /// coarsest tile comes first, so that a plan with a coarser tile goes through the same steps.
+  /// The best plan of all candidates; its seconds are infinite if none fits. All plans share the decisions of one tile
+  /// and those of uncut samples. Where the former are starved, each of the plan's coarser tiles decides as well; if
+  /// nothing fits, so do the finer ones. The coarsest tile comes first, so that a plan with a coarser tile goes through
+  /// the same steps.
   [[nodiscard]] DistributionPlan operator()() {
     DistributionPlan best;
     const bool is_starved = search_with(deciding_tile_, best);
@@ -129,8 +130,8 @@ class DistributionCandidates {
     return merge ? decided_.merged(infinite) : decided_.unmerged(infinite);
   }
 
-  /// Finishes what was decided quickly; what is better than `best` replaces it. If memory makes it take longer than with enough of it, the
-  /// same with full care, if `care` asks for that.
+  /// Finishes what was decided quickly; what is better than `best` replaces it. If memory makes it take longer than
+  /// with enough of it, the same with full care, if `care` asks for that.
   void finish(DistributionPlan decided, bool merge, Care care, DistributionPlan& best) {
     const bool is_limited =
         decided.seconds < infinite && decided.seconds > options_.search.limited * decided.unlimited_seconds();

@@ -41,9 +41,10 @@ class DistributionDecisions {
         groups_(groups),
         search_(groups, options.search.similar) {}
 
-  /// The best of distributions that merge as little as balance requires and of those that spread the longest sample further: over
-  /// 2, 3, 4, 6, 8, 12, … pipelines at least, as long as samples can be spread and that seems worth it. The limits do not depend on
-  /// memory, so that more of it takes none away. @param most gives up what looks far longer.
+  /// The best of distributions that merge as little as balance requires and of those that spread the longest sample
+  /// further: over 2, 3, 4, 6, 8, 12, … pipelines at least, as long as samples can be spread and that seems worth it.
+  /// The limits do not depend on memory, so that more of it takes none away. @param most gives up what looks far
+  /// longer.
   [[nodiscard]] DistributionPlan merged(double most) {
     Looks looks{.least = most};
     const std::vector<SampleGroup> free = distribute_({});

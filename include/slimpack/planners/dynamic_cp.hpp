@@ -15,15 +15,15 @@ namespace slimpack {
 [[nodiscard]] Plan plan_dynamic_cp(std::span<const Tokens> lengths, const Job& job, GroupPrices& prices,
                                    const Memory& memory, const DynamicCpOptions& options = {});
 
-/// The strong baseline: what a careful user of Megatron Core's Dynamic Context Parallelism runs. Each micro-batch of whole samples
-/// runs on a group of its own size, a power of two or all, of the job's dp pipelines; rows of groups keep them all busy. Both
-/// schedulers that Megatron Core has, and the next version of one, are tried with many limits of tokens per rank, deciding by
-/// squared tokens, as theirs do, and by prices. Of the plans that fit into memory with the least recomputation of each stage, the one with
-/// the shortest step counts; the balanced scheduler's includes what ranks wait at its barriers. docs/dynamic-cp.md has the sources,
-/// and what differs.
+/// The strong baseline: what a careful user of Megatron Core's Dynamic Context Parallelism runs. Each micro-batch of
+/// whole samples runs on a group of its own size, a power of two or all, of the job's dp pipelines; rows of groups keep
+/// them all busy. Both schedulers that Megatron Core has, and the next version of one, are tried with many limits of
+/// tokens per rank, deciding by squared tokens, as theirs do, and by prices. Of the plans that fit into memory with the
+/// least recomputation of each stage, the one with the shortest step counts; the balanced scheduler's includes what
+/// ranks wait at its barriers. docs/dynamic-cp.md has the sources, and what differs.
 ///
-/// Theirs takes ranks for groups from dp and cp alike. A layout of dp pipelines with cp = 1 says so; with a larger cp, no group has
-/// fewer ranks than that (their `min_dynamic_context_parallel_size`).
+/// Theirs takes ranks for groups from dp and cp alike. A layout of dp pipelines with cp = 1 says so; with a larger cp,
+/// no group has fewer ranks than that (their `min_dynamic_context_parallel_size`).
 /// @throws InvalidInput if nothing fits into memory, or the given limit is too small for a sample.
 /// Complexity: some dozens of times that of `packed_rank_rows`, and of `Scheduler`.
 template <CostModel C, MemoryModel M, class A>

@@ -126,8 +126,9 @@ class DynamicCpSearch {
     return limits_of_tokens(domains_.front(), least_limit());
   }
 
-  /// Whether packs of so many tokens on each rank leave a chance of a better plan than the best: ranks have equal work, samples run on
-  /// the smallest groups that the limit allows, and equal packs would take twice as long as this to fill and drain their pipelines.
+  /// Whether packs of so many tokens on each rank leave a chance of a better plan than the best: ranks have equal work,
+  /// samples run on the smallest groups that the limit allows, and equal packs would take twice as long as this to fill
+  /// and drain their pipelines.
   [[nodiscard]] bool promising(Tokens limit) const {
     const RankDomain& domain = domains_.back();
     double work = 0.0, tokens = 0.0;

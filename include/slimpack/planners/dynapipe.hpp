@@ -15,12 +15,12 @@ namespace slimpack {
 [[nodiscard]] Plan plan_dynapipe(std::span<const Tokens> lengths, const Job& job, GroupPrices& prices,
                                  const Memory& memory, const DynaPipeOptions& options = {});
 
-/// DynaPipe (Jiang et al., EuroSys 2024), at its best: samples sorted by length are split into micro-batches of whole samples by
-/// `ordered_parts`, for its objective (stages - 1) * longest + sum / replicas and some weights around it, and for the tokens that
-/// memory holds with different recomputation; micro-batches are dealt to replicas by Karmarkar-Karp; each replica runs them in the
-/// fastest of all orders of clusters of similar ones, in 1F1B or its eager form (`PassOrder::eager`), with leads and recomputation
-/// that fit into memory. Context parallelism takes ranks from data parallelism where that is faster. docs/hydraulis.md says what
-/// differs from their code.
+/// DynaPipe (Jiang et al., EuroSys 2024), at its best: samples sorted by length are split into micro-batches of whole
+/// samples by `ordered_parts`, for its objective (stages - 1) * longest + sum / replicas and some weights around it,
+/// and for the tokens that memory holds with different recomputation; micro-batches are dealt to replicas by
+/// Karmarkar-Karp; each replica runs them in the fastest of all orders of clusters of similar ones, in 1F1B or its
+/// eager form (`PassOrder::eager`), with leads and recomputation that fit into memory. Context parallelism takes ranks
+/// from data parallelism where that is faster. docs/hydraulis.md says what differs from their code.
 /// @throws InvalidInput if nothing fits into memory, or an option is impossible.
 /// Complexity: some dozens of times that of `ordered_parts` and of `Scheduler`, for each group size.
 template <CostModel C, MemoryModel M, class A>

@@ -26,17 +26,18 @@ class EqualPacks {
         finished_(finished),
         hopeless_(hopeless) {}
 
-  /// @param constants seconds that a forward and a backward pack take in addition to their slices. @param promising number of packs
-  /// that samples are distributed for. @param most packs to try.
+  /// @param constants seconds that a forward and a backward pack take in addition to their slices. @param promising
+  /// number of packs that samples are distributed for. @param most packs to try.
   void expect(double constants, std::size_t promising, std::size_t most) {
     constants_ = constants;
     promising_packs_ = promising;
     most_packs_ = most;
   }
 
-  /// The best plan with equal numbers of packs; its seconds are infinite if none takes less than `most`. Leaves out what takes far longer,
-  /// as it is decided, than the best of this call and earlier ones.
-  /// @param merge whether samples may be merged to save time; distributions without merging are tried in the same way in either case.
+  /// The best plan with equal numbers of packs; its seconds are infinite if none takes less than `most`. Leaves out
+  /// what takes far longer, as it is decided, than the best of this call and earlier ones.
+  /// @param merge whether samples may be merged to save time; distributions without merging are tried in the same way
+  /// in either case.
   [[nodiscard]] DistributionPlan operator()(bool merge, double most) {
     const GroupScheduler::Options before = groups_.options();
     groups_.options().exact = true;
@@ -77,8 +78,9 @@ class EqualPacks {
            std::ranges::equal(a.plans, b.plans, {}, &GroupPlan::cut, &GroupPlan::cut);
   }
 
-  /// Tries powers of two, then numbers between them. Which are tried does not depend on what a plan's tile and boundaries make
-  /// of them. @param least seconds of the best that was decided so far. @param promising gets what does not take far longer than that.
+  /// Tries powers of two, then numbers between them. Which are tried does not depend on what a plan's tile and
+  /// boundaries make of them. @param least seconds of the best that was decided so far. @param promising gets what does
+  /// not take far longer than that.
   void decide_all(bool merge, double& least, std::vector<DistributionPlan>& promising) {
     Decisions all{.least = least};
     for (std::size_t packs = 1; packs <= most_packs_; packs *= 2) decide(packs, merge, all);

@@ -16,15 +16,16 @@ namespace slimpack {
 [[nodiscard]] Plan plan_flexsp(std::span<const Tokens> lengths, const Job& job, GroupPrices& prices,
                                const Memory& memory, const FlexSpOptions& options = {});
 
-/// FlexSP (Wang et al., ASPLOS 2025), the strongest baseline of InfiniPipe (section 5.1): for each micro-batch, the job's dp
-/// pipelines of one device are split into sequence-parallel groups of different sizes, powers of two or all, each of which runs
-/// some samples as one pack. Samples of similar lengths are in one micro-batch. All ranks shard parameters (ZeRO-3) and wait for
-/// each other at each micro-batch; the step and a note have that wait. Numbers of micro-batches, limits of tokens per rank and
-/// splits into groups are searched (`flexible_groups`, `lightest_parts`), and so is all that `plan_deepspeed` does with any cp, so
-/// that no plan of it is shorter. The same layers are recomputed everywhere, as few as fit. docs/sequence-parallel.md says what
-/// differs from theirs.
+/// FlexSP (Wang et al., ASPLOS 2025), the strongest baseline of InfiniPipe (section 5.1): for each micro-batch, the
+/// job's dp pipelines of one device are split into sequence-parallel groups of different sizes, powers of two or all,
+/// each of which runs some samples as one pack. Samples of similar lengths are in one micro-batch. All ranks shard
+/// parameters (ZeRO-3) and wait for each other at each micro-batch; the step and a note have that wait. Numbers of
+/// micro-batches, limits of tokens per rank and splits into groups are searched (`flexible_groups`, `lightest_parts`),
+/// and so is all that `plan_deepspeed` does with any cp, so that no plan of it is shorter. The same layers are
+/// recomputed everywhere, as few as fit. docs/sequence-parallel.md says what differs from theirs.
 /// @param cost, memory as with `ulysses_options`, or any models whose packs pay for ZeRO-3.
-/// @throws InvalidInput if the layout has tp or pp, if a sample is longer than the context, or if nothing fits into memory.
+/// @throws InvalidInput if the layout has tp or pp, if a sample is longer than the context, or if nothing fits into
+/// memory.
 /// Complexity: some hundreds of times that of `flexible_groups`.
 template <CostModel C, MemoryModel M, class A>
   requires(BoundedAttentionModel<A> || std::same_as<A, NoAttentionModel>)

@@ -34,8 +34,8 @@ class GroupSearch {
     limited,   ///< memory keeps it from being better, or it was not tried
   };
 
-  /// Tries about `count` packs; where memory binds, with the boundaries of the forward packs as well. If that is better than `best`,
-  /// it replaces `best`.
+  /// Tries about `count` packs; where memory binds, with the boundaries of the forward packs as well. If that is better
+  /// than `best`, it replaces `best`.
   Trial try_count(std::size_t count, GroupPlan& best) {
     if (groups_.least_seconds(count) >= best.schedule.seconds) return Trial::too_long;
     if (groups_.work().limited_seconds() >= best.schedule.seconds) return Trial::limited;

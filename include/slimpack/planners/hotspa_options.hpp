@@ -10,7 +10,8 @@ namespace slimpack {
 struct HotSpaOptions {
   /// Tokens that a pack may hold at most; 0 = the longest sample.
   Tokens context = 0;
-  /// Classes of lengths, each with a strategy of its own; HotSPa sets three or four. 1 = one homogeneous strategy for all samples.
+  /// Classes of lengths, each with a strategy of its own; HotSPa sets three or four. 1 = one homogeneous strategy for
+  /// all samples.
   std::size_t most_classes = 4;
   /// Lengths at which a class may end: the longest sample, and its halves, quarters, ….
   std::size_t thresholds = 8;

@@ -18,8 +18,8 @@ struct TwoStageOptions {
   /// Few steps: what Eq. 3 gains in more is less than what refinements gain in the simulation.
   DispatchOptions dispatch = {
       .greedy = {.trials = 100}, .max_steps = 1000, .max_steps_per_sample = 40, .always_greedy = false};
-  /// Greedy packs, improved by a local search, in the order of the simulation: more even ones by Eq. 1 are no faster, because light
-  /// packs fill and drain a pipeline sooner.
+  /// Greedy packs, improved by a local search, in the order of the simulation: more even ones by Eq. 1 are no faster,
+  /// because light packs fill and drain a pipeline sooner.
   PackPipelineOptions packing = {.max_exchange_steps = 0, .max_exact_steps = 0, .most_counts = 2};
   /// Packs may recompute layers where memory is short. Hydraulis itself does not.
   bool recompute = true;
@@ -42,22 +42,23 @@ struct StrategySpace {
 
 struct HydraulisOptions {
   TwoStageOptions two_stage = {};
-  /// Strategies that are planned, with recomputation and without: those first that should be fastest, until no estimate is better than
-  /// the best plan.
+  /// Strategies that are planned, with recomputation and without: those first that should be fastest, until no estimate
+  /// is better than the best plan.
   std::size_t most_planned = 12;
-  /// Batches of at most so many samples are planned in full: no plan is given up early, so that no strategy that is planned would alone
-  /// take less, and what `plan_megatron` does on equal pipelines is also tried. In larger ones, that takes longer than it is worth.
+  /// Batches of at most so many samples are planned in full: no plan is given up early, so that no strategy that is
+  /// planned would alone take less, and what `plan_megatron` does on equal pipelines is also tried. In larger ones,
+  /// that takes longer than it is worth.
   std::size_t most_in_full = 512;
-  /// In larger batches, half as many strategies are planned, until plans that take more than their estimate by this share would be no
-  /// better.
+  /// In larger batches, half as many strategies are planned, until plans that take more than their estimate by this
+  /// share would be no better.
   double beyond = 0.03;
   /// Samples may be cut into slices, as `plan_slimpack` does, inside each kind of pipelines: more than Hydraulis offers.
   bool slices = false;
   std::size_t most_unequal =
       24;  ///< with `slices`: strategies of unequal pipelines that are planned, those with the least bounds
   SlimPackOptions slimpack = {};  ///< with `slices`
-  /// The strategy of the step before, one of the candidates or not; it stays unless another one is faster by more than `hysteresis` of
-  /// its time.
+  /// The strategy of the step before, one of the candidates or not; it stays unless another one is faster by more than
+  /// `hysteresis` of its time.
   std::optional<Strategy> current = std::nullopt;
   double hysteresis = 0.0;
   std::size_t rounds = 4;  ///< with `slices`: how often samples are shared out among the kinds

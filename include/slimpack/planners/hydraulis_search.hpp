@@ -21,8 +21,8 @@
 
 namespace slimpack::detail {
 
-/// Best-fit packs of whole samples that equal pipelines get in turn, as `plan_megatron` makes them, with the length of packs that is
-/// fastest. @param most gives up if that takes so long or longer. @pre all pipelines are of one kind.
+/// Best-fit packs of whole samples that equal pipelines get in turn, as `plan_megatron` makes them, with the length of
+/// packs that is fastest. @param most gives up if that takes so long or longer. @pre all pipelines are of one kind.
 [[nodiscard]] inline StrategySchedules packs_in_turn(std::span<const Tokens> lengths, StrategyModels& models,
                                                      double most) {
   static constexpr std::size_t alone = 1;
@@ -50,8 +50,10 @@ class StrategyChoice {
   StrategyChoice(std::span<const Tokens> lengths, const StrategySet& set, const HydraulisOptions& options)
       : lengths_(lengths), set_(set), options_(options), bounds_(lengths, set) {}
 
-  /// Plans whole samples on strategies in the order of their estimates. These are made only where a bound is below those of others.
-  /// @param freedom not slices. What one allows is planned apart from what less allows, so that it never makes a step longer.
+  /// Plans whole samples on strategies in the order of their estimates. These are made only where a bound is below
+  /// those of others.
+  /// @param freedom not slices. What one allows is planned apart from what less allows, so that it never makes a step
+  /// longer.
   void plan_whole_samples(PlanFreedom freedom) {
     std::priority_queue<Candidate> candidates;
     for (const Candidate& own : candidates_with(freedom)) candidates.push(own);
@@ -83,7 +85,8 @@ class StrategyChoice {
     }
   }
 
-  /// Tries `packs_in_turn` on all strategies of equal pipelines that can be best, so that a small batch never takes longer than these.
+  /// Tries `packs_in_turn` on all strategies of equal pipelines that can be best, so that a small batch never takes
+  /// longer than these.
   void plan_packs_in_turn() {
     if (!options_.two_stage.recompute || lengths_.size() > options_.most_in_full) return;
     for (const Candidate& own : by_bound(PlanFreedom::recompute)) {
@@ -93,8 +96,8 @@ class StrategyChoice {
     }
   }
 
-  /// Cuts samples, on strategies in the order of their bounds: on all of equal pipelines that can be best, so that unequal ones never
-  /// cost time, and on some of unequal pipelines.
+  /// Cuts samples, on strategies in the order of their bounds: on all of equal pipelines that can be best, so that
+  /// unequal ones never cost time, and on some of unequal pipelines.
   void plan_slices() {
     std::size_t unequal = 0;
     for (const Candidate& own : by_bound(PlanFreedom::slices)) {

@@ -15,12 +15,13 @@ namespace slimpack {
 [[nodiscard]] Plan plan_megatron(std::span<const Tokens> lengths, const Job& job, GroupPrices& prices,
                                  const Memory& memory, const MegatronOptions& options = {});
 
-/// The baseline: what a careful user of Megatron-LM runs. Whole samples, best-fit-decreasing into packs, dealt evenly to the
-/// data-parallel ranks, 1F1B. Settings are the length of packs, from the longest sample to the context
-/// (`useful_pack_lengths`), and context parallelism, which takes ranks from data parallelism; options fix either. In each setting, every
-/// stage recomputes as few layers as fit into memory; of the settings that fit, the one with the shortest step is the plan.
-/// @throws InvalidInput if a sample is longer than the context, if the length of packs that is asked for is not between these, or if
-/// no setting fits into memory.
+/// The baseline: what a careful user of Megatron-LM runs. Whole samples, best-fit-decreasing into packs, dealt evenly
+/// to the data-parallel ranks, 1F1B. Settings are the length of packs, from the longest sample to the context
+/// (`useful_pack_lengths`), and context parallelism, which takes ranks from data parallelism; options fix either. In
+/// each setting, every stage recomputes as few layers as fit into memory; of the settings that fit, the one with the
+/// shortest step is the plan.
+/// @throws InvalidInput if a sample is longer than the context, if the length of packs that is asked for is not between
+/// these, or if no setting fits into memory.
 /// Complexity: for each length of packs, O(n log n + divisors(dp) * packs * stages).
 template <CostModel C, MemoryModel M, class A>
   requires(BoundedAttentionModel<A> || std::same_as<A, NoAttentionModel>)

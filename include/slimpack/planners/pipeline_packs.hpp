@@ -41,8 +41,8 @@ class PipelinePacker {
     return sum;
   }
 
-  /// The schedule of the packs that Eq. 1 likes best. @param max_tokens of a pack. @param most gives up, with infinite seconds, if it
-  /// takes so long or longer. @pre there are samples, and each has at most `max_tokens`.
+  /// The schedule of the packs that Eq. 1 likes best. @param max_tokens of a pack. @param most gives up, with infinite
+  /// seconds, if it takes so long or longer. @pre there are samples, and each has at most `max_tokens`.
   [[nodiscard]] Schedule operator()(std::span<const SampleId> samples, Tokens max_tokens, double most) {
     return schedule(samples, pack(samples, max_tokens, options_.packing), most);
   }

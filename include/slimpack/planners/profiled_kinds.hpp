@@ -80,8 +80,9 @@ struct ProfiledOptions {
   MemoryOptions memory = {};
 };
 
-/// The cost model of a kind of pipelines from fits to its scheme's profile. What is sent from stage to stage, and the synchronisation at
-/// the end of a step, follow from the links of the devices. All stages take as long as the one that was measured.
+/// The cost model of a kind of pipelines from fits to its scheme's profile. What is sent from stage to stage, and the
+/// synchronisation at the end of a step, follow from the links of the devices. All stages take as long as the one that
+/// was measured.
 class ProfiledCost : public FittedCost {
  public:
   /// @throws InvalidInput if a pipeline can't train this model, or an option is impossible.
@@ -105,10 +106,11 @@ class ProfiledCost : public FittedCost {
   std::vector<Link> links_;  // [stage], to the one after it
 };
 
-/// Makes what `plan_hydraulis` and `candidate_strategies` ask for, of schemes that were profiled. Schemes without a profile are not
-/// used. MaxLen(P) comes from the transformer's memory model, without recomputation, which profiles do not price.
-/// @param fits as `fit_schemes` gives them. @throws InvalidInput if there are none, or an option is impossible; what is made throws it
-/// for a scheme without a profile. Source: Hydraulis, appendices B and C.
+/// Makes what `plan_hydraulis` and `candidate_strategies` ask for, of schemes that were profiled. Schemes without a
+/// profile are not used. MaxLen(P) comes from the transformer's memory model, without recomputation, which profiles do
+/// not price.
+/// @param fits as `fit_schemes` gives them. @throws InvalidInput if there are none, or an option is impossible; what is
+/// made throws it for a scheme without a profile. Source: Hydraulis, appendices B and C.
 [[nodiscard]] inline MakeKindModels profiled_kinds(const Transformer& model, const Device& device,
                                                    std::vector<SchemeFit> fits,
                                                    const ProfiledOptions& options = {}) {

@@ -76,8 +76,8 @@ struct BestOfRivals {
   std::string why;
 };
 
-/// The best of what planners make, the first one of equals. @param make `make(i)` gives the RivalPlan of planner number i, or throws
-/// InvalidInput with the reason why it has none.
+/// The best of what planners make, the first one of equals. @param make `make(i)` gives the RivalPlan of planner number
+/// i, or throws InvalidInput with the reason why it has none.
 /// @throws InvalidInput with all reasons if no planner has a plan.
 template <class Make>
 [[nodiscard]] auto best_of_rivals(std::span<const std::string> names, const Make& make) {

@@ -20,8 +20,9 @@
 
 namespace slimpack::detail {
 
-/// Limits of tokens per rank to try, a factor of the square root of two apart: from the least, through the longest sample, with which
-/// none has to be shared, to twice an equal share of all tokens, with which a row may hold the whole batch. Ascending.
+/// Limits of tokens per rank to try, a factor of the square root of two apart: from the least, through the longest
+/// sample, with which none has to be shared, to twice an equal share of all tokens, with which a row may hold the whole
+/// batch. Ascending.
 [[nodiscard]] inline std::vector<Tokens> limits_of_tokens(const RankDomain& domain, Tokens least_limit) {
   const std::span<const Tokens> lengths = domain.lengths();
   const Tokens longest = *std::max_element(lengths.begin(), lengths.end());
@@ -45,8 +46,8 @@ struct RowPlan {
   double seconds = std::numeric_limits<double>::infinity();  ///< with that
 };
 
-/// Seconds that the pipelines of a schedule of one stage wait at barriers after rows, beyond what the schedule has; 0 if it does not
-/// fit. @param row [pack] in which it runs.
+/// Seconds that the pipelines of a schedule of one stage wait at barriers after rows, beyond what the schedule has; 0
+/// if it does not fit. @param row [pack] in which it runs.
 [[nodiscard]] inline double barrier_wait(const Schedule& schedule, std::span<const std::uint32_t> row) {
   if (!schedule.fits()) return 0.0;
   const double seconds = seconds_with_barriers(schedule, row);

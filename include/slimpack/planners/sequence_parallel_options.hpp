@@ -17,7 +17,8 @@ struct FlexSpOptions {
       0;  ///< up to which packs of groups of one size, as DeepSpeed has them, are filled as well; 0 = the longest sample
   Tokens limit =
       0;  ///< most tokens that each rank holds of a micro-batch; 0: the best of many that are tried
-  /// Numbers of micro-batches that are tried in a row without a shorter step, for each limit, from the fewest that hold the samples.
+  /// Numbers of micro-batches that are tried in a row without a shorter step, for each limit, from the fewest that hold
+  /// the samples.
   std::size_t micro_batch_trials = 4;
   /// Splits of the ranks that are tried for each micro-batch (`flexible_groups`) while limits and numbers are searched …
   std::size_t split_trials = 8;

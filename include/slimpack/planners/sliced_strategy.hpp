@@ -16,8 +16,8 @@ namespace slimpack {
 
 namespace detail {
 
-/// SlimPack inside a strategy of unequal pipelines: samples go to the kinds that suit them, and each kind's pipelines cut, merge and
-/// order theirs as `plan_slimpack` does.
+/// SlimPack inside a strategy of unequal pipelines: samples go to the kinds that suit them, and each kind's pipelines
+/// cut, merge and order theirs as `plan_slimpack` does.
 class SlicedStrategy {
  public:
   /// @param seconds T(l, P), [kind * samples + sample]. The others have to outlive this.
@@ -38,8 +38,9 @@ class SlicedStrategy {
     }
   }
 
-  /// Samples are shared among the kinds by their work. A kind whose plan takes longer than its work by more than the others' gets less
-  /// in the next round. @param rounds at least 1. @returns no schedules if no kind holds the longest sample.
+  /// Samples are shared among the kinds by their work. A kind whose plan takes longer than its work by more than the
+  /// others' gets less in the next round. @param rounds at least 1. @returns no schedules if no kind holds the longest
+  /// sample.
   [[nodiscard]] StrategySchedules operator()(std::size_t rounds) {
     StrategySchedules best;
     const Tokens longest = *std::max_element(lengths_.begin(), lengths_.end());

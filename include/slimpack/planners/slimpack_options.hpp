@@ -10,34 +10,35 @@ namespace slimpack {
 
 /// What the search of SlimPack tries.
 struct SlimPackSearch {
-  /// Distributions and numbers of packs are chosen with this tile whatever the plan's own tile, so that a finer tile never makes a plan
-  /// longer. They are also chosen for samples that stay whole. It is halved until a pipeline has at least `tiles_per_stage` tiles for each of
-  /// its stages.
+  /// Distributions and numbers of packs are chosen with this tile whatever the plan's own tile, so that a finer tile
+  /// never makes a plan longer. They are also chosen for samples that stay whole. It is halved until a pipeline has at
+  /// least `tiles_per_stage` tiles for each of its stages.
   Tokens deciding_tile = 128;
   Tokens tiles_per_stage = 64;
-  /// Distributions that spread the longest sample further and further are looked at until so many, one after another, are no shorter
-  /// than the best.
+  /// Distributions that spread the longest sample further and further are looked at until so many, one after another,
+  /// are no shorter than the best.
   int looks_in_vain = 4;
   /// Rounds in which the simulated overhead of pipelines is fed back to Phase 1 …
   int rebalance_rounds = 3;
   /// … while the slowest group takes longer than this many times the mean.
   double unbalanced = 1.01;
-  /// A distribution is given up if one of its groups takes this many times as long as the best distribution, and so are equal numbers of
-  /// packs.
+  /// A distribution is given up if one of its groups takes this many times as long as the best distribution, and so are
+  /// equal numbers of packs.
   double hopeless = 1.15;
   /// If no schedule of a group fits into memory, samples are distributed again; a pipeline then holds at most this share of
   /// the most tokens of one sample that a member of the group held.
   double less_memory = 0.9;
-  /// Candidates are compared without packs that recompute unlike numbers of layers. If memory makes what was decided take more than
-  /// this many times as long as with enough of it, they are compared again, with such packs.
+  /// Candidates are compared without packs that recompute unlike numbers of layers. If memory makes what was decided
+  /// take more than this many times as long as with enough of it, they are compared again, with such packs.
   double limited = 1.01;
-  /// If what was decided takes more than this many times the mean work, equal numbers of packs are tried as well, and decisions are made
-  /// with each of the plan's tiles that is coarser than `deciding_tile`. With `merge = false`, only if nothing that was decided fits.
+  /// If what was decided takes more than this many times the mean work, equal numbers of packs are tried as well, and
+  /// decisions are made with each of the plan's tiles that is coarser than `deciding_tile`. With `merge = false`, only
+  /// if nothing that was decided fits.
   double starved = 1.5;
   /// Where a pack would have fewer tiles than this, or no sample is cut, fewer packs are tried as well.
   double tiles_per_pack = 4.0;
-  /// Groups are also cut into this many times as many packs as were decided, unless memory limited the decision. Groups whose samples stay
-  /// whole are in any case, and also into the square of this times as many.
+  /// Groups are also cut into this many times as many packs as were decided, unless memory limited the decision. Groups
+  /// whose samples stay whole are in any case, and also into the square of this times as many.
   double denser = 1.41;
   /// Groups are alike if their seconds differ by no more than this factor: one stands for others, and they are cut alike.
   double similar = 1.01;

@@ -79,8 +79,8 @@ namespace slimpack::detail {
   return placed;
 }
 
-/// The best schedules that the options allow. A search whose layers may wait in the host's memory cuts other packs than one whose may
-/// not, and can end at a longer step, so both are tried.
+/// The best schedules that the options allow. A search whose layers may wait in the host's memory cuts other packs than
+/// one whose may not, and can end at a longer step, so both are tried.
 [[nodiscard]] inline std::vector<PlacedSchedule> best_schedules(std::span<const Tokens> lengths,
                                                                 std::size_t pipelines, GroupPrices& prices,
                                                                 const Memory& memory,

@@ -37,7 +37,8 @@ class StrategyBounds {
     gather();
   }
 
-  /// T(l, P) of all kinds of a strategy, [kind * samples + sample] (`PipelineModels::latencies`). Pipelines that are alike are priced once.
+  /// T(l, P) of all kinds of a strategy, [kind * samples + sample] (`PipelineModels::latencies`). Pipelines that are
+  /// alike are priced once.
   [[nodiscard]] std::vector<double> latencies(std::size_t strategy) {
     std::vector<double> all;
     all.reserve(set_.kinds(strategy).size() * lengths_.size());
@@ -54,8 +55,8 @@ class StrategyBounds {
                        [&](std::size_t k) { return holds(k, longest_, freedom); });
   }
 
-  /// Seconds of samples that are divided among a strategy's pipelines where that is cheapest, without synchronisation. No plan takes less
-  /// if parts of a sample cost no less than the whole. @pre holds(strategy).
+  /// Seconds of samples that are divided among a strategy's pipelines where that is cheapest, without synchronisation.
+  /// No plan takes less if parts of a sample cost no less than the whole. @pre holds(strategy).
   /// Found once. O(samples * kinds), and a linear program over classes of samples, whose prices prove it.
   [[nodiscard]] double divided(std::size_t strategy, PlanFreedom freedom) {
     freedom = least_freedom(strategy, freedom);

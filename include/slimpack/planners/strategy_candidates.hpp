@@ -48,7 +48,8 @@ struct UsableScheme {
   return usable;
 }
 
-/// What the proposal asks of schemes; they hold no more than the longest sample. @param recompute whether packs may recompute all layers.
+/// What the proposal asks of schemes; they hold no more than the longest sample. @param recompute whether packs may
+/// recompute all layers.
 [[nodiscard]] inline std::vector<ProposalScheme> proposal_schemes(std::span<UsableScheme> usable,
                                                                   const LengthHistogram& histogram,
                                                                   std::span<const Tokens> ends,
@@ -108,10 +109,10 @@ inline void require_all_devices(const std::set<std::vector<std::int64_t>>& found
 
 }  // namespace detail
 
-/// Strategies worth looking at for batches of a data set: what Hydraulis proposes for each length up to which a batch may have samples,
-/// rounded to whole pipelines, and those of a single scheme.
-/// @param histogram of the data set. @throws InvalidInput if the space is impossible, or no scheme holds the longest sample: with the
-/// scheme that comes closest; or if all strategies leave devices idle. Source: Hydraulis, section 7.
+/// Strategies worth looking at for batches of a data set: what Hydraulis proposes for each length up to which a batch
+/// may have samples, rounded to whole pipelines, and those of a single scheme.
+/// @param histogram of the data set. @throws InvalidInput if the space is impossible, or no scheme holds the longest
+/// sample: with the scheme that comes closest; or if all strategies leave devices idle. Source: Hydraulis, section 7.
 /// O(schemes * lengths) and the proposal.
 [[nodiscard]] inline std::vector<Strategy> candidate_strategies(const LengthHistogram& histogram,
                                                                 const Transformer& model,

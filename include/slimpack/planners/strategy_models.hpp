@@ -23,8 +23,8 @@ namespace slimpack {
 /// Makes prices and memory of one kind of a strategy's pipelines.
 using MakeKindModels = std::function<PricedModels(const Strategy& strategy, std::uint32_t kind)>;
 
-/// Pipelines of a kind's devices that all devices of a strategy would make: so many hold each layer's optimiser states where ZeRO shards
-/// them over all devices. O(pipelines).
+/// Pipelines of a kind's devices that all devices of a strategy would make: so many hold each layer's optimiser states
+/// where ZeRO shards them over all devices. O(pipelines).
 [[nodiscard]] inline std::int32_t sharing_pipelines(const Strategy& strategy, std::uint32_t kind) {
   const auto devices = [](const PipelineSpec& spec) {
     return spec.ranks_per_stage() * static_cast<std::int64_t>(spec.stages());
@@ -45,8 +45,8 @@ struct PipelineModels {
     return recompute ? max_tokens.back() : max_tokens.front();
   }
 
-  /// T(l, P) of Hydraulis, [sample]: seconds of whole samples on the busiest stage, both passes, without the constants of packs, and
-  /// with the layers that are recomputed because a full pipeline of such samples would not fit otherwise.
+  /// T(l, P) of Hydraulis, [sample]: seconds of whole samples on the busiest stage, both passes, without the constants
+  /// of packs, and with the layers that are recomputed because a full pipeline of such samples would not fit otherwise.
   /// @param[out] work the same without recomputation. O(samples * stages).
   [[nodiscard]] std::vector<double> latencies(std::span<const Tokens> lengths,
                                               std::vector<double>& work) const {

@@ -26,8 +26,8 @@ namespace detail {
   return lengths;
 }
 
-/// What models say of samples of some lengths and of every stage, but for transfers. Models that agree on that are taken to price and
-/// hold samples alike.
+/// What models say of samples of some lengths and of every stage, but for transfers. Models that agree on that are
+/// taken to price and hold samples alike.
 [[nodiscard]] inline std::vector<double> sample_probes(const PricedModels& models) {
   const Prices& prices = models.prices.alone();
   const Memory& memory = models.memory;
@@ -77,7 +77,8 @@ class StrategySet {
     }
   }
 
-  /// Strategies that can be used; of those that differ only in what no model sees, such as other devices of the same nodes, the first.
+  /// Strategies that can be used; of those that differ only in what no model sees, such as other devices of the same
+  /// nodes, the first.
   [[nodiscard]] std::size_t size() const { return strategies_.size(); }
   [[nodiscard]] const Strategy& strategy(std::size_t i) const { return *strategies_[i].strategy; }
   [[nodiscard]] double sync_seconds(std::size_t i) const { return strategies_[i].sync_seconds; }

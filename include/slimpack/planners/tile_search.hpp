@@ -126,9 +126,9 @@ class TileSearch {
     return most;
   }
 
-  /// The best way to cut the loaded group, of those that take less than `most` seconds; seconds are infinite if there is
-  /// none. @param enough stops at the first tile with which the group takes no longer than this. @param likely the tile that is tried
-  /// first.
+  /// The best way to cut the loaded group, of those that take less than `most` seconds; seconds are infinite if there
+  /// is none. @param enough stops at the first tile with which the group takes no longer than this. @param likely the
+  /// tile that is tried first.
   GroupPlan best_of(Decided decided, double most, double enough, Tokens likely) {
     GroupPlan best;
     best.schedule.seconds = most;
@@ -168,8 +168,9 @@ class TileSearch {
     return uncut(cut) || tiles < options_.tiles_per_pack * static_cast<double>(cut.packs);
   }
 
-  /// Tries all kinds of backward boundaries with one tile, and other numbers of packs, until the group takes no longer than `enough`:
-  /// more unless memory limits what was decided, fewer where packs have few tiles, and both where no sample is cut.
+  /// Tries all kinds of backward boundaries with one tile, and other numbers of packs, until the group takes no longer
+  /// than `enough`: more unless memory limits what was decided, fewer where packs have few tiles, and both where no
+  /// sample is cut.
   void improve_with(const Decided& decided, double enough, GroupPlan& best) {
     try_boundaries(decided, enough, best);
     if (decided.cut.exact || options_.packs_given) return;
@@ -192,8 +193,8 @@ class TileSearch {
     if (groups_.least_seconds(packs) < best.schedule.seconds) try_boundaries(decided, enough, best);
   }
 
-  /// Tries all ways to cut the backward pass that are not known, until the group takes no longer than `enough`. Short chains are tried
-  /// where memory limits what was decided.
+  /// Tries all ways to cut the backward pass that are not known, until the group takes no longer than `enough`. Short
+  /// chains are tried where memory limits what was decided.
   void try_boundaries(const Decided& decided, double enough, GroupPlan& best) {
     using enum BackwardPacks;
     GroupCut cut = decided.cut;

@@ -15,8 +15,9 @@
 
 namespace slimpack::detail {
 
-/// Hydraulis' two-stage assignment of a batch to one strategy: samples to pipelines, then each pipeline's samples to packs. What the
-/// formulas leave open is decided by the simulation: orders of packs, and what the slowest pipeline hands to others.
+/// Hydraulis' two-stage assignment of a batch to one strategy: samples to pipelines, then each pipeline's samples to
+/// packs. What the formulas leave open is decided by the simulation: orders of packs, and what the slowest pipeline
+/// hands to others.
 /// Source: sections 6.1 and 6.2.
 class TwoStageAssignment {
  public:
@@ -74,7 +75,8 @@ class TwoStageAssignment {
     return runs;
   }
 
-  /// Makes the slowest pipeline faster, as long as that is possible: by its packs, and by exchanging samples with the fastest ones.
+  /// Makes the slowest pipeline faster, as long as that is possible: by its packs, and by exchanging samples with the
+  /// fastest ones.
   void refine(std::vector<Run>& runs) {
     std::size_t careful = 0;
     for (std::size_t step = 0; step < options_.refinements; ++step) {

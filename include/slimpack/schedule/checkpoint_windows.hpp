@@ -31,10 +31,11 @@ struct CheckpointWindows {
   std::vector<double> needed;
 };
 
-/// Finds the windows of a stage. Recomputing a layer is taken to save what it saves at least, if layers differ, and a backward
-/// pack to need the workspace of one that recomputes or offloads. Thus what meets the windows fits, but what fits may miss them slightly.
-/// @param overlaps of pipeline `p`, as `pack_overlaps` gives them. @param fit has loaded the same packs. @param[out] out the windows.
-/// O(overlaps + rows * longest window).
+/// Finds the windows of a stage. Recomputing a layer is taken to save what it saves at least, if layers differ, and a
+/// backward pack to need the workspace of one that recomputes or offloads. Thus what meets the windows fits, but what
+/// fits may miss them slightly.
+/// @param overlaps of pipeline `p`, as `pack_overlaps` gives them. @param fit has loaded the same packs. @param[out]
+/// out the windows. O(overlaps + rows * longest window).
 inline void checkpoint_windows(std::span<const PackOverlap> overlaps, const LeadTable& leads, std::size_t p,
                                std::size_t s, const Memory& memory, const MemoryFit& fit,
                                PackWorkspace workspace, CheckpointWindows& out) {
@@ -66,9 +67,9 @@ inline void checkpoint_windows(std::span<const PackOverlap> overlaps, const Lead
   }
 }
 
-/// Tokens times layers that each stage recomputes at least with these leads, by windows that share no backward row; infinite where
-/// recomputing saves nothing. @param[out] needed [pipeline * stages + stage]. @param fit has loaded the packs.
-/// O(pipelines * (overlaps + stages * rows)).
+/// Tokens times layers that each stage recomputes at least with these leads, by windows that share no backward row;
+/// infinite where recomputing saves nothing. @param[out] needed [pipeline * stages + stage]. @param fit has loaded the
+/// packs. O(pipelines * (overlaps + stages * rows)).
 inline void least_recomputed(const LeadTable& leads, const Memory& memory, MemoryFit& fit,
                              std::vector<double>& needed) {
   needed.clear();

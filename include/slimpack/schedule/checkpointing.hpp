@@ -27,9 +27,10 @@ struct CheckpointDiagonals {
   [[nodiscard]] std::size_t of(std::size_t k, std::size_t s) const { return k + stages - 1 - s; }
 };
 
-/// The checkpointing program (InfiniPipe, Algorithm 2 and Eq. 20): how many layers each diagonal recomputes, so that all windows
-/// fit and the weighted sum is least. A pure covering program, with a variable for each of `diagonals`.
-/// @param windows [pipeline * stages + stage]. @param cost of a recomputed layer of each diagonal; the paper takes them to be equal.
+/// The checkpointing program (InfiniPipe, Algorithm 2 and Eq. 20): how many layers each diagonal recomputes, so that
+/// all windows fit and the weighted sum is least. A pure covering program, with a variable for each of `diagonals`.
+/// @param windows [pipeline * stages + stage]. @param cost of a recomputed layer of each diagonal; the paper takes them
+/// to be equal.
 /// @returns nothing if recomputing all layers is too little.
 /// O(sum of windows).
 [[nodiscard]] inline std::optional<MilpModel> checkpointing_program(
@@ -136,9 +137,11 @@ struct Checkpoints {
   return {diagonals.stages, std::move(of_pack)};
 }
 
-/// Stage-aware checkpointing of chunks (InfiniPipe, section 3.3.3): solves the program of given windows, and takes back what single
-/// stages do not need. @param backward the packs of the windows. @param cost of a recomputed layer, [diagonal].
-/// @param solve as `MilpSolver`. @returns nothing if recomputing all layers is too little, or the solver has no solution.
+/// Stage-aware checkpointing of chunks (InfiniPipe, section 3.3.3): solves the program of given windows, and takes back
+/// what single stages do not need. @param backward the packs of the windows. @param cost of a recomputed layer,
+/// [diagonal].
+/// @param solve as `MilpSolver`. @returns nothing if recomputing all layers is too little, or the solver has no
+/// solution.
 template <MilpSolver S>
 [[nodiscard]] std::optional<Checkpoints> choose_checkpoints(const PackRows& backward,
                                                             std::span<const CheckpointWindows> windows,
@@ -156,8 +159,9 @@ template <MilpSolver S>
                      result.bound};
 }
 
-/// A quick choice without a solver: windows in the order of their last diagonals, each of which recomputes what it still needs on its
-/// last diagonals, which later windows share. With equal chunks, no choice of diagonals has fewer layers.
+/// A quick choice without a solver: windows in the order of their last diagonals, each of which recomputes what it
+/// still needs on its last diagonals, which later windows share. With equal chunks, no choice of diagonals has fewer
+/// layers.
 /// @returns nothing if recomputing all layers is too little. O(sum of windows), and to sort them.
 [[nodiscard]] inline std::optional<Recompute> quick_checkpoints(const PackRows& backward,
                                                                 std::span<const CheckpointWindows> windows,

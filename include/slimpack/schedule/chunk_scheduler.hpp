@@ -57,7 +57,8 @@ class ChunkScheduler {
   [[nodiscard]] Scheduler& scheduler() { return scheduler_; }
   [[nodiscard]] ChunkScheduleOptions& options() { return options_; }
 
-  /// The stage that exceeds its memory most, and what it needs there, if chunks run by rising numbers and recompute all that they may.
+  /// The stage that exceeds its memory most, and what it needs there, if chunks run by rising numbers and recompute all
+  /// that they may.
   struct Shortage {
     std::size_t stage = 0;
     double bytes = 0.0;  ///< of the device

@@ -11,8 +11,8 @@
 
 namespace slimpack {
 
-/// Bytes that a 1F1B pipeline full of packs of so many tokens lacks on the device that lacks most; 0 or less if they fit. Each stage
-/// holds one pack for itself and for each stage after it, and runs one of them backward. O(stages).
+/// Bytes that a 1F1B pipeline full of packs of so many tokens lacks on the device that lacks most; 0 or less if they
+/// fit. Each stage holds one pack for itself and for each stage after it, and runs one of them backward. O(stages).
 /// @param recompute layers that each stage recomputes, as far as it has them.
 [[nodiscard]] inline double full_pack_shortage(const Memory& memory, Tokens tokens, std::int32_t recompute) {
   double most = -std::numeric_limits<double>::infinity();
@@ -37,8 +37,8 @@ namespace slimpack {
   return most;
 }
 
-/// The same for each number of recomputed layers, from none to all that a stage has: MaxLen(P) of Hydraulis, which recomputes nothing, is
-/// the first. Never falling. O(layers stages log tokens).
+/// The same for each number of recomputed layers, from none to all that a stage has: MaxLen(P) of Hydraulis, which
+/// recomputes nothing, is the first. Never falling. O(layers stages log tokens).
 [[nodiscard]] inline std::vector<Tokens> largest_full_packs(const Memory& memory) {
   std::int32_t all = 0;
   for (std::size_t s = 0; s < memory.stages(); ++s) all = std::max(all, memory.recompute_limit(s));

@@ -60,8 +60,8 @@ inline void required_rows(std::span<const Tokens> lengths, const PackRows& forwa
   if (!required.empty()) required.back() = static_cast<std::uint32_t>(forward.rows.size());
 }
 
-/// Rows that stages hold at their backward rows, summed over both: forward rows that have begun, less backward rows that have ended.
-/// O(backward rows * stages).
+/// Rows that stages hold at their backward rows, summed over both: forward rows that have begun, less backward rows
+/// that have ended. O(backward rows * stages).
 [[nodiscard]] inline std::size_t held_rows(const LeadTable& leads) {
   std::size_t sum = 0;
   for (std::size_t k = 0; k < leads.backward_rows(); ++k) {
@@ -89,12 +89,13 @@ inline void gpipe_leads(std::size_t forward_rows, std::size_t backward_rows, std
 /// From then on forward and backward rows alternate; where the next backward row is not ready, extra forward rows are
 /// injected. A stage that is ahead stays ahead. If it fell back, each long sample that takes more forward than backward
 /// packs would bring a run of backward rows followed by a run of forward rows, for which other stages wait. A stage
-/// before the last runs ahead as in 1F1B, by as many backward rows as there are stages after it: `leads(k, s) =
-/// leads(k + 1, s + 1)`. Plain 1F1B is the case `required[k] = k + 1`. O(backward rows * stages).
+/// before the last runs ahead as in 1F1B, by as many backward rows as there are stages after it: `leads(k, s) = leads(k
+/// + 1, s + 1)`. Plain 1F1B is the case `required[k] = k + 1`. O(backward rows * stages).
 /// @param ahead forward rows that the last stage runs at least before the first backward row.
-/// @param step backward rows by which a stage runs ahead of the next one. With 2, each stage has a row in stock while it waits for
-/// the next one's, so that unequal rows hold up less, for twice the memory: the order of DynaPipe's cyclic schedule (Jiang et al.,
-/// EuroSys 2024, section 5), in which each stage runs one backward and one forward row in each cycle.
+/// @param step backward rows by which a stage runs ahead of the next one. With 2, each stage has a row in stock while
+/// it waits for the next one's, so that unequal rows hold up less, for twice the memory: the order of DynaPipe's cyclic
+/// schedule (Jiang et al., EuroSys 2024, section 5), in which each stage runs one backward and one forward row in each
+/// cycle.
 inline void packflow_leads(std::span<const std::uint32_t> required, std::size_t forward_rows,
                            std::size_t stages, LeadTable& leads, std::uint32_t ahead = 0,
                            std::size_t step = 1) {
@@ -121,9 +122,10 @@ inline void steady_leads(std::span<const std::uint32_t> required, std::size_t fo
   packflow_leads(required, forward_rows, stages, leads, longest);
 }
 
-/// Orders of units that run one after another: on each stage, a unit begins when all backward rows of the one before it have
-/// ended. Forward and backward rows of a unit have the same numbers. The warm-up of a unit costs the time that a forward and a
-/// backward pack take to pass all stages; in return, it is ahead by no more than its own samples need (InfiniPipe, section 3.3.2).
+/// Orders of units that run one after another: on each stage, a unit begins when all backward rows of the one before it
+/// have ended. Forward and backward rows of a unit have the same numbers. The warm-up of a unit costs the time that a
+/// forward and a backward pack take to pass all stages; in return, it is ahead by no more than its own samples need
+/// (InfiniPipe, section 3.3.2).
 /// @param ends of the units: rows up to each, ascending; the last is the number of rows of both passes.
 /// @param make_leads as `packflow_leads(required, forward_rows, stages, leads)`. O(backward rows * stages).
 template <class MakeLeads>

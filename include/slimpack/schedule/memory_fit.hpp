@@ -280,7 +280,8 @@ class MemoryFit {
     return peak;
   }
 
-  /// Whether a stage holds what backward rows require, all packs recomputing so many layers: `limit_stage` then finds leads that fit.
+  /// Whether a stage holds what backward rows require, all packs recomputing so many layers: `limit_stage` then finds
+  /// leads that fit.
   [[nodiscard]] bool holds_required(std::span<const std::uint32_t> required, std::int32_t layers,
                                     std::size_t s) const {
     const double gradient = memory_.kv_gradient_bytes(s);

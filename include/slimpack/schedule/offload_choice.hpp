@@ -30,8 +30,8 @@ inline void price_offload(GroupPrices& prices, const PackRows& backward, std::si
   }
 }
 
-/// Lets layers wait in the host's memory, none of them recomputed, that free at least as much of the device's memory as recomputed
-/// ones would. @returns the number of layers; 0 if all of the stage's layers free less. O(layers).
+/// Lets layers wait in the host's memory, none of them recomputed, that free at least as much of the device's memory as
+/// recomputed ones would. @returns the number of layers; 0 if all of the stage's layers free less. O(layers).
 [[nodiscard]] inline std::int32_t offload_in_place_of(const Memory& memory, std::size_t stage,
                                                       std::int32_t recompute) {
   const double most = memory.activation_bytes(stage, recompute);

@@ -27,9 +27,9 @@ inline void require_host(GroupPrices& prices, const Memory& memory) {
           "activation_bytes of offloaded layers, host_bytes and transit_bytes");
 }
 
-/// Adds to the times of both passes' packs what moving layers to the host's memory and back takes. A forward pack moves the tokens of
-/// each backward pack that it shares tokens with, by the layers that this one leaves there. Each layer is priced as one that is not
-/// recomputed. @param overlaps of the schedule's packs, [pipeline].
+/// Adds to the times of both passes' packs what moving layers to the host's memory and back takes. A forward pack moves
+/// the tokens of each backward pack that it shares tokens with, by the layers that this one leaves there. Each layer is
+/// priced as one that is not recomputed. @param overlaps of the schedule's packs, [pipeline].
 /// @throws InvalidInput if the prices know of no host. O(packs * stages + overlaps * stages).
 inline void add_offload_seconds(GroupPrices& prices, const Recompute& recompute,
                                 const std::vector<std::vector<PackOverlap>>& overlaps, Schedule& out) {

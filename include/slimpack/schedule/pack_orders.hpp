@@ -77,8 +77,8 @@ struct PackClusters {
   return out;
 }
 
-/// All orders of clusters of packs of similar durations, in each of which packs stand by falling duration (DynaPipe's permutations;
-/// Jiang et al., EuroSys 2024, section 5). O(clusters * n^2 + clusters! * n).
+/// All orders of clusters of packs of similar durations, in each of which packs stand by falling duration (DynaPipe's
+/// permutations; Jiang et al., EuroSys 2024, section 5). O(clusters * n^2 + clusters! * n).
 [[nodiscard]] inline std::vector<std::vector<std::uint32_t>> cluster_orders(std::span<const double> durations,
                                                                             std::size_t clusters) {
   const PackClusters all = cluster_packs(durations, clusters);

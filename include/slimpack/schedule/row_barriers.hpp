@@ -11,8 +11,9 @@
 
 namespace slimpack {
 
-/// Seconds that a schedule of one stage takes if all its pipelines wait for each other after each of some rows: the sum of what the
-/// busiest pipeline takes in each row. @pre both passes have the same packs, and the packs of a pipeline run row by row.
+/// Seconds that a schedule of one stage takes if all its pipelines wait for each other after each of some rows: the sum
+/// of what the busiest pipeline takes in each row. @pre both passes have the same packs, and the packs of a pipeline
+/// run row by row.
 /// @param row [pack] in which it runs. O(packs * members + rows * pipelines).
 [[nodiscard]] inline double seconds_with_barriers(const Schedule& schedule,
                                                   std::span<const std::uint32_t> row) {

@@ -29,11 +29,11 @@ struct ScheduleOptions {
   bool each_pack = false;
   /// Whether they do so only if nothing else fits, which takes less time to find out.
   bool each_pack_if_needed = false;
-  /// Packs recompute alike all the same where stages hold more rows than this, summed over stages and backward rows: time and memory
-  /// to choose for each pack grow with that sum.
+  /// Packs recompute alike all the same where stages hold more rows than this, summed over stages and backward rows:
+  /// time and memory to choose for each pack grow with that sum.
   std::size_t most_held_rows = std::size_t{1} << 20;
-  /// Whether layers may wait in the host's memory in place of being recomputed, if that is faster (`choose_offload`). The cost model
-  /// has to price that.
+  /// Whether layers may wait in the host's memory in place of being recomputed, if that is faster (`choose_offload`).
+  /// The cost model has to price that.
   bool offload = false;
   /// Ends of units that run one after another (`unit_leads`); empty: all rows are one unit.
   std::vector<std::uint32_t> unit_ends = {};

@@ -71,8 +71,8 @@ class Scheduler {
     pricer_.price_as_shared(out.backward, Pass::backward, out.backward_times);
   }
 
-  /// Orders and times packs with given recomputed and offloaded layers. The seconds are infinite if that does not fit, even with a smaller
-  /// lead. @throws InvalidInput if layers are offloaded and the cost model does not price that.
+  /// Orders and times packs with given recomputed and offloaded layers. The seconds are infinite if that does not fit,
+  /// even with a smaller lead. @throws InvalidInput if layers are offloaded and the cost model does not price that.
   void operator()(Schedule& out, const Recompute& recompute, const ScheduleOptions& options = {}) {
     price(out);
     schedule_priced(out, recompute, options);
@@ -90,9 +90,9 @@ class Scheduler {
     time(leads, recompute, out);
   }
 
-  /// Lets each backward pack of a priced schedule recompute what it needs, stage by stage (`choose_checkpoints`). Tries full leads,
-  /// the schedule's own and, if it offloads layers, those that it would have without. Keeps what shortens the schedule, or makes it
-  /// fit.
+  /// Lets each backward pack of a priced schedule recompute what it needs, stage by stage (`choose_checkpoints`). Tries
+  /// full leads, the schedule's own and, if it offloads layers, those that it would have without. Keeps what shortens
+  /// the schedule, or makes it fit.
   /// @param out as another call for the same options left it. @param solve as `MilpSolver`. @param solver its options.
   /// @returns what was chosen for the full leads; nothing if these can't fit so.
   /// O(tasks * window), and two runs of the solver; four if layers may be offloaded; six, and a schedule, if some are.

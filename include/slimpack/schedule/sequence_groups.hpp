@@ -76,12 +76,12 @@ class SequenceGrouping {
 
 }  // namespace detail
 
-/// Which sequences share a pipeline (InfiniPipe, section 3.3.2, Eq. 14): classes of sequences, from those of fewest chunks to
-/// those of most, are put into groups of neighbours, each of which costs its recomputation and a constant. Groups are asked for
-/// their cost only where the recursion needs it.
+/// Which sequences share a pipeline (InfiniPipe, section 3.3.2, Eq. 14): classes of sequences, from those of fewest
+/// chunks to those of most, are put into groups of neighbours, each of which costs its recomputation and a constant.
+/// Groups are asked for their cost only where the recursion needs it.
 /// @param group_seconds that each group costs in addition: its warm-up and cool-down.
-/// @param cost `cost(begin, end)` of the classes [begin, end) as one group, in seconds; not less than that of a part of them; infinite
-/// if they do not fit into memory. O(classes^2) costs, mostly far fewer.
+/// @param cost `cost(begin, end)` of the classes [begin, end) as one group, in seconds; not less than that of a part of
+/// them; infinite if they do not fit into memory. O(classes^2) costs, mostly far fewer.
 template <class GroupCost>
 [[nodiscard]] SequenceGroups group_sequences(std::uint32_t classes, double group_seconds,
                                              const GroupCost& cost) {

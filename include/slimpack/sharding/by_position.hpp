@@ -78,8 +78,8 @@ class DealtRounds {
 
 namespace detail {
 
-/// The most tokens below `end` that any member of `[first, last)` holds. In each round, member `first` gets its first chunk before
-/// the others, and member `last - 1` its second.
+/// The most tokens below `end` that any member of `[first, last)` holds. In each round, member `first` gets its first
+/// chunk before the others, and member `last - 1` its second.
 [[nodiscard]] constexpr Tokens most_owned_below(Tokens end, std::size_t members, std::size_t first,
                                                 std::size_t last, Tokens block) {
   const DealtRounds rounds(members, block);

@@ -16,15 +16,16 @@ struct ChunkDeviations {
   double seconds = 0.0, tokens = 0.0;
 };
 
-/// How far from some deviations all ways are to make so many chunks of a batch as InfiniPipe does (`pack_chunks`): whichever mesh of slices
-/// that end at multiples of a tile cuts long samples, and however the rest is packed, (time / asked)^2 + (tokens / asked)^2 is at
-/// least this. Above 2, the deviations that are asked for can't both be met.
+/// How far from some deviations all ways are to make so many chunks of a batch as InfiniPipe does (`pack_chunks`):
+/// whichever mesh of slices that end at multiples of a tile cuts long samples, and however the rest is packed, (time /
+/// asked)^2 + (tokens / asked)^2 is at least this. Above 2, the deviations that are asked for can't both be met.
 ///
-/// A slice that does not end its sample is a chunk by itself, and deviates by what it has. The last slice of a sample, or a whole sample that
-/// the first slice holds, may be joined by others, and deviates by what it has above the mean at least. Dynamic programming finds the
-/// mesh with the least sum of their squares.
+/// A slice that does not end its sample is a chunk by itself, and deviates by what it has. The last slice of a sample,
+/// or a whole sample that the first slice holds, may be joined by others, and deviates by what it has above the mean at
+/// least. Dynamic programming finds the mesh with the least sum of their squares.
 ///
-/// @param prices of which a sample's slices take as much as the whole sample. @param slices of the longest sample. @param chunks in all.
+/// @param prices of which a sample's slices take as much as the whole sample. @param slices of the longest sample.
+/// @param chunks in all.
 /// @param tile positive. O((longest / tile)^2 * slices + longest / tile * samples).
 [[nodiscard]] inline double least_chunk_deviation(std::span<const Tokens> lengths, const SlicePrices& prices,
                                                   std::size_t slices, std::size_t chunks,

@@ -11,11 +11,13 @@
 
 namespace slimpack {
 
-/// Chunks that run one after another because they hold slices of one sample. A chunk of whole samples is a sequence of its own.
-/// @param chunks at most one slice of each is of a sample that goes on in another chunk; those of a sample stand in token order.
+/// Chunks that run one after another because they hold slices of one sample. A chunk of whole samples is a sequence of
+/// its own.
+/// @param chunks at most one slice of each is of a sample that goes on in another chunk; those of a sample stand in
+/// token order.
 /// @param lengths of all samples.
-/// @returns chunks of each sequence, in the order in which the forward pass runs them; sequences in the order of their first chunks.
-/// O(slices).
+/// @returns chunks of each sequence, in the order in which the forward pass runs them; sequences in the order of their
+/// first chunks. O(slices).
 [[nodiscard]] inline Ragged<PackId> chunk_sequences(const Packs& chunks, std::span<const Tokens> lengths) {
   constexpr std::uint32_t none = static_cast<std::uint32_t>(-1);
   std::vector<std::uint32_t> sequence_of(lengths.size(), none);

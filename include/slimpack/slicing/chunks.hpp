@@ -102,8 +102,8 @@ class ChunkPacker {
     return bucket.tokens + tokens <= tokens_limit_;
   }
 
-  /// Adds as many empty buckets as samples need besides the room that is left in others. Time is then divided equally, so it needs
-  /// no limit.
+  /// Adds as many empty buckets as samples need besides the room that is left in others. Time is then divided equally,
+  /// so it needs no limit.
   void add_empty(std::span<const Slice> samples) {
     double seconds = 0.0, tokens = 0.0;
     for (const Slice& sample : samples) {
@@ -181,11 +181,12 @@ class ChunkPacker {
 
 }  // namespace detail
 
-/// Cuts samples that are longer than the first slice of a mesh, and packs the others with each other or with the last slices of
-/// cut samples.
-/// @param lengths of all samples. @param samples those to cut. @param limits the last size of its mesh repeats as long as a sample does.
-/// @throws InvalidInput if the mesh is empty, or has a slice that is empty or above the limit of tokens.
-/// O(samples * (log samples + chunks that have room)), mostly far less.
+/// Cuts samples that are longer than the first slice of a mesh, and packs the others with each other or with the last
+/// slices of cut samples.
+/// @param lengths of all samples. @param samples those to cut. @param limits the last size of its mesh repeats as long
+/// as a sample does.
+/// @throws InvalidInput if the mesh is empty, or has a slice that is empty or above the limit of tokens. O(samples *
+/// (log samples + chunks that have room)), mostly far less.
 [[nodiscard]] inline Chunks pack_chunks(std::span<const Tokens> lengths, std::span<const SampleId> samples,
                                         const SlicePrices& prices, const ChunkLimits& limits,
                                         ChunkChoice choice) {

@@ -109,8 +109,8 @@ enum class Placement : std::uint8_t {
   by_stage,     ///< the first of all pipelines, then the second: so that gradients are synchronised in a node
 };
 
-/// The strategy of so many pipelines of each scheme: each stage in one node where possible, and its neighbours, as `placement` says, in
-/// the same one. Widest stages choose first.
+/// The strategy of so many pipelines of each scheme: each stage in one node where possible, and its neighbours, as
+/// `placement` says, in the same one. Widest stages choose first.
 /// @throws InvalidInput if there are no pipelines, or fewer devices than they take.
 /// Source: Hydraulis, section 5.1. O(stages * nodes).
 [[nodiscard]] inline Strategy place_pipelines(const Transformer& model, const Device& device,

@@ -110,8 +110,8 @@ class ProposalProgram {
     return out;
   }
 
-  /// Whether scheme `j` replaces scheme `k`: a whole number of its pipelines takes the devices of one of the other's, holds as long
-  /// samples, and together takes no longer for any of them.
+  /// Whether scheme `j` replaces scheme `k`: a whole number of its pipelines takes the devices of one of the other's,
+  /// holds as long samples, and together takes no longer for any of them.
   [[nodiscard]] bool replaces(std::size_t j, std::size_t k) const {
     const ProposalScheme &own = schemes_[j], &other = schemes_[k];
     if (other.ranks % own.ranks != 0 || own.max_tokens < other.max_tokens) return false;
@@ -195,8 +195,8 @@ class ProposalProgram {
 
 }  // namespace detail
 
-/// The strategies that Hydraulis' dynamic program finds, one for each length up to which samples may be sampled: t[N][L] of Eq. 4 and
-/// S[N][L] for all L, with parts of pipelines where `steps` is more than 1.
+/// The strategies that Hydraulis' dynamic program finds, one for each length up to which samples may be sampled:
+/// t[N][L] of Eq. 4 and S[N][L] for all L, with parts of pipelines where `steps` is more than 1.
 /// @param ends ascending, of intervals of lengths, each of which begins after the one before.
 /// @throws InvalidInput if there is no scheme or no device, intervals are empty, or seconds are missing or not finite.
 /// Source: Hydraulis, section 7. O(log(precision) * intervals³ * schemes) at most; memory O(intervals * schemes).

@@ -31,10 +31,11 @@ inline void fill_devices(std::span<const ProposalScheme> schemes, std::span<cons
 
 }  // namespace detail
 
-/// The whole numbers of pipelines next to what was proposed: each part of a pipeline is left out or made whole, in all combinations that
-/// the devices allow and that hold samples of `longest` tokens; devices left over go to more pipelines.
-/// @returns [strategy][scheme] pipelines, each strategy once, ascending. @throws InvalidInput if a strategy has parts of more than 20
-/// schemes. Source: Hydraulis, section 7. O(2^schemes with parts * schemes).
+/// The whole numbers of pipelines next to what was proposed: each part of a pipeline is left out or made whole, in all
+/// combinations that the devices allow and that hold samples of `longest` tokens; devices left over go to more
+/// pipelines.
+/// @returns [strategy][scheme] pipelines, each strategy once, ascending. @throws InvalidInput if a strategy has parts
+/// of more than 20 schemes. Source: Hydraulis, section 7. O(2^schemes with parts * schemes).
 [[nodiscard]] inline std::vector<std::vector<std::int64_t>> round_proposal(
     const ProposedStrategy& proposed, std::span<const ProposalScheme> schemes, Tokens longest,
     std::int64_t devices, const ProposalOptions& options = {}) {

@@ -38,8 +38,9 @@ struct SchemeSpace {
   return {.tp = scheme.tp, .cp = scheme.cp, .layers = split_layers(model.layers, scheme.pp), .devices = {}};
 }
 
-/// All schemes of a space: tp is a power of two that divides the model's heads, cp is a power of two, and pp is one or divides the layers;
-/// or cp and pp are any with which pipelines of the scheme alone leave no device idle. Ascending by tp, then cp, then pp.
+/// All schemes of a space: tp is a power of two that divides the model's heads, cp is a power of two, and pp is one or
+/// divides the layers; or cp and pp are any with which pipelines of the scheme alone leave no device idle. Ascending by
+/// tp, then cp, then pp.
 /// @throws InvalidInput if the model, the device or the space is impossible. Source: Hydraulis, section 5.1.
 /// O(log(devices) most_cp layers).
 [[nodiscard]] inline std::vector<Scheme> schemes(const Transformer& model, const Device& device,

@@ -61,9 +61,10 @@ void write_state_file(const std::filesystem::path& path, std::string_view bytes,
   sync(path.has_parent_path() ? path.parent_path() : std::filesystem::path("."));
 }
 
-/// The bytes of a saved state, as `write_state_file` has written them; none of an empty file. A file that does not begin as
-/// a saved state is not read any further, nor one that goes on where its state ends.
-/// @throws std::system_error, with the system's reason, if the file can't be read. @throws InvalidInput if it holds something else.
+/// The bytes of a saved state, as `write_state_file` has written them; none of an empty file. A file that does not
+/// begin as a saved state is not read any further, nor one that goes on where its state ends.
+/// @throws std::system_error, with the system's reason, if the file can't be read. @throws InvalidInput if it holds
+/// something else.
 [[nodiscard]] inline std::string read_state_file(const std::filesystem::path& path) {
   errno = 0;
   std::ifstream file(path, std::ios::binary);
