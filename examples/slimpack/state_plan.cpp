@@ -20,8 +20,8 @@ namespace {
 
 /// A state file's bytes; nothing where there is no such file.
 std::string read_state(const std::string& path) {
-  std::error_code error;
-  if (!std::filesystem::exists(path, error) && !error) return "";
+  std::error_code unknown;
+  if (!std::filesystem::exists(path, unknown) && !unknown) return "";
   std::string bytes;
   try {
     bytes = read_state_file(path);
