@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <cstdint>
 #include <limits>
 #include <string>
 #include <vector>
@@ -10,6 +11,8 @@
 #include "slimpack/cost/memory.hpp"
 #include "slimpack/cost/priced_models.hpp"
 #include "slimpack/model/presets.hpp"
+#include "slimpack/planners/hotspa.hpp"
+#include "slimpack/planners/hydraulis.hpp"
 #include "slimpack/planners/micro_batches.hpp"
 #include "slimpack/planners/slimpack.hpp"
 
@@ -149,7 +152,7 @@ TEST_CASE("a plan's notes say what a model lacks") {
   require_features<>(Least{});
 }
 
-TEST_CASE("plans of whole micro-batches and of slices say what the model lacks") {
+TEST_CASE("plans of all kinds of planners say what the model lacks") {
   const Job own = job();
   const std::vector<Tokens> lengths{300, 200, 100};
   const TransformerMemory memory(own);
@@ -167,4 +170,10 @@ TEST_CASE("plans of whole micro-batches and of slices say what the model lacks")
   }
   MicroBatchPlanner planner(own, price_models(own, Least{}, memory, NoAttentionModel{}));
   CHECK(says_all(planner.plan("own", lengths, packs)));
+  const std::vector<Strategy> strategies{layout_strategy(own)};
+  const MakeKindModels make = [&](const Strategy& strategy, std::uint32_t kind) {
+    return price_models(strategy.spec_of_kind(kind), Least{}, memory, NoAttentionModel{});
+  };
+  CHECK(says_all(plan_hydraulis(lengths, own.model, own.device, strategies, make)));
+  CHECK(says_all(plan_hotspa(lengths, own.model, own.device, strategies, make)));
 }

@@ -31,9 +31,10 @@ constexpr double unlimited = 1e15;
 void train_chunks(const ChunkBatch& batch, const Plan& plan, unsigned seed, double limit_bytes) {
   CHECK(violations(plan).empty());
   ExecutorCase c = batch.executor_case(plan, seed);
-  slimpack::testing::run_and_compare<double>(c);
+  const slimpack::testing::Reference reference = c.reference();
+  slimpack::testing::run_and_compare<double>(c, reference);
   c.options.stage.limit_bytes = limit_bytes;
-  const Trained run = slimpack::testing::run_and_compare<float>(c);
+  const Trained run = slimpack::testing::run_and_compare<float>(c, reference);
   const auto curves = memory_over_time(plan, time_plan(plan), batch.memory(unlimited));
   for (std::size_t rank = 0; rank < run.reports.size(); ++rank) {
     const RankPlace place = PlanRanks(plan).place_of(rank);

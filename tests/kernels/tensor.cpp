@@ -30,8 +30,9 @@ TEST_CASE("tensor-parallel ranks train as the plain transformer does", "[threads
       REQUIRE(violations(c.plan).empty());
       ranks.insert(rank_count(c.plan));
       c.steps = round % 2 == 0 ? 1 : 3;
-      run_and_compare<double>(c, {{}, round % 2 == 0});
-      if (round == 0) run_and_compare<float>(c);
+      const slimpack::testing::Reference reference = c.reference();
+      run_and_compare<double>(c, reference, {{}, round % 2 == 0});
+      if (round == 0) run_and_compare<float>(c, reference);
     }
   }
   CHECK(*ranks.begin() == 2);

@@ -62,30 +62,28 @@ std::string orders(const std::vector<Tokens>& lengths, PackRows forward, PackRow
   return to_text(schedule);
 }
 
+/// Packs of one sample each, on three stages.
+std::string orders_of_samples(std::size_t count, const ScheduleOptions& options) {
+  const std::vector<Tokens> lengths(count, 8);
+  return orders(lengths, in_rows(whole(lengths)), in_rows(whole(lengths)), 1, 3, options);
+}
+
 }  // namespace
 
 TEST_CASE("GPipe runs all forward packs first") {
-  const std::vector<Tokens> lengths(4, 8);
-  CHECK(orders(lengths, in_rows(whole(lengths)), in_rows(whole(lengths)), 1, 3,
-               {.order = PassOrder::gpipe}) == golden("gpipe"));
+  CHECK(orders_of_samples(4, {.order = PassOrder::gpipe}) == golden("gpipe"));
 }
 
 TEST_CASE("packs of whole samples run in 1F1B order") {
-  const std::vector<Tokens> lengths(4, 8);
-  CHECK(orders(lengths, in_rows(whole(lengths)), in_rows(whole(lengths)), 1, 3,
-               {.order = PassOrder::packflow}) == golden("1f1b"));
+  CHECK(orders_of_samples(4, {.order = PassOrder::packflow}) == golden("1f1b"));
 }
 
 TEST_CASE("eager stages are twice as far ahead of each other as in 1F1B") {
-  const std::vector<Tokens> lengths(6, 8);
-  CHECK(orders(lengths, in_rows(whole(lengths)), in_rows(whole(lengths)), 1, 3,
-               {.order = PassOrder::eager}) == golden("eager"));
+  CHECK(orders_of_samples(6, {.order = PassOrder::eager}) == golden("eager"));
 }
 
 TEST_CASE("units run in 1F1B order, one after another") {
-  const std::vector<Tokens> lengths(6, 8);
-  CHECK(orders(lengths, in_rows(whole(lengths)), in_rows(whole(lengths)), 1, 3, {.unit_ends = {3, 6}}) ==
-        golden("units"));
+  CHECK(orders_of_samples(6, {.unit_ends = {3, 6}}) == golden("units"));
 }
 
 namespace {
