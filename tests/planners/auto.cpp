@@ -4,6 +4,7 @@
 #include <random>
 
 #include "github.hpp"
+#include "note_of.hpp"
 #include "oracle.hpp"
 #include "slimpack/plan/json.hpp"
 #include "slimpack/plan/validate.hpp"
@@ -11,6 +12,7 @@
 #include "slimpack/planners/slimpack.hpp"
 
 using namespace slimpack;
+using slimpack::testing::has_note;
 
 namespace {
 
@@ -27,10 +29,6 @@ const NamedPlanner lazy{"lazy", [](std::span<const Tokens> lengths, const Job& j
                           plan.deferred = {0};
                           return plan;
                         }};
-
-bool has_note(const Plan& plan, const std::string& text) {
-  return !plan.notes.empty() && plan.notes.back().find(text) != std::string::npos;
-}
 
 }  // namespace
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "github.hpp"
+#include "note_of.hpp"
 #include "oracle.hpp"
 #include "rules.hpp"
 #include "slimpack/plan/validate.hpp"
@@ -88,10 +89,7 @@ TEST_CASE(
       shared += members.size() > 1 ? 1 : 0;
       odd += members.size() == 3 || members.size() > 4 ? 1 : 0;
     }
-    mesh += std::any_of(plan.notes.begin(), plan.notes.end(),
-                        [](const std::string& note) { return note == "groups of one size were the best"; })
-                ? 1
-                : 0;
+    mesh += slimpack::testing::has_note(plan, "groups of one size were the best") ? 1 : 0;
     if (static_cast<std::size_t>(c.job.layout.dp) > c.lengths.size()) continue;
     try {
       const Plan megatron =

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "note_of.hpp"
 #include "rules.hpp"
 #include "short_memory_case.hpp"
 #include "slimpack/model/presets.hpp"
@@ -84,7 +85,7 @@ TEST_CASE("pipelines of chunks keep all rules, take the time and the memory that
       oracle::check_plan(plan, memory);
       CHECK(to_json(plan) == to_json(plan_case(c, system)));
       unlike += recomputes_unlike(plan) ? 1 : 0;
-      grouped += plan.notes.back().find("one after another") != std::string::npos ? 1 : 0;
+      grouped += slimpack::testing::has_note(plan, "one after another") ? 1 : 0;
     }
   }
   CHECK(planned > static_cast<int>(slimpack::testing::seeds(180, 40)));

@@ -9,11 +9,13 @@
 #include <string>
 #include <vector>
 
+#include "note_of.hpp"
 #include "oracle.hpp"
 #include "slimpack/model/presets.hpp"
 #include "slimpack/plan/validate.hpp"
 
 using namespace slimpack;
+using slimpack::testing::has_note;
 
 namespace {
 
@@ -58,11 +60,6 @@ Plan plan_of(const Case& c, const DynamicCpOptions& options = {}) {
                          assumed_attention(c.job), options);
 }
 
-bool notes(const Plan& plan, const std::string& text) {
-  return std::any_of(plan.notes.begin(), plan.notes.end(),
-                     [&](const std::string& note) { return note.find(text) != std::string::npos; });
-}
-
 /// Checks all that plans of Megatron Core's rows have in common.
 void check_rows(const Plan& plan) {
   CHECK(plan.forward.packs == plan.backward.packs);
@@ -77,7 +74,7 @@ void check_rows(const Plan& plan) {
     CHECK(members.back() - members.front() + 1 == members.size());
     for (const PipelineId p : members) ++count[p];
   }
-  if (notes(plan, "default scheduler") || notes(plan, "with packs"))
+  if (has_note(plan, "default scheduler") || has_note(plan, "with packs"))
     CHECK(std::set<std::size_t>(count.begin(), count.end()).size() == 1);
 }
 
@@ -151,7 +148,7 @@ TEST_CASE("a limit that is given is the one that is used, and rarely better than
     const Plan best = plan_of(c), given = plan_of(c, {.limit = longest});
     better += given.step.seconds < best.step.seconds ? 1 : 0;
     CHECK(best.step.seconds <= 1.05 * given.step.seconds);
-    CHECK(notes(given, concat("at most ", longest, " tokens")));
+    CHECK(has_note(given, concat("at most ", longest, " tokens")));
   }
   CHECK(better <= 2);
 }
@@ -168,11 +165,11 @@ TEST_CASE("waiting at barriers is a part of the step, and of no task") {
     std::vector<Tokens> lengths(300);
     for (Tokens& length : lengths) length = std::clamp<Tokens>(static_cast<Tokens>(tail(random)), 1, 131072);
     const Plan plan = plan_dynamic_cp(lengths, job);
-    const bool waits = notes(plan, "barriers after rows");
+    const bool waits = has_note(plan, "barriers after rows");
     CHECK(violations(plan) == std::vector<std::string>{});
     CHECK(plan.step.seconds == Approx(plan.step.pipeline_seconds + plan.step.sync_seconds).epsilon(1e-12));
     CHECK((plan.step.sync_seconds > CalibratedCost(job).sync_seconds()) == waits);
-    if (waits) CHECK(notes(plan, "the balanced scheduler,"));
+    if (waits) CHECK(has_note(plan, "the balanced scheduler,"));
     waiting += waits ? 1 : 0;
   }
   CHECK(waiting > 2);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "github.hpp"
+#include "note_of.hpp"
 #include "oracle.hpp"
 #include "slimpack/model/presets.hpp"
 #include "slimpack/plan/metrics.hpp"
@@ -16,18 +17,11 @@
 
 using namespace slimpack;
 using oracle::github, oracle::llama_13b;
+using slimpack::testing::note_of;
 
 // What a plan's notes say is true of the plan.
 
 namespace {
-
-/// The note that begins so, or nothing.
-std::string note_of(const Plan& plan, const std::string& beginning) {
-  for (const std::string& note : plan.notes) {
-    if (note.starts_with(beginning)) return note;
-  }
-  return "";
-}
 
 double pack_imbalance(const Plan& plan) {
   const PlanMetrics metrics = plan_metrics(plan);
@@ -36,7 +30,7 @@ double pack_imbalance(const Plan& plan) {
 
 /// @returns whether the plan has the note about its packs.
 bool check_pack_note(const Plan& plan, const SlimPackOptions& options) {
-  const std::string note = note_of(plan, "packs"), form = "packs are unequal by more than 2 %: ";
+  const std::string form = "packs are unequal by more than 2 %: ", note = note_of(plan, form);
   CHECK(note.empty() == (pack_imbalance(plan) <= 1.02));
   if (note.empty()) return false;
   CHECK(note.starts_with(form + (options.packs > 0 ? "their number was given"
@@ -145,7 +139,7 @@ TEST_CASE("where fewer packs come out than were asked for, a note says how many,
   const auto ask = [&](SlimPackOptions options) {
     const Plan plan = plan_slimpack(lengths, llama_13b(4, 8, 1), options);
     check_count_note(plan, options);
-    return note_of(plan, std::to_string(options.packs));
+    return note_of(plan, std::to_string(options.packs) + " packs were asked for; ");
   };
   CHECK(ask({.packs = 100000}).ends_with("samples have too few tiles of 128 tokens"));
   CHECK(ask({.merge = false, .packs = 64}).empty());

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "note_of.hpp"
 #include "oracle.hpp"
 #include "rules.hpp"
 #include "slimpack/model/presets.hpp"
@@ -76,7 +77,7 @@ Plan plan_with(const ProfiledCase& c, const std::vector<SchemeFit>& fits, double
 }
 
 std::string strategy_of_plan(const Plan& plan) {
-  const std::string& note = plan.notes.back();
+  const std::string note = slimpack::testing::note_of(plan, "strategy: ");
   return note.substr(0, note.find(','));
 }
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "documents.hpp"
+#include "note_of.hpp"
 #include "slimpack/model/presets.hpp"
 #include "slimpack/plan/shards.hpp"
 #include "slimpack/plan/validate.hpp"
@@ -150,9 +151,7 @@ TEST_CASE("a note says where ranks are assumed to share attention equally") {
                 .layout = {.dp = 2, .tp = 8, .cp = 2, .pp = 4}};
   const std::vector<Tokens> lengths{60000, 3000, 20000};
   const auto noted = [](const Plan& plan) {
-    return std::any_of(plan.notes.begin(), plan.notes.end(), [](const std::string& note) {
-      return note.find("share attention equally") != std::string::npos;
-    });
+    return slimpack::testing::has_note(plan, "share attention equally");
   };
   const CalibratedCost cost(job);
   const TransformerMemory memory(job);
