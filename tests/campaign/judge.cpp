@@ -10,13 +10,15 @@
 #include <set>
 #include <utility>
 
-#include "naive.hpp"
+#include "difference.hpp"
 #include "planner.hpp"
 #include "prices_of_plan.hpp"
 #include "slimpack/core/error.hpp"
 #include "slimpack/plan/memory.hpp"
 #include "slimpack/plan/timeline.hpp"
 #include "slimpack/plan/validate.hpp"
+#include "tests/plan/naive_memory.hpp"
+#include "tests/plan/naive_run.hpp"
 
 namespace campaign {
 
@@ -123,19 +125,16 @@ class Judge {
          [&] { return std::string(found.empty() ? "" : concat(name, ": ", found.front())); });
     if (!found.empty()) return;
     const TransformerMemory memory = memory_model(setting_, job_of(plan, job));
-    const NaiveRun naive = run_naively(plan, memory);
-    const double off =
-        naive.complete ? difference_of(naive.seconds + plan.step.sync_seconds, plan.step.seconds) : infinite;
-    note(Check::simulated, off, off > 1e-6, [&] {
-      return concat(name, ": ", plan.step.seconds, " s, and ", naive.seconds + plan.step.sync_seconds,
-                    " naively");
-    });
+    const double naive = testing::naive_seconds(plan) + plan.step.sync_seconds;
+    const double off = naive < infinite ? difference_of(naive, plan.step.seconds) : infinite;
+    note(Check::simulated, off, off > 1e-6,
+         [&] { return concat(name, ": ", plan.step.seconds, " s, and ", naive, " naively"); });
     check_prices(name, plan);
     const MemoryCurves curves = memory_over_time(plan, time_plan(plan), memory);
-    for (std::size_t p = 0; p < naive.peak_bytes.size(); ++p) {
-      for (std::size_t s = 0; s < naive.peak_bytes[p].size(); ++s) {
-        const double bytes = naive.peak_bytes[p][s], said = plan.step.peak_bytes[p][s],
-                     curve = curves.peak_bytes[p][s];
+    const auto peaks = testing::naive_peak_bytes(plan, memory);
+    for (std::size_t p = 0; p < peaks.size(); ++p) {
+      for (std::size_t s = 0; s < peaks[p].size(); ++s) {
+        const double bytes = peaks[p][s], said = plan.step.peak_bytes[p][s], curve = curves.peak_bytes[p][s];
         const double most = std::max(difference_of(bytes, said), difference_of(bytes, curve));
         note(Check::peaks, most, most > 1e-6 + rounding(plan, s) / bytes, [&] {
           return concat(name, ", pipeline ", p, " stage ", s, ": ", said, " bytes, ", curve,
@@ -161,7 +160,7 @@ class Judge {
         for (std::size_t s = 0; s < stages; ++s) {
           const double off = difference_of(said.seconds[k][s], found.seconds[k][s]);
           const double sent =
-              s + 1 < stages ? difference_of(boundary_lag(said, k, s), boundary_lag(found, k, s)) : 0.0;
+              s + 1 < stages ? difference_of(said.transfer_seconds[k][s], found.transfer_seconds[k][s]) : 0.0;
           note(Check::prices, std::max(off, sent), std::max(off, sent) > exactly, [&] {
             return concat(name, ", ", pass_name(pass), " pack ", k, " stage ", s, ": ", said.seconds[k][s],
                           " s, and by the model ", found.seconds[k][s]);

@@ -6,12 +6,13 @@
 #include <optional>
 #include <stdexcept>
 
-#include "naive.hpp"
 #include "planner.hpp"
 #include "prices_of_plan.hpp"
 #include "slimpack/core/error.hpp"
+#include "slimpack/sharding/by_position.hpp"
 #ifdef SLIMPACK_CAMPAIGN_JSON
 #include "slimpack/plan/json.hpp"
+#include "tests/plan/naive_memory.hpp"
 #endif
 
 namespace campaign {
@@ -33,10 +34,21 @@ std::optional<Plan> plan_of(const Setting& setting) {
 }
 
 bool fits(const Plan& plan, const TransformerMemory& memory) {
-  for (const auto& row : run_naively(plan, memory).peak_bytes) {
+  for (const auto& row : testing::naive_peak_bytes(plan, memory)) {
     if (*std::max_element(row.begin(), row.end()) > memory.capacity_bytes() * (1.0 + 1e-9)) return false;
   }
   return true;
+}
+
+/// Plans of earlier versions do not say in which chunks their shared packs are dealt: their executor dealt all of them so.
+void deal_by_position(Plan& plan) {
+  for (PassPlan* pass : {&plan.forward, &plan.backward}) {
+    if (pass->block > 0) continue;
+    pass->block = default_ownership_block;
+    for (Sharding& kind : pass->sharding) {
+      if (kind != Sharding::none) kind = Sharding::by_position;
+    }
+  }
 }
 
 }  // namespace
@@ -63,6 +75,7 @@ Compared compare_with_file(const Setting& setting, const std::string& directory,
   Plan plan = read_json(file);
   if (plan.tokens != setting.lengths)
     throw std::runtime_error(concat(file_of(directory, index), " is the plan of another batch"));
+  deal_by_position(plan);
   make_planner(setting).price_anew(plan);
   compared.theirs = true;
   compared.pair.theirs = plan.step.seconds;

@@ -7,7 +7,7 @@
 
 #include "slimpack/exec/context_members.hpp"
 #include "tests/exec/plans.hpp"
-#include "tests/plan/event_loop.hpp"
+#include "tests/plan/equal_plan.hpp"
 #include "tests/plan/sample_plan.hpp"
 
 using namespace slimpack;

@@ -12,7 +12,7 @@
 #include "slimpack/plan/json.hpp"
 #endif
 #include "tests/exec/plans.hpp"
-#include "tests/plan/event_loop.hpp"
+#include "tests/plan/equal_plan.hpp"
 #include "tests/plan/sample_plan.hpp"
 #include "tests/sanitized.hpp"
 

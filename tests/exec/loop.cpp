@@ -8,7 +8,7 @@
 #include "slimpack/plan/validate.hpp"
 #include "tests/exec/cluster.hpp"
 #include "tests/exec/plans.hpp"
-#include "tests/plan/event_loop.hpp"
+#include "tests/plan/equal_plan.hpp"
 #include "tests/plan/sample_plan.hpp"
 #include "tests/sanitized.hpp"
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "tests/exec/plans.hpp"
-#include "tests/plan/event_loop.hpp"
+#include "tests/plan/equal_plan.hpp"
 #include "tests/plan/sample_plan.hpp"
 
 using namespace slimpack;

@@ -16,7 +16,7 @@
 #include "tests/exec/plans.hpp"
 #include "tests/kernels/drive.hpp"
 #include "tests/kernels/reference.hpp"
-#include "tests/plan/event_loop.hpp"
+#include "tests/plan/equal_plan.hpp"
 #include "tests/sanitized.hpp"
 
 using namespace slimpack;

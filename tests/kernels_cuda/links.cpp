@@ -20,7 +20,7 @@
 #include "tests/kernels_cuda/random_bf16.hpp"
 #include "tests/kernels_cuda/stage_case.hpp"
 #include "tests/kernels_cuda/thread_links.hpp"
-#include "tests/plan/event_loop.hpp"
+#include "tests/plan/naive_run.hpp"
 #include "tests/plan/sample_plan.hpp"
 #include "tests/sanitized.hpp"
 

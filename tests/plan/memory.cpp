@@ -7,8 +7,9 @@
 #include <cstdint>
 #include <vector>
 
-#include "tests/plan/event_loop.hpp"
-#include "tests/plan/held_tokens.hpp"
+#include "tests/plan/equal_plan.hpp"
+#include "tests/plan/naive_memory.hpp"
+#include "tests/plan/naive_run.hpp"
 #include "tests/plan/sample_plan.hpp"
 
 using namespace slimpack;
@@ -34,69 +35,9 @@ struct ToyMemory {
   }
 };
 
-/// Bytes of a stage while each task of its order runs, and after it, by looking at every single token.
-struct TokenByToken {
-  std::vector<double> during, after;
-
-  TokenByToken(const Plan& plan, std::size_t p, std::size_t s, const ToyMemory& memory) {
-    const auto& order = plan.pipelines[p].order[s];
-    for (std::size_t i = 0; i < order.size(); ++i) {
-      if (order[i].pass == Pass::weight) continue;
-      const PassPlan& pass = plan.of(order[i].pass);
-      double own = 0.0;
-      for (const Slice& slice : pass.packs[order[i].pack])
-        own += testing::held_tokens(plan, order[i].pass, order[i].pack, p, slice);
-      const double tokens = std::ceil(own - 1e-9);
-      const int recompute_layers =
-          order[i].pass == Pass::backward ? plan.backward.recompute_layers[order[i].pack][s] : 0;
-      during.push_back(
-          held(plan, order, p, i + 1, i, s, memory) +
-          memory.workspace_bytes(s, order[i].pass, static_cast<Tokens>(tokens), recompute_layers));
-      after.push_back(held(plan, order, p, i + 1, i + 1, s, memory));
-    }
-  }
-
- private:
-  static std::size_t place(const std::vector<Task>& order, Task task) {
-    return static_cast<std::size_t>(std::find(order.begin(), order.end(), task) - order.begin());
-  }
-
-  static std::size_t pack_of(const Packs& packs, SampleId sample, Tokens token) {
-    for (std::size_t k = 0; k < packs.size(); ++k) {
-      for (const Slice& slice : packs[k]) {
-        if (slice.sample == sample && slice.begin <= token && token < slice.end) return k;
-      }
-    }
-    return packs.size();
-  }
-
-  /// With the first `started` tasks of the order started and the first `ended` of them ended.
-  static double held(const Plan& plan, const std::vector<Task>& order, std::size_t p, std::size_t started,
-                     std::size_t ended, std::size_t s, const ToyMemory& memory) {
-    double bytes = memory.static_bytes(s);
-    for (SampleId sample = 0; sample < plan.tokens.size(); ++sample) {
-      const auto first = static_cast<PackId>(pack_of(plan.backward.packs, sample, plan.tokens[sample] - 1));
-      const bool begun = place(order, {Pass::backward, first}) < started;
-      for (Tokens token = 0; token < plan.tokens[sample]; ++token) {
-        const auto front = static_cast<PackId>(pack_of(plan.forward.packs, sample, token));
-        const auto back = static_cast<PackId>(pack_of(plan.backward.packs, sample, token));
-        const std::size_t from = place(order, {Pass::forward, front}),
-                          to = place(order, {Pass::backward, back});
-        if (from == order.size()) continue;  // on another pipeline
-        const double share = testing::held_tokens(plan, Pass::forward, front, p, {sample, token, token + 1});
-        if (from < started && to >= ended) {
-          bytes += share * memory.activation_bytes(s, plan.backward.recompute_layers[back][s]);
-        }
-        if (begun && to >= ended) bytes += share * memory.kv_gradient_bytes(s);
-      }
-    }
-    return bytes;
-  }
-};
-
 }  // namespace
 
-TEST_CASE("memory of random plans is what counting token by token gives") {
+TEST_CASE("memory of random plans is what a naive count gives") {
   for (std::uint64_t seed = 0; seed < 60; ++seed) {
     INFO("seed " << seed);
     testing::SamplePlanOptions options;
@@ -111,16 +52,16 @@ TEST_CASE("memory of random plans is what counting token by token gives") {
     options.block = static_cast<Tokens>(seed % 7);
     Plan plan = testing::sample_plan(options);
     if (seed % 3 != 0) testing::shuffle_orders(plan, seed);
-    const testing::EventLoop times(plan);
+    const testing::NaiveRun times(plan);
     const ToyMemory memory;
+    const testing::NaiveMemory naive(plan, memory);
     const MemoryCurves curves = memory_over_time(plan, time_plan(plan), memory);
     REQUIRE(curves.stages.size() == plan.pipelines.size());
     for (std::size_t p = 0; p < plan.pipelines.size(); ++p) {
       for (std::size_t s = 0; s < plan.pipelines[p].stages(); ++s) {
-        const TokenByToken expected(plan, p, s, memory);
+        const auto expected = naive.stage(p, s);
         const auto& curve = curves.stages[p][s];
         REQUIRE(curve.size() == 2 * expected.during.size() + 1);
-        double peak = memory.static_bytes(s);
         CHECK(curve[0].bytes == memory.static_bytes(s));
         std::size_t task = 0;
         for (std::size_t i = 0; i < expected.during.size(); ++i, ++task) {
@@ -129,9 +70,8 @@ TEST_CASE("memory of random plans is what counting token by token gives") {
           CHECK(curve[2 * i + 1].seconds == times.start[p][s][task]);
           CHECK(curve[2 * i + 2].bytes == expected.after[i]);
           CHECK(curve[2 * i + 2].seconds == times.finish[p][s][task]);
-          peak = std::max(peak, expected.during[i]);
         }
-        CHECK(curves.peak_bytes[p][s] == peak);
+        CHECK(curves.peak_bytes[p][s] == expected.peak);
         CHECK(curve.back().bytes == memory.static_bytes(s));
       }
     }

@@ -7,7 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "tests/plan/event_loop.hpp"
+#include "tests/plan/equal_plan.hpp"
+#include "tests/plan/naive_run.hpp"
 #include "tests/plan/sample_plan.hpp"
 
 using namespace slimpack;
@@ -32,12 +33,12 @@ Plan random_plan(std::uint64_t seed) {
 
 }  // namespace
 
-TEST_CASE("times of random plans are those of an event simulation") {
+TEST_CASE("times of random plans are those of a naive run") {
   for (std::uint64_t seed = 0; seed < 120; ++seed) {
     INFO("seed " << seed);
     const Plan plan = random_plan(seed);
-    const testing::EventLoop expected(plan);
-    REQUIRE(expected.complete());
+    const testing::NaiveRun expected(plan);
+    REQUIRE(expected.complete);
     const Timeline timeline = time_plan(plan);
     CHECK(timeline.seconds == expected.seconds);
     REQUIRE(timeline.stages.size() == plan.pipelines.size());
@@ -167,7 +168,7 @@ TEST_CASE("orders that wait for each other are named") {
   std::swap(plan.pipelines[0].order[1][0], plan.pipelines[0].order[1][1]);  // B0 before F0 on the last stage
   CHECK_THROWS_WITH(time_plan(plan), Catch::Contains("pipeline 0 stage 1 F0 -> pipeline 0 stage 1 B0") ||
                                          Catch::Contains("pipeline 0 stage 1 B0 -> pipeline 0 stage 1 F0"));
-  CHECK(!testing::EventLoop(plan).complete());
+  CHECK(!testing::NaiveRun(plan).complete);
 }
 
 TEST_CASE("slices of a sample out of order are a cycle") {
