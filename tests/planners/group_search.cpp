@@ -96,7 +96,7 @@ void for_each_setting(unsigned seeds, double room, const Check& check) {
     INFO("seed " << seed);
     std::mt19937 random(seed);
     Setting s(random, room);
-    GroupScheduler groups(s.lengths, s.prices, s.memory, {});
+    GroupScheduler groups(s.lengths, s.prices, s.memory, {.enough_packs = SlimPackSearch{}.enough_packs});
     groups.load(s.group);
     check(groups);
   }

@@ -35,6 +35,14 @@ struct ChunkCandidate {
   [[nodiscard]] double seconds() const { return found.schedule.seconds; }
 };
 
+/// Chunks of the sample that has most of them, at least 1.
+[[nodiscard]] inline std::size_t longest_sequence(const Chunks& chunks, std::span<const Tokens> lengths) {
+  const Ragged<PackId> sequences = chunk_sequences(chunks.packs, lengths);
+  std::size_t most = 1;
+  for (std::size_t q = 0; q < sequences.size(); ++q) most = std::max(most, sequences[q].size());
+  return most;
+}
+
 /// Tries numbers of slices for the samples of one pipeline after another.
 class ChunkSearch {
  public:
@@ -156,7 +164,7 @@ class ChunkSearch {
   }
 
   void try_chunks(const Chunks& chunks, std::size_t slices) {
-    const std::size_t longest = longest_sequence(chunks);
+    const std::size_t longest = longest_sequence(chunks, lengths_);
     if (options_.schedule.recompute != ChunkRecompute::oldest) return try_schedule(chunks, slices, 0);
     if (options_.kept > 0) return try_schedule(chunks, slices, options_.kept);
     for (std::size_t kept = 1; kept < 2 * longest; kept *= 2)
@@ -173,13 +181,6 @@ class ChunkSearch {
     best_.found = std::move(found);
     best_.chunks = chunks;
     best_.slices = slices;
-  }
-
-  [[nodiscard]] std::size_t longest_sequence(const Chunks& chunks) const {
-    const Ragged<PackId> sequences = chunk_sequences(chunks.packs, lengths_);
-    std::size_t most = 1;
-    for (std::size_t q = 0; q < sequences.size(); ++q) most = std::max(most, sequences[q].size());
-    return most;
   }
 
   std::span<const Tokens> lengths_;

@@ -17,6 +17,27 @@ namespace slimpack {
 
 namespace detail {
 
+/// How packs are ordered and fitted into memory while the options' candidates are tried.
+[[nodiscard]] inline ScheduleOptions order_of(const SlimPackOptions& options) {
+  ScheduleOptions out{.eager_if_faster = options.inject,
+                      .each_pack = options.recompute_each_pack,
+                      .offload = options.offload};
+  if (options.inject) return out;
+  out.order = PassOrder::steady;
+  out.fit = FitPolicy::recompute;
+  return out;
+}
+
+/// `SlimPackSearch::deciding_tile`, halved until each stage of a pipeline has enough tiles.
+[[nodiscard]] inline Tokens deciding_tile(std::span<const Tokens> lengths, std::size_t all_stages,
+                                          const SlimPackSearch& search) {
+  const double tokens =
+      std::accumulate(lengths.begin(), lengths.end(), 0.0) / static_cast<double>(all_stages);
+  Tokens tile = search.deciding_tile;
+  while (tile > 1 && static_cast<double>(search.tiles_per_stage * tile) > tokens) tile /= 2;
+  return tile;
+}
+
 /// Tries distributions of samples over pipelines, each with its best schedules, and finds the best.
 class DistributionCandidates {
  public:
@@ -24,7 +45,7 @@ class DistributionCandidates {
                          const Memory& memory, const SlimPackOptions& options)
       : options_(options),
         stages_(memory.stages()),
-        deciding_tile_(deciding_tile(lengths, pipelines)),
+        deciding_tile_(deciding_tile(lengths, pipelines * stages_, options.search)),
         distribute_(lengths, prices, pipelines,
                     {.group_sizes = options.group_sizes, .memory_tokens = most_sample_tokens(memory, true)}),
         groups_(lengths, prices, memory,
@@ -34,16 +55,9 @@ class DistributionCandidates {
                  .enough_packs = options.search.enough_packs,
                  .fill = options.fill,
                  .schedule = order_of(options)}),
-        search_(groups_, options.search.most_doublings),
+        search_(groups_, options.search),
         decided_(options, most_sample_tokens(memory, false), distribute_, search_),
-        finished_(groups_, {.tile = options.tile,
-                            .longest = distribute_.longest(),
-                            .tiles_per_pack = options.search.tiles_per_pack,
-                            .denser = options.search.denser,
-                            .more_packs = options.search.more_packs,
-                            .more_rounds = options.search.more_rounds,
-                            .asymmetric = options.asymmetric,
-                            .packs_given = options.packs > 0}),
+        finished_(groups_, distribute_.longest(), options),
         equal_packs_(distribute_, search_, decided_, finished_, options.search.hopeless) {
     distribute_.require_memory();
     const Prices& alone = prices.alone();
@@ -87,16 +101,6 @@ class DistributionCandidates {
 
  private:
   static constexpr double infinite = std::numeric_limits<double>::infinity();
-
-  [[nodiscard]] static ScheduleOptions order_of(const SlimPackOptions& options) {
-    ScheduleOptions out{.eager_if_faster = options.inject,
-                        .each_pack = options.recompute_each_pack,
-                        .offload = options.offload};
-    if (options.inject) return out;
-    out.order = PassOrder::steady;
-    out.fit = FitPolicy::recompute;
-    return out;
-  }
 
   /// Decides on distributions and numbers of packs with a tile; where that is starved, on equal numbers of packs as well. What is
   /// better than `best` replaces it. @returns whether what was decided is starved.
@@ -154,15 +158,6 @@ class DistributionCandidates {
   }
 
   [[nodiscard]] bool merges() const { return options_.merge && distribute_.largest_group() > 1; }
-
-  /// `SlimPackSearch::deciding_tile`, halved until each stage of a pipeline has enough tiles.
-  [[nodiscard]] Tokens deciding_tile(std::span<const Tokens> lengths, std::size_t pipelines) const {
-    const double tokens =
-        std::accumulate(lengths.begin(), lengths.end(), 0.0) / static_cast<double>(pipelines * stages_);
-    Tokens tile = options_.search.deciding_tile;
-    while (tile > 1 && static_cast<double>(options_.search.tiles_per_stage * tile) > tokens) tile /= 2;
-    return tile;
-  }
 
   /// Whether the distribution that merges no sample to save time surely takes `most` seconds or longer: the first group has
   /// the longest sample, and if memory holds that, samples are not distributed again.

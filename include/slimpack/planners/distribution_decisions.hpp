@@ -27,6 +27,25 @@ namespace detail {
   return most;
 }
 
+/// Distributions that were looked at.
+struct DistributionLooks {
+  double least = std::numeric_limits<double>::infinity();  ///< seconds of the best
+  int in_vain = 0;     ///< how many of the latest, one after another, are no shorter than the best
+  double packs = 0.0;  ///< of the latest, `GroupPlan::relative_packs`
+  double memory_tokens = std::numeric_limits<
+      double>::infinity();  ///< of one sample, that a member holds at most: more were refused
+  std::vector<DistributionOptions> wanted = {};
+  std::vector<DistributionPlan> plans = {};
+};
+
+/// The distribution without a limit of a sample's tokens, if `DistributionDecisions::merged` began with it; often it merges nothing.
+struct FreeDistribution {
+  DistributionPlan plan = {};
+  GroupScheduler::Options options = {};  ///< that it was looked at with
+  Care care = Care::full;                ///< the same
+  bool improved = false;
+};
+
 /// Decides which pipelines run which samples, and in about how many packs each.
 class DistributionDecisions {
  public:
@@ -46,7 +65,7 @@ class DistributionDecisions {
   /// The limits do not depend on memory, so that more of it takes none away. @param most gives up what looks far
   /// longer.
   [[nodiscard]] DistributionPlan merged(double most) {
-    Looks looks{.least = most};
+    DistributionLooks looks{.least = most};
     const std::vector<SampleGroup> free = distribute_({});
     const bool free_last = free.empty() || distribute_.most_tokens(free) > tokens_;
     free_ = {};
@@ -76,26 +95,8 @@ class DistributionDecisions {
  private:
   static constexpr double infinite = std::numeric_limits<double>::infinity();
 
-  /// Distributions that were looked at.
-  struct Looks {
-    double least = infinite;  ///< seconds of the best
-    int in_vain = 0;          ///< how many of the latest, one after another, are no shorter than the best
-    double packs = 0.0;       ///< of the latest, `GroupPlan::relative_packs`
-    double memory_tokens = infinite;  ///< of one sample, that a member holds at most: more were refused
-    std::vector<DistributionOptions> wanted = {};
-    std::vector<DistributionPlan> plans = {};
-  };
-
-  /// The distribution without a limit of a sample's tokens, if `merged` began with it; often it merges nothing.
-  struct Free {
-    DistributionPlan plan = {};
-    GroupScheduler::Options options = {};  ///< that it was looked at with
-    Care care = Care::full;                ///< the same
-    bool improved = false;
-  };
-
   /// Looks at a distribution unless it is the latest one. @returns whether samples can be spread further, and may be worth it.
-  bool look(DistributionOptions wanted, Looks& looks) {
+  bool look(DistributionOptions wanted, DistributionLooks& looks) {
     const std::span<const SampleGroup> latest =
         looks.plans.empty() ? std::span<const SampleGroup>() : looks.plans.back().groups;
     wanted.memory_tokens = looks.memory_tokens;
@@ -135,7 +136,7 @@ class DistributionDecisions {
 
   /// Improves and balances the distributions, the most promising one first, as long as they can be better than the best so
   /// far.
-  DistributionPlan best_improved(Looks& looks) {
+  DistributionPlan best_improved(DistributionLooks& looks) {
     std::vector<DistributionPlan>& plans = looks.plans;
     std::vector<std::size_t> order;
     std::vector<double> mean(plans.size());
@@ -186,7 +187,7 @@ class DistributionDecisions {
   Distributor& distribute_;
   GroupSearch& groups_;
   DistributionSearch search_;
-  Free free_;
+  FreeDistribution free_;
 };
 
 }  // namespace detail

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "slimpack/planners/slimpack_options.hpp"
 #include "slimpack/schedule/group_scheduler.hpp"
 
 namespace slimpack {
@@ -14,9 +15,9 @@ namespace slimpack {
 /// between calls.
 class GroupSearch {
  public:
-  /// @param groups has to outlive this. @param most_doublings `SlimPackSearch::most_doublings`.
-  explicit GroupSearch(GroupScheduler& groups, int most_doublings = 6)
-      : groups_(groups), most_doublings_(most_doublings) {}
+  /// @param groups has to outlive this.
+  explicit GroupSearch(GroupScheduler& groups, const SlimPackSearch& options = {})
+      : groups_(groups), most_doublings_(options.most_doublings) {}
 
   /// Chooses the group that later calls are about. O(samples).
   void load(const SampleGroup& group) { groups_.load(group); }

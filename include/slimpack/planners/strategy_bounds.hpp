@@ -23,6 +23,39 @@ enum class PlanFreedom : std::uint8_t {
   slices,     ///< samples may be cut
 };
 
+/// Classes of samples of about the same length. The longest samples are classes of their own.
+class LengthClasses {
+ public:
+  /// O(samples log(samples)).
+  explicit LengthClasses(std::span<const Tokens> lengths)
+      : by_length_(detail::longest_samples_first(lengths)) {
+    const std::size_t own = lengths.size() <= alone + together ? lengths.size() : alone;
+    for (std::size_t i = 0; i <= own; ++i) begin_.push_back(i);
+    const std::size_t rest = lengths.size() - own;
+    for (std::size_t c = 1; rest > 0 && c <= together; ++c) begin_.push_back(own + rest * c / together);
+    for (std::size_t c = 0; c < size(); ++c) {
+      longest_.push_back(lengths[of(c).front()]);
+      count_.push_back(static_cast<double>(of(c).size()));
+    }
+  }
+
+  [[nodiscard]] std::size_t size() const { return begin_.size() - 1; }
+  /// The samples of a class, longest first.
+  [[nodiscard]] std::span<const SampleId> of(std::size_t c) const {
+    return std::span(by_length_).subspan(begin_[c], begin_[c + 1] - begin_[c]);
+  }
+  [[nodiscard]] const std::vector<Tokens>& longest() const { return longest_; }  ///< [class]
+  [[nodiscard]] const std::vector<double>& count() const { return count_; }      ///< [class] samples
+
+ private:
+  static constexpr std::size_t alone = 64, together = 64;
+
+  std::vector<SampleId> by_length_;
+  std::vector<std::size_t> begin_;  // [class] in by_length_, and their end
+  std::vector<Tokens> longest_;     // [class]
+  std::vector<double> count_;       // [class]
+};
+
 /// What the samples of a batch take on the pipelines of a `StrategySet`, each priced once, and what no plan on a strategy beats.
 class StrategyBounds {
  public:
@@ -31,11 +64,10 @@ class StrategyBounds {
       : lengths_(lengths),
         set_(set),
         longest_(*std::max_element(lengths.begin(), lengths.end())),
+        classes_(lengths),
         prices_(set.pipelines().size()),
         divided_(set.size()),
-        estimate_(set.size()) {
-    gather();
-  }
+        estimate_(set.size()) {}
 
   /// T(l, P) of all kinds of a strategy, [kind * samples + sample] (`PipelineModels::latencies`). Pipelines that are
   /// alike are priced once.
@@ -93,7 +125,6 @@ class StrategyBounds {
   };
   static constexpr double infinite = std::numeric_limits<double>::infinity();
   static constexpr double tolerance = 3e-2;
-  static constexpr std::size_t alone = 64, together = 64;  // the longest samples are classes of their own
 
   [[nodiscard]] bool holds(std::size_t k, Tokens length, PlanFreedom freedom) const {
     return freedom == PlanFreedom::slices ||
@@ -110,15 +141,15 @@ class StrategyBounds {
   [[nodiscard]] double find_divided(std::size_t strategy, PlanFreedom freedom) {
     const std::span<const std::size_t> kinds = set_.kinds(strategy);
     std::vector<double> load;
-    load.reserve(kinds.size() * classes());
+    load.reserve(kinds.size() * classes_.size());
     for (const std::size_t k : kinds) {
       const std::vector<double>& own = prices_of(k).class_work;
-      for (std::size_t c = 0; c < classes(); ++c)
-        load.push_back(holds(k, class_longest_[c], freedom) ? own[c] : infinite);
+      for (std::size_t c = 0; c < classes_.size(); ++c)
+        load.push_back(holds(k, classes_.longest()[c], freedom) ? own[c] : infinite);
     }
     detail::KindShares shares(set_.counts(strategy));
-    const double bound = shares.solve(load, classes(), infinite, tolerance).bound;
-    if (classes() == lengths_.size()) return bound;
+    const double bound = shares.solve(load, classes_.size(), infinite, tolerance).bound;
+    if (classes_.size() == lengths_.size()) return bound;
     cost_.assign(lengths_.size(), infinite);
     for (std::size_t n = 0; n < kinds.size(); ++n) {
       const double price = shares.price()[n];
@@ -141,24 +172,9 @@ class StrategyBounds {
                        .stages = set_.pipelines()[k].priced->memory.stages(),
                        .pipelines = static_cast<std::size_t>(set_.counts(strategy)[n])});
     }
-    const DispatchProblem problem{class_longest_, kinds, seconds};
-    return detail::DispatchBounds(problem, class_count_).divisible(tolerance).seconds +
+    const DispatchProblem problem{classes_.longest(), kinds, seconds};
+    return detail::DispatchBounds(problem, classes_.count()).divisible(tolerance).seconds +
            set_.sync_seconds(strategy);
-  }
-
-  [[nodiscard]] std::size_t classes() const { return class_begin_.size() - 1; }
-
-  /// Classes of samples of about the same length.
-  void gather() {
-    by_length_ = detail::longest_samples_first(lengths_);
-    const std::size_t own = lengths_.size() <= alone + together ? lengths_.size() : alone;
-    for (std::size_t i = 0; i <= own; ++i) class_begin_.push_back(i);
-    const std::size_t rest = lengths_.size() - own;
-    for (std::size_t c = 1; rest > 0 && c <= together; ++c) class_begin_.push_back(own + rest * c / together);
-    for (std::size_t c = 0; c < classes(); ++c) {
-      class_longest_.push_back(lengths_[by_length_[class_begin_[c]]]);
-      class_count_.push_back(static_cast<double>(class_begin_[c + 1] - class_begin_[c]));
-    }
   }
 
   KindPrices& prices_of(std::size_t k) {
@@ -167,14 +183,14 @@ class StrategyBounds {
     if (!own.work.empty()) return own;
     PricedModels& models = *set_.pipelines()[k].priced;
     own.latency = set_.pipelines()[k].latencies(lengths_, own.work);
-    for (std::size_t c = 0; c < classes(); ++c) {
+    for (std::size_t c = 0; c < classes_.size(); ++c) {
       double work = 0.0, latency = 0.0;
-      for (std::size_t i = class_begin_[c]; i < class_begin_[c + 1]; ++i) {
-        work += own.work[by_length_[i]];
-        latency += own.latency[by_length_[i]];
+      for (const SampleId i : classes_.of(c)) {
+        work += own.work[i];
+        latency += own.latency[i];
       }
       own.class_work.push_back(work);
-      own.class_latency.push_back(latency / class_count_[c]);
+      own.class_latency.push_back(latency / classes_.count()[c]);
     }
     for (const Pass pass : {Pass::forward, Pass::backward})
       own.longest_chain += models.prices.alone().pipeline_seconds(0, longest_, pass);
@@ -184,11 +200,8 @@ class StrategyBounds {
   std::span<const Tokens> lengths_;
   const StrategySet& set_;
   Tokens longest_;
-  std::vector<SampleId> by_length_;
-  std::vector<std::size_t> class_begin_;  // [class] in by_length_, and their end
-  std::vector<Tokens> class_longest_;     // [class]
-  std::vector<double> class_count_;       // [class] samples
-  std::vector<KindPrices> prices_;        // [place in StrategySet::pipelines], of the first that are alike
+  LengthClasses classes_;
+  std::vector<KindPrices> prices_;  // [place in StrategySet::pipelines], of the first that are alike
   std::vector<std::array<double, 3>> divided_, estimate_;  // [strategy][freedom] 0: not found yet
   std::vector<double> cost_;                               // [sample] memory of `divided`
 };

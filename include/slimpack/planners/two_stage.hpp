@@ -15,6 +15,16 @@
 
 namespace slimpack::detail {
 
+/// A pipeline with its samples, in the two-stage assignment.
+struct PipelineRun {
+  std::size_t kind = 0;
+  std::vector<SampleId> samples;
+  Schedule schedule;  // empty without samples
+  bool careful = false;
+
+  [[nodiscard]] double seconds() const { return samples.empty() ? 0.0 : schedule.seconds; }
+};
+
 /// Hydraulis' two-stage assignment of a batch to one strategy: samples to pipelines, then each pipeline's samples to
 /// packs. What the formulas leave open is decided by the simulation: orders of packs, and what the slowest pipeline
 /// hands to others.
@@ -37,7 +47,7 @@ class TwoStageAssignment {
   /// The schedules of all pipelines, with packs as large as fit; without any if nothing fits.
   /// @param most gives up if that takes so long or longer. @pre a kind of pipelines holds the longest sample.
   [[nodiscard]] StrategySchedules operator()(double most) {
-    std::vector<Run> runs = dispatch();
+    std::vector<PipelineRun> runs = dispatch();
     // However the samples of a pipeline are packed, they take no less than their work.
     std::vector<std::pair<double, std::size_t>> by_work;
     for (std::size_t p = 0; p < runs.size(); ++p)
@@ -54,36 +64,26 @@ class TwoStageAssignment {
   }
 
  private:
-  /// A pipeline with its samples.
-  struct Run {
-    std::size_t kind = 0;
-    std::vector<SampleId> samples;
-    Schedule schedule;  // empty without samples
-    bool careful = false;
-
-    [[nodiscard]] double seconds() const { return samples.empty() ? 0.0 : schedule.seconds; }
-  };
-
   /// The samples of each pipeline, kind after kind.
-  [[nodiscard]] std::vector<Run> dispatch() const {
+  [[nodiscard]] std::vector<PipelineRun> dispatch() const {
     const DispatchResult found =
         search_dispatch({.lengths = lengths_, .kinds = kinds_, .seconds = seconds_}, options_.dispatch);
-    std::vector<Run> runs;
+    std::vector<PipelineRun> runs;
     for (std::size_t k = 0; k < kinds_.size(); ++k)
-      runs.insert(runs.end(), kinds_[k].pipelines, Run{.kind = k, .samples = {}, .schedule = {}});
+      runs.insert(runs.end(), kinds_[k].pipelines, PipelineRun{.kind = k, .samples = {}, .schedule = {}});
     for (SampleId i = 0; i < lengths_.size(); ++i) runs[found.dispatch.pipeline[i]].samples.push_back(i);
     return runs;
   }
 
   /// Makes the slowest pipeline faster, as long as that is possible: by its packs, and by exchanging samples with the
   /// fastest ones.
-  void refine(std::vector<Run>& runs) {
+  void refine(std::vector<PipelineRun>& runs) {
     std::size_t careful = 0;
     for (std::size_t step = 0; step < options_.refinements; ++step) {
       std::vector<std::pair<double, std::size_t>> order;
       for (std::size_t p = 0; p < runs.size(); ++p) order.emplace_back(runs[p].seconds(), p);
       std::sort(order.begin(), order.end());
-      Run& slowest = runs[order.back().second];
+      PipelineRun& slowest = runs[order.back().second];
       if (!slowest.careful && careful < options_.most_careful) {
         ++careful;
         slowest.careful = true;
@@ -100,7 +100,7 @@ class TwoStageAssignment {
 
   /// Hands a sample of a pipeline to another one, perhaps for one in return, such that both would take about as long by T(l, P).
   /// @returns whether that makes both faster than the first was.
-  bool exchange(Run& from, Run& to) {
+  bool exchange(PipelineRun& from, PipelineRun& to) {
     const double before = from.seconds(), wanted = (before - to.seconds()) / 2.0;
     struct {
       double off;
@@ -120,7 +120,7 @@ class TwoStageAssignment {
       for (const SampleId back : to.samples) look(given, back);
     }
     if (best.given == no_sample) return false;
-    Run less{.kind = from.kind, .samples = from.samples, .schedule = {}},
+    PipelineRun less{.kind = from.kind, .samples = from.samples, .schedule = {}},
         more{.kind = to.kind, .samples = to.samples, .schedule = {}};
     std::erase(less.samples, best.given);
     more.samples.push_back(best.given);
@@ -128,7 +128,7 @@ class TwoStageAssignment {
       std::erase(more.samples, best.back);
       less.samples.push_back(best.back);
     }
-    for (Run* const run : {&less, &more}) {
+    for (PipelineRun* const run : {&less, &more}) {
       std::sort(run->samples.begin(), run->samples.end());
       if (run->samples.empty()) continue;
       run->schedule = packer(*run)(run->samples, max_tokens(*run), before);
@@ -139,13 +139,13 @@ class TwoStageAssignment {
     return true;
   }
 
-  [[nodiscard]] StrategySchedules finish(std::vector<Run>& runs, double most) {
+  [[nodiscard]] StrategySchedules finish(std::vector<PipelineRun>& runs, double most) {
     StrategySchedules out;
     out.seconds = 0.0;
-    for (const Run& run : runs) out.seconds = std::max(out.seconds, run.seconds());
+    for (const PipelineRun& run : runs) out.seconds = std::max(out.seconds, run.seconds());
     if (out.seconds >= most) return {};
     std::vector<std::size_t> next(models_.kinds(), 0);
-    for (Run& run : runs) {
+    for (PipelineRun& run : runs) {
       const std::span<const PipelineId> pipeline = models_.pipelines(run.kind).subspan(next[run.kind]++, 1);
       if (run.samples.empty()) {
         out.placed.push_back(idle_schedule(models_.memory(run.kind), pipeline));
@@ -157,10 +157,10 @@ class TwoStageAssignment {
     return out;
   }
 
-  [[nodiscard]] PipelinePacker& packer(const Run& run) { return packers_[run.kind]; }
+  [[nodiscard]] PipelinePacker& packer(const PipelineRun& run) { return packers_[run.kind]; }
 
   /// Of a pack.
-  [[nodiscard]] Tokens max_tokens(const Run& run) const { return kinds_[run.kind].max_tokens; }
+  [[nodiscard]] Tokens max_tokens(const PipelineRun& run) const { return kinds_[run.kind].max_tokens; }
 
   static constexpr SampleId no_sample = ~SampleId{0};
   /// Pipelines with which the slowest tries to exchange samples: the fastest ones.

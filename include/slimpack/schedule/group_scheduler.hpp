@@ -42,7 +42,7 @@ class GroupScheduler {
     Tokens tile = 128;      ///< that numbers of packs are found with
     bool exact = false;     ///< the number of packs is exact on all members, in both passes
     /// A candidate counts only if one of its passes has at least this share of the packs that were asked for.
-    double enough_packs = 0.6;
+    double enough_packs = 0.0;
     bool fill = true;  ///< `GroupCut::fill` of all that is decided
     ScheduleOptions schedule = {};
 
