@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "ring.hpp"
 #include "settings.hpp"
 #include "slimpack/core/packs.hpp"
 #include "slimpack/cost/calibrated.hpp"
@@ -23,21 +24,6 @@
 // planners price packs by.
 namespace campaign {
 
-template <class Set, class Exchange>
-void keep_ring(Set& set, bool (Set::*)(Exchange) const) {
-  set = {Exchange::ring};
-}
-
-/// Lets keys go round a ring, and nothing else.
-template <class O>
-void allow_ring_alone(O& options) {
-  if constexpr (requires { options.exchanges; }) {
-    keep_ring(options.exchanges, &std::remove_cvref_t<decltype(options.exchanges)>::contains);
-  } else {
-    options.exchange = decltype(options.exchange)::ring;
-  }
-}
-
 /// The models of a setting.
 [[nodiscard]] inline CalibratedCost calibrated_cost(const Setting& s) {
   CalibratedOptions options{.offload = s.memory.offload};
@@ -46,40 +32,6 @@ void allow_ring_alone(O& options) {
 }
 [[nodiscard]] inline TransformerMemory memory_model(const Setting& s, const Job& job) {
   return TransformerMemory(job, s.memory);
-}
-
-/// Seconds between the end of a pack on a stage and its earliest start on the next one, or back.
-template <class P>
-[[nodiscard]] double boundary_lag(const P& pass, std::size_t pack, std::size_t boundary) {
-  if constexpr (requires { pass.transfer_seconds[pack][boundary]; }) {
-    return pass.transfer_seconds[pack][boundary];
-  } else {
-    return pass.transfer_seconds[pack];
-  }
-}
-
-/// Gives all packs of a pass new transfers. @param seconds of a pack between two stages.
-template <class P, class Seconds>
-void set_lags(P& pass, const Seconds& seconds) {
-  if constexpr (requires(std::size_t k) { pass.transfer_seconds[k][k]; }) {
-    pass.transfer_seconds = {};
-    for (std::size_t k = 0; k < pass.packs.size(); ++k) {
-      const std::span<double> row = pass.transfer_seconds.add_row(pass.seconds[k].size() - 1);
-      for (std::size_t b = 0; b < row.size(); ++b) row[b] = seconds(k, b);
-    }
-  } else {
-    for (std::size_t k = 0; k < pass.packs.size(); ++k) pass.transfer_seconds[k] = seconds(k, 0);
-  }
-}
-
-/// Seconds that a model takes from one stage to the next.
-template <class C>
-[[nodiscard]] double transfer_price(const C& cost, std::size_t boundary, Tokens tokens, Pass pass) {
-  if constexpr (requires { cost.transfer_seconds(boundary, tokens, pass); }) {
-    return cost.transfer_seconds(boundary, tokens, pass);
-  } else {
-    return cost.transfer_seconds(tokens, pass);
-  }
 }
 
 /// A plan's packs priced by another model, each with the members, the sharding, the exchange and the recomputation that
@@ -117,7 +69,7 @@ class PackPrices {
   }
 
   [[nodiscard]] double lag(Pass pass, std::size_t pack, std::size_t boundary) {
-    return transfer_price(of(pass, pack), boundary, count_tokens(plan_.of(pass).packs[pack]), pass);
+    return of(pass, pack).transfer_seconds(boundary, count_tokens(plan_.of(pass).packs[pack]), pass);
   }
 
  private:
@@ -198,7 +150,11 @@ void price_anew(Plan& plan, const C& cost, const A& attention) {
       const std::span<double> row = packs.seconds[k];
       for (std::size_t s = 0; s < row.size(); ++s) row[s] = prices.seconds(pass, k, s);
     }
-    set_lags(packs, [&](std::size_t k, std::size_t b) { return prices.lag(pass, k, b); });
+    packs.transfer_seconds = {};
+    for (std::size_t k = 0; k < packs.packs.size(); ++k) {
+      const std::span<double> row = packs.transfer_seconds.add_row(packs.seconds[k].size() - 1);
+      for (std::size_t b = 0; b < row.size(); ++b) row[b] = prices.lag(pass, k, b);
+    }
   }
   plan.step.sync_seconds = sync_seconds(cost);
   plan.step.pipeline_seconds = time_plan(plan).seconds;

@@ -220,6 +220,16 @@ std::string describe_cost(const Setting& s) {
                 number(100.0 * r.merging), " %, ", groups[static_cast<std::size_t>(r.groups)], "}");
 }
 
+/// The trainer's context; nothing in versions that have no such option.
+template <class O>
+auto* context_of(O& options) {
+  if constexpr (requires { options.context; }) {
+    return &options.context;
+  } else {
+    return static_cast<Tokens*>(nullptr);
+  }
+}
+
 std::string describe(const Setting& s, const std::string& kind) {
   const auto& [tokens, job, options] = std::tie(s.lengths, s.job, s.options);
   Tokens sum = 0;
@@ -230,7 +240,8 @@ std::string describe(const Setting& s, const std::string& kind) {
              job.layout.dp, " tp ", job.layout.tp, " cp ", job.layout.cp, " pp ", job.layout.pp, ", ",
              tokens.size(), " ", kind, " samples of up to ", *std::max_element(tokens.begin(), tokens.end()),
              " tokens, ", sum, " in all, tile ", options.tile);
-  if (options.context > 0) text += concat(", context ", options.context);
+  if (const auto* given = context_of(options); given != nullptr && *given > 0)
+    text += concat(", context ", *given);
   if (options.packs > 0) text += concat(", packs ", options.packs);
   if (options.equal_packs) text += ", equal packs";
   if (options.group_sizes == GroupSizes::powers_of_two) text += ", powers of two";
@@ -254,7 +265,8 @@ Setting random_setting(std::uint64_t seed, std::uint64_t index, const std::vecto
   random_options(draw, setting);
   scale_memory(draw, setting.job);
   const Tokens longest = *std::max_element(setting.lengths.begin(), setting.lengths.end());
-  if (index % 3 > 0) setting.options.context = static_cast<Tokens>(index % 3) * 2 * longest;
+  if (Tokens* const given = context_of(setting.options))
+    *given = static_cast<Tokens>(index % 3) * 2 * longest;
   setting.name = describe(setting, batch.kind);
   return setting;
 }
