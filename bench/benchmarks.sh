@@ -30,6 +30,20 @@ start_up() { # median of 20 runs
   for _ in {1..20}; do milliseconds "$command" --version; done | sort -n | sed -n 10p
 }
 
+start_up_memory() { # most memory of a run, MB
+  python3 -c 'import resource, subprocess, sys
+subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL, check=True)
+print(round(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024))' "$command" --version
+}
+
+first_command_seconds() { # README's first command on a copy without builds and without the compiler's cache
+  local copy
+  copy=$(mktemp -d)
+  git clone --quiet . "$copy"
+  CCACHE_DISABLE=1 milliseconds "$copy/examples/run.sh" --quiet | awk '{ printf "%.0f", $1 / 1000 }'
+  rm -rf "$copy"
+}
+
 planning() { # PLANNER COUNT CONTEXT: milliseconds of planning, mean over four batches in one process
   "$command" compare --quiet --planner "$1" --lengths "$lengths" --count "$2" --context "$3" --truncate --json \
     --iterations 4 --model llama-13b --device h100 --dp 16 --pp 8 |
@@ -37,7 +51,9 @@ planning() { # PLANNER COUNT CONTEXT: milliseconds of planning, mean over four b
 }
 
 command_times() {
-  say "## The command" "" "Starting it (\`slimpack --version\`, median of 20 runs) takes $(start_up) ms." "" \
+  say "## The command" "" "README's first command, \`examples/run.sh\`, takes $(first_command_seconds) seconds from a fresh clone to its" \
+    "last table, without the compiler's cache. Starting the command (\`slimpack --version\`, median of 20 runs) takes" \
+    "$(start_up) ms and $(start_up_memory) MB." "" \
     "Planning, from the lengths to the plan with its times, memory and lower bound, in milliseconds: llama-13b on" \
     "h100, dp 16, pp 8, batches of \`$lengths\`, mean over four batches." "" \
     "| samples | context | \`megatron\` | \`slimpack\` |" "| --- | --- | --- | --- |"
