@@ -5,6 +5,7 @@
 #include <fstream>
 #include <optional>
 #include <stdexcept>
+#include <utility>
 
 #include "planner.hpp"
 #include "prices_of_plan.hpp"
@@ -40,15 +41,26 @@ bool fits(const Plan& plan, const TransformerMemory& memory) {
   return true;
 }
 
-/// Plans of earlier versions do not say in which chunks their shared packs are dealt: their executor dealt all of them so.
-void deal_by_position(Plan& plan) {
-  for (PassPlan* pass : {&plan.forward, &plan.backward}) {
-    if (pass->block > 0) continue;
+/// Prices a plan's packs as they say that they are shared. Earlier versions said so without the tokens of a chunk, or said what
+/// short packs can't do; their executor dealt all shared packs by position. Such plans get the better of both.
+void price_anew(const Setting& setting, Plan& plan) {
+  const Planner planner = make_planner(setting);
+  const bool said_all = plan.forward.block > 0 || plan.backward.block > 0 || !plan.forward.exchange.empty();
+  if (said_all) return planner.price_anew(plan);
+  Plan dealt = plan;
+  for (PassPlan* pass : {&dealt.forward, &dealt.backward}) {
     pass->block = default_ownership_block;
     for (Sharding& kind : pass->sharding) {
       if (kind != Sharding::none) kind = Sharding::by_position;
     }
   }
+  planner.price_anew(dealt);
+  try {
+    planner.price_anew(plan);
+  } catch (const InvalidInput&) {
+    plan = dealt;
+  }
+  if (dealt.step.seconds < plan.step.seconds) plan = std::move(dealt);
 }
 
 }  // namespace
@@ -75,8 +87,7 @@ Compared compare_with_file(const Setting& setting, const std::string& directory,
   Plan plan = read_json(file);
   if (plan.tokens != setting.lengths)
     throw std::runtime_error(concat(file_of(directory, index), " is the plan of another batch"));
-  deal_by_position(plan);
-  make_planner(setting).price_anew(plan);
+  price_anew(setting, plan);
   compared.theirs = true;
   compared.pair.theirs = plan.step.seconds;
   compared.fits = fits(plan, memory_model(setting, setting.job));

@@ -293,6 +293,29 @@ TEST_CASE("the search loses little to the best number of packs for all pipelines
   }
 }
 
+TEST_CASE("where tiles are few, a pack for each of them takes no less time than the plan") {
+  int better = 0;
+  for (unsigned seed = 1; seed <= slimpack::testing::seeds(200, 20); ++seed) {
+    INFO("seed " << seed);
+    std::mt19937 random(seed);
+    Job job = oracle::random_job(random, 1, 1e12);
+    job.layout.pp = std::uniform_int_distribution<std::int32_t>(4, 12)(random);
+    job.model.layers = job.layout.pp;
+    const Tokens tile = std::uniform_int_distribution<Tokens>(200, 2000)(random);
+    std::vector<Tokens> lengths;
+    std::size_t tiles = 0;
+    for (std::size_t left = std::uniform_int_distribution<std::size_t>(1, 6)(random); left > 0; --left) {
+      lengths.push_back(std::uniform_int_distribution<Tokens>(tile / 2 + 1, 3 * tile)(random));
+      tiles += static_cast<std::size_t>((lengths.back() + tile - 1) / tile);
+    }
+    const Plan plan = plan_slimpack(lengths, job, {.tile = tile});
+    const Plan finest = plan_slimpack(lengths, job, {.tile = tile, .packs = tiles});
+    CHECK(plan.step.seconds <= finest.step.seconds * (1.0 + 1e-12));
+    better += plan.step.seconds < finest.step.seconds ? 1 : 0;
+  }
+  CHECK(better > 0);
+}
+
 TEST_CASE("where merging leaves replicas' totals unequal, plans without merging take longer") {
   const std::vector<Tokens> lengths = github(2048, 65536);
   const Plan merged = plan_slimpack(lengths, llama_13b(16, 8));
@@ -300,7 +323,7 @@ TEST_CASE("where merging leaves replicas' totals unequal, plans without merging 
   REQUIRE(!merged_groups(merged).empty());
   CHECK(plan_metrics(merged).replica_imbalance > 1.005);
   CHECK(plan_metrics(merged).busiest_stage_imbalance <= 1.03);
-  CHECK(merged.step.seconds < 0.98 * equal.step.seconds);
+  CHECK(merged.step.seconds < 0.99 * equal.step.seconds);
 }
 
 TEST_CASE("a plan says truly why its packs or replicas are unequal") {

@@ -82,15 +82,15 @@ class GroupCutSearch {
     }
   }
 
-  /// Whether fewer packs should be tried, because packs have few tiles, or because samples are not cut at all.
+  /// Whether packs have few tiles, or samples are not cut at all.
   [[nodiscard]] bool has_few_tiles(const GroupCut& cut) const {
     const double tiles = static_cast<double>(groups_.work().tokens()) / static_cast<double>(cut.tile);
     return uncut(cut) || tiles < options_.search.tiles_per_pack * static_cast<double>(cut.packs);
   }
 
   /// Tries all kinds of backward boundaries with one tile, and other numbers of packs, until the group takes no longer
-  /// than `enough`: more unless memory limits what was decided, fewer where packs have few tiles, and both where no
-  /// sample is cut.
+  /// than `enough`: more unless memory limits what was decided; fewer, and one for each tile, where packs have few tiles; and
+  /// more and fewer where no sample is cut.
   void improve_with(const Decided& decided, double enough, GroupPlan& best) {
     try_boundaries(decided, enough, best);
     if (decided.cut.exact || packs_given()) return;
@@ -100,6 +100,8 @@ class GroupCutSearch {
       packs *= options_.search.denser;
       try_packs(static_cast<std::size_t>(std::round(packs)), decided, enough, best);
     }
+    const std::size_t most = groups_.work().tiles(decided.cut.tile);
+    if (has_few_tiles(decided.cut) && most > decided.cut.packs) try_packs(most, decided, enough, best);
     GroupCut fewer = decided.cut;
     while (fewer.packs > 1 && has_few_tiles(fewer) && best.schedule.seconds > enough) {
       fewer.packs /= 2;

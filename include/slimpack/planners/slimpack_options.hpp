@@ -35,7 +35,7 @@ struct SlimPackSearch {
   /// decisions are made with each of the plan's tiles that is coarser than `deciding_tile`. With `merge = false`, only
   /// if nothing that was decided fits.
   double starved = 1.5;
-  /// Where a pack would have fewer tiles than this, or no sample is cut, fewer packs are tried as well.
+  /// Where a pack would have fewer tiles than this, or no sample is cut, fewer packs are tried as well, and a pack for each tile.
   double tiles_per_pack = 4.0;
   /// Groups are also cut into this many times as many packs as were decided, unless memory limited the decision. Groups
   /// whose samples stay whole are in any case, and also into the square of this times as many.

@@ -48,6 +48,7 @@ class GroupWork {
     limited_.assign(alone.stages(), 0.0);
     samples_ = 0;
     tokens_ = longest_ = 0;
+    most_.clear();
     for (const std::vector<SampleId>& local : group.local) {
       find_work(alone, local);
       for (std::size_t s = 0; s < seconds_.size(); ++s) {
@@ -55,7 +56,9 @@ class GroupWork {
         limited_[s] = std::max(limited_[s], own_seconds_[s] + own_recompute_[s]);
       }
       samples_ = std::max(samples_, own_.size());
-      tokens_ = std::max(tokens_, own_tokens());
+      if (own_tokens() < tokens_) continue;
+      tokens_ = own_tokens();
+      most_ = own_;
     }
     if (!group.merged.empty()) {
       find_work(prices_.shared_by(group.size()), group.merged);
@@ -65,6 +68,7 @@ class GroupWork {
       }
       samples_ += own_.size();
       tokens_ += own_tokens();
+      most_.insert(most_.end(), own_.begin(), own_.end());
     }
     cut_seconds_ = cut_seconds(group.local.front(), alone);
     if (!group.merged.empty())
@@ -80,6 +84,13 @@ class GroupWork {
   /// Pieces that they can be cut into.
   [[nodiscard]] std::size_t pieces(Tokens tile) const {
     return samples_ + static_cast<std::size_t>(tokens_ / tile);
+  }
+
+  /// Tiles of the samples that the member with most tokens takes part in: it can run no more packs. O(samples).
+  [[nodiscard]] std::size_t tiles(Tokens tile) const {
+    Tokens tiles = 0;
+    for (const Tokens length : most_) tiles += (length + tile - 1) / tile;
+    return static_cast<std::size_t>(tiles);
   }
 
   /// Work of the busiest stage, samples uncut: every schedule takes at least this.
@@ -166,6 +177,7 @@ class GroupWork {
   std::size_t samples_ = 0;
   Tokens tokens_ = 0, longest_ = 0;
   std::vector<Tokens> own_;   // lengths of the samples looked at
+  std::vector<Tokens> most_;  // lengths of the samples of the member with most tokens
   std::vector<Slice> whole_;  // these, uncut
 };
 
