@@ -1,5 +1,4 @@
-#ifndef SLIMPACK_TESTS_PLANNERS_NOTE_OF_HPP
-#define SLIMPACK_TESTS_PLANNERS_NOTE_OF_HPP
+#pragma once
 
 #include <string>
 #include <string_view>
@@ -19,4 +18,3 @@ inline std::string note_of(const Plan& plan, std::string_view text) {
 inline bool has_note(const Plan& plan, std::string_view text) { return !note_of(plan, text).empty(); }
 
 }  // namespace slimpack::testing
-#endif

@@ -29,11 +29,12 @@ namespace detail {
 
 /// Distributions that were looked at.
 struct DistributionLooks {
-  double least = std::numeric_limits<double>::infinity();  ///< seconds of the best
-  int in_vain = 0;     ///< how many of the latest, one after another, are no shorter than the best
-  double packs = 0.0;  ///< of the latest, `GroupPlan::relative_packs`
-  double memory_tokens = std::numeric_limits<
-      double>::infinity();  ///< of one sample, that a member holds at most: more were refused
+  static constexpr double infinite = std::numeric_limits<double>::infinity();
+
+  double least = infinite;  ///< seconds of the best
+  int in_vain = 0;          ///< how many of the latest, one after another, are no shorter than the best
+  double packs = 0.0;       ///< of the latest, `GroupPlan::relative_packs`
+  double memory_tokens = infinite;  ///< of one sample, that a member holds at most: more were refused
   std::vector<DistributionOptions> wanted = {};
   std::vector<DistributionPlan> plans = {};
 };
