@@ -21,8 +21,11 @@ namespace slimpack::detail {
 [[nodiscard]] inline std::vector<Tokens> limits_to_try(Tokens longest, double least, double share) {
   const double most = std::max(static_cast<double>(longest), 2.0 * share), step = std::sqrt(2.0);
   std::vector<Tokens> limits;
-  for (double limit = least; limit < most * step; limit *= step)
+  double limit = least;
+  while (limit < most * step) {
     limits.push_back(static_cast<Tokens>(std::ceil(limit)));
+    limit *= step;
+  }
   std::reverse(limits.begin(), limits.end());
   return limits;
 }
