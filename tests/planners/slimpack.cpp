@@ -317,13 +317,13 @@ TEST_CASE("where tiles are few, a pack for each of them takes no less time than 
 }
 
 TEST_CASE("where merging leaves replicas' totals unequal, plans without merging take longer") {
-  const std::vector<Tokens> lengths = github(2048, 65536);
+  const std::vector<Tokens> lengths = github(2048, 131072);
   const Plan merged = plan_slimpack(lengths, llama_13b(16, 8));
   const Plan equal = plan_slimpack(lengths, llama_13b(16, 8), {.merge = false});
   REQUIRE(!merged_groups(merged).empty());
   CHECK(plan_metrics(merged).replica_imbalance > 1.005);
   CHECK(plan_metrics(merged).busiest_stage_imbalance <= 1.03);
-  CHECK(merged.step.seconds < 0.99 * equal.step.seconds);
+  CHECK(merged.step.seconds < 0.98 * equal.step.seconds);
 }
 
 TEST_CASE("a plan says truly why its packs or replicas are unequal") {

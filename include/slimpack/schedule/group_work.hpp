@@ -56,8 +56,9 @@ class GroupWork {
         limited_[s] = std::max(limited_[s], own_seconds_[s] + own_recompute_[s]);
       }
       samples_ = std::max(samples_, own_.size());
-      if (own_tokens() < tokens_) continue;
-      tokens_ = own_tokens();
+      const Tokens tokens = own_tokens();
+      if (tokens < tokens_) continue;
+      tokens_ = tokens;
       most_ = own_;
     }
     if (!group.merged.empty()) {

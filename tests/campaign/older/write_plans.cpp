@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cstdint>
+#include <cstdlib>
 #include <fstream>
 #include <iostream>
 #include <string>
@@ -53,6 +54,7 @@ Plan plan_of(const Setting& s) {
 void write_plan(const Setting& setting, const std::string& file) {
   try {
     const Plan plan = plan_of(setting);
+    alarm(0);  // no file is cut off
     std::ofstream out(file);
     write_json(out, plan);
   } catch (const InvalidInput&) {
