@@ -74,18 +74,21 @@ class DistributionCandidates {
                         std::max(options.search.most_equal_packs * stages_, 2 * promising));
   }
 
-  /// The best plan of all candidates; its seconds are infinite if none fits. All plans share the decisions of one tile
-  /// and those of uncut samples. Where the former are starved, each of the plan's coarser tiles decides as well; if
-  /// nothing fits, so do the finer ones. The coarsest tile comes first, so that a plan with a coarser tile goes through
-  /// the same steps.
+  /// The best plan of all candidates; its seconds are infinite if none fits. All plans share the decisions of one tile,
+  /// and those of uncut samples and of tiles a fourth as coarse, a sixteenth, … Where the first are starved, each of the
+  /// plan's coarser tiles decides with equal care; if nothing fits, so do the finer ones. The coarsest tile comes first, so
+  /// that a plan with a coarser tile goes through the same steps.
   [[nodiscard]] DistributionPlan operator()() {
     DistributionPlan best;
     const bool is_starved = search_with(deciding_tile_, best);
     const std::vector<Tokens> tiles = finished_.tiles();
-    if (is_starved) {
-      for (std::size_t i = tiles.size(); i-- > 0 && tiles[i] > deciding_tile_;) search_with(tiles[i], best);
-    } else if (tiles.back() > deciding_tile_ && !options_.equal_packs) {
-      decide_with(tiles.back(), best, Care::quick);
+    for (std::size_t i = tiles.size(); i-- > 0 && tiles[i] > deciding_tile_;) {
+      const bool every_second = (tiles.size() - 1 - i) % 2 == 0;
+      if (is_starved) {
+        search_with(tiles[i], best);
+      } else if (every_second && !options_.equal_packs) {
+        decide_with(tiles[i], best, Care::quick);
+      }
     }
     const bool none_fits = best.seconds == infinite;
     if (none_fits) equal_packs_.forget();
@@ -135,15 +138,23 @@ class DistributionCandidates {
   }
 
   /// Finishes what was decided quickly; what is better than `best` replaces it. If memory makes it take longer than
-  /// with enough of it, the same with full care, if `care` asks for that.
-  void finish(DistributionPlan decided, bool merge, Care care, DistributionPlan& best) {
-    const bool is_limited =
-        decided.seconds < infinite && decided.seconds > options_.search.limited * decided.unlimited_seconds();
-    improve(finished_(std::move(decided), best.seconds), best);
-    if (!is_limited || care == Care::quick) return;
-    search_.use(Care::full);
-    improve(finished_(decide(merge), best.seconds), best);
-    search_.use(Care::quick);
+  /// with enough of it, what is decided with full care is finished as well, if `care` asks for that.
+  void finish(DistributionPlan quick, bool merge, Care care, DistributionPlan& best) {
+    std::vector<DistributionPlan> decided;
+    decided.push_back(std::move(quick));
+    if (care == Care::full && memory_limits(decided.front())) {
+      search_.use(Care::full);
+      DistributionPlan full = decide(merge);
+      search_.use(Care::quick);
+      if (!decided_alike(decided.front(), full)) decided.push_back(std::move(full));
+    }
+    for (DistributionPlan& plan : decided) improve(finished_(std::move(plan), best.seconds), best);
+  }
+
+  /// Whether memory makes what was decided take longer than with enough of it.
+  [[nodiscard]] bool memory_limits(const DistributionPlan& decided) const {
+    return decided.seconds < infinite &&
+           decided.seconds > options_.search.limited * decided.unlimited_seconds();
   }
 
   static void improve(DistributionPlan plan, DistributionPlan& best) {

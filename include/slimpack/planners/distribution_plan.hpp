@@ -73,4 +73,10 @@ struct DistributionPlan {
   [[nodiscard]] bool refused() const { return given_up && !plans[*given_up].schedule.fits(); }
 };
 
+/// Whether the same was decided for both: `TileSearch` starts from groups and cuts.
+[[nodiscard]] inline bool decided_alike(const DistributionPlan& a, const DistributionPlan& b) {
+  return a.seconds == b.seconds && a.groups == b.groups &&
+         std::ranges::equal(a.plans, b.plans, {}, &GroupPlan::cut, &GroupPlan::cut);
+}
+
 }  // namespace slimpack

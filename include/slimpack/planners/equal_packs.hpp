@@ -72,12 +72,6 @@ class EqualPacks {
     std::size_t best_packs = 1;           ///< of that
   };
 
-  /// Whether both are finished alike: `TileSearch` starts from groups and cuts.
-  [[nodiscard]] static bool decided_alike(const DistributionPlan& a, const DistributionPlan& b) {
-    return a.seconds == b.seconds && a.groups == b.groups &&
-           std::ranges::equal(a.plans, b.plans, {}, &GroupPlan::cut, &GroupPlan::cut);
-  }
-
   /// Tries powers of two, then numbers between them. Which are tried does not depend on what a plan's tile and
   /// boundaries make of them. @param least seconds of the best that was decided so far. @param promising gets what does
   /// not take far longer than that.

@@ -11,8 +11,8 @@ namespace slimpack {
 /// What the search of SlimPack tries.
 struct SlimPackSearch {
   /// Distributions and numbers of packs are chosen with this tile whatever the plan's own tile, so that a finer tile
-  /// never makes a plan longer. They are also chosen for samples that stay whole. It is halved until a pipeline has at
-  /// least `tiles_per_stage` tiles for each of its stages.
+  /// never makes a plan longer. They are also chosen for samples that stay whole, and with every second tile between. It
+  /// is halved until a pipeline has at least `tiles_per_stage` tiles for each of its stages.
   Tokens deciding_tile = 128;
   Tokens tiles_per_stage = 64;
   /// Distributions that spread the longest sample further and further are looked at until so many, one after another,

@@ -116,16 +116,17 @@ class GroupScheduler {
   }
 
   /// Cuts the group in one way and schedules it; if that is faster than `best`, it replaces `best`. One member alone comes
-  /// first. If it takes too long with and without enough memory, all members are not tried; a smaller lead that memory forces
-  /// on all could be faster, but rarely is. @returns whether memory limits that member: it forces recomputation or a smaller
-  /// lead, or refuses the packs.
+  /// first. If it is no faster than `best`, all members are not tried: they hold as much or more, and wait for each other. As
+  /// long as nothing fits, they are, unless one member takes too long even with enough memory. @returns whether memory limits
+  /// that member: it forces recomputation or a smaller lead, or refuses the packs.
   bool improve_with(const GroupCut& cut, GroupPlan& best, Care care = Care::full) {
     const GroupCut first = of_one_member(cut);
     schedule(first, best.schedule.seconds, trial_, care);
     const Schedule& tried = trial_.schedule;
     const bool memory_bound = tried.memory_bound;
-    const double least = std::min(tried.seconds, tried.unlimited);
-    if (first != cut && least < best.schedule.seconds) schedule(cut, best.schedule.seconds, trial_, care);
+    const double one_seconds = best.schedule.fits() ? tried.seconds : tried.unlimited;
+    if (first != cut && one_seconds < best.schedule.seconds)
+      schedule(cut, best.schedule.seconds, trial_, care);
     if (trial_.schedule.seconds < best.schedule.seconds) std::swap(trial_, best);
     return memory_bound;
   }

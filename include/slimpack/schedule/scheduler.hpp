@@ -104,13 +104,15 @@ class Scheduler {
     price_without_recompute(out);
     recompute_prices_.begin(out);
     prepare(out, options);
-    if (options.offload && memory_.recomputes()) recompute_prices_.allow_offload(out);
+    std::optional<Checkpoints> chosen;
+    if (memory_.recomputes()) {
+      if (options.offload) recompute_prices_.allow_offload(out);
+      const LeadTable before = out.fits() ? out.leads : full_;
+      chosen = checkpoint(full_, out, solve, solver);
+      if (before != full_) (void)checkpoint(before, out, solve, solver);
+      if (unmoved && *unmoved != full_ && *unmoved != before) (void)checkpoint(*unmoved, out, solve, solver);
+    }
     add_recompute(out.recompute, out);
-    if (!memory_.recomputes()) return std::nullopt;
-    const LeadTable before = out.fits() ? out.leads : full_;
-    std::optional<Checkpoints> chosen = checkpoint(full_, out, solve, solver);
-    if (before != full_) (void)checkpoint(before, out, solve, solver);
-    if (unmoved && *unmoved != full_ && *unmoved != before) (void)checkpoint(*unmoved, out, solve, solver);
     return chosen;
   }
 
@@ -193,16 +195,17 @@ class Scheduler {
       make_leads(PassOrder::eager, options, out);
       add_recompute({}, out);
       const double eager = makespan(full_, out);
-      add_recompute(out.recompute, out);
       const Recompute nothing(std::vector<std::int32_t>(memory_.stages(), 0));
       const bool may_help = eager < out.unlimited && (eager < most || !fits(full_, nothing));
       if (may_help) best_of_full_leads(out, options, most);
       out.memory_bound = memory_bound;
     }
+    add_recompute(out.recompute, out);
     reject(out, most);
   }
 
-  /// Times the packs with the full leads or, if these do not fit, with what does. Keeps what is faster than `out`.
+  /// Times the packs with the full leads or, if these do not fit, with what does. Keeps what is faster than `out`; the packs'
+  /// seconds are then those of the last candidate.
   void best_of_full_leads(Schedule& out, const ScheduleOptions& options, double most) {
     const Recompute nothing(std::vector<std::int32_t>(memory_.stages(), 0));
     add_recompute(nothing, out);
@@ -211,7 +214,6 @@ class Scheduler {
     const std::vector<std::int32_t> needed = full_lead_recompute();
     const auto [least, greatest] = std::minmax_element(needed.begin(), needed.end());
     if (*least == 0 && *greatest == 0) return keep_if_faster(full_, nothing, unlimited, out);
-    add_recompute(out.recompute, out);
     out.memory_bound = true;
     if (*least >= 0) time(full_, Recompute(needed), out);
     if (options.fit == FitPolicy::fastest) try_smaller_leads(needed, out);
@@ -237,9 +239,7 @@ class Scheduler {
     least_recomputed(full_, memory_, fit_, more_);
     recompute_prices_.to_least_seconds(out, fit_.tokens(), more_);
     add_recompute({}, out);
-    const double seconds = least_seconds_(out, more_);
-    add_recompute(out.recompute, out);
-    return seconds;
+    return least_seconds_(out, more_);
   }
 
   /// Lets each pack recompute what it needs, with full leads.
@@ -326,7 +326,8 @@ class Scheduler {
     }
   }
 
-  /// Times an order with its recomputation, and keeps both if they are faster than what `out` has.
+  /// Times an order with its recomputation, and keeps both if they are faster than what `out` has. The packs' seconds are
+  /// those of this recomputation then.
   void time(const LeadTable& leads, const Recompute& recompute, Schedule& out) {
     add_recompute(recompute, out);
     keep_if_faster(leads, recompute, makespan(leads, out), out);
@@ -337,15 +338,11 @@ class Scheduler {
     return makespan_(out.forward, out.forward_times, out.backward, out.backward_times, leads, out.pipelines);
   }
 
-  /// @pre `add_recompute` was last called for this recomputation.
-  void keep_if_faster(const LeadTable& leads, const Recompute& recompute, double seconds, Schedule& out) {
-    if (seconds < out.seconds) {
-      out.seconds = seconds;
-      out.leads = leads;
-      out.recompute = recompute;
-    } else {
-      add_recompute(out.recompute, out);
-    }
+  static void keep_if_faster(const LeadTable& leads, const Recompute& recompute, double seconds, Schedule& out) {
+    if (seconds >= out.seconds) return;
+    out.seconds = seconds;
+    out.leads = leads;
+    out.recompute = recompute;
   }
 
   /// Sets the packs' seconds to those with recomputation and offloading.
