@@ -74,10 +74,10 @@ class DistributionCandidates {
                         std::max(options.search.most_equal_packs * stages_, 2 * promising));
   }
 
-  /// The best plan of all candidates; its seconds are infinite if none fits. All plans share the decisions of one tile,
-  /// and those of uncut samples and of tiles a fourth as coarse, a sixteenth, … Where the first are starved, each of the
-  /// plan's coarser tiles decides with equal care; if nothing fits, so do the finer ones. The coarsest tile comes first, so
-  /// that a plan with a coarser tile goes through the same steps.
+  /// The best plan of all candidates; its seconds are infinite if none fits. All plans share the decisions of
+  /// `deciding_tile`, of uncut samples and, between these, of every second tile. Where the first are starved, each coarser
+  /// tile decides with equal care; if nothing fits, so do the finer ones. The coarsest tile comes first, so that a plan with
+  /// a coarser tile goes through the same steps.
   [[nodiscard]] DistributionPlan operator()() {
     DistributionPlan best;
     const bool is_starved = search_with(deciding_tile_, best);

@@ -44,6 +44,8 @@ class GroupScheduler {
     /// A candidate counts only if one of its passes has at least this share of the packs that were asked for.
     double enough_packs = 0.0;
     bool fill = true;  ///< `GroupCut::fill` of all that is decided
+    /// All members are tried if one of them alone takes no more than this many times as long as the best.
+    double leeway = 1.05;
     ScheduleOptions schedule = {};
 
     /// About `count` packs.
@@ -116,22 +118,28 @@ class GroupScheduler {
   }
 
   /// Cuts the group in one way and schedules it; if that is faster than `best`, it replaces `best`. One member alone comes
-  /// first. If it is no faster than `best`, all members are not tried: they hold as much or more, and wait for each other. As
-  /// long as nothing fits, they are, unless one member takes too long even with enough memory. @returns whether memory limits
-  /// that member: it forces recomputation or a smaller lead, or refuses the packs.
+  /// first. It counts as the fullest one, so all members may recompute less; if it is slower than `best` by more than
+  /// `Options::leeway`, they are not tried. As long as nothing fits, they are, unless it takes too long even with enough
+  /// memory. @returns whether memory limits that member: it forces recomputation or a smaller lead, or refuses the packs.
   bool improve_with(const GroupCut& cut, GroupPlan& best, Care care = Care::full) {
     const GroupCut first = of_one_member(cut);
-    schedule(first, best.schedule.seconds, trial_, care);
+    const double most = first == cut ? best.schedule.seconds : options_.leeway * best.schedule.seconds;
+    schedule(first, most, trial_, care);
     const Schedule& tried = trial_.schedule;
     const bool memory_bound = tried.memory_bound;
-    const double one_seconds = best.schedule.fits() ? tried.seconds : tried.unlimited;
-    if (first != cut && one_seconds < best.schedule.seconds)
-      schedule(cut, best.schedule.seconds, trial_, care);
+    if (first != cut) {
+      const bool may_help = best.schedule.fits() ? tried.fits() && tried.unlimited < best.schedule.seconds
+                                                 : tried.unlimited < infinite;
+      trial_.schedule.seconds = infinite;
+      if (may_help) schedule(cut, best.schedule.seconds, trial_, care);
+    }
     if (trial_.schedule.seconds < best.schedule.seconds) std::swap(trial_, best);
     return memory_bound;
   }
 
  private:
+  static constexpr double infinite = std::numeric_limits<double>::infinity();
+
   /// Cuts the packs, but keeps the forward packs if they were last cut in the same way.
   void cut_packs(const GroupCut& cut) {
     const bool mirrors = cut.backward == BackwardPacks::mirrored;
