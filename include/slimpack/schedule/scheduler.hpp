@@ -338,7 +338,8 @@ class Scheduler {
     return makespan_(out.forward, out.forward_times, out.backward, out.backward_times, leads, out.pipelines);
   }
 
-  static void keep_if_faster(const LeadTable& leads, const Recompute& recompute, double seconds, Schedule& out) {
+  static void keep_if_faster(const LeadTable& leads, const Recompute& recompute, double seconds,
+                             Schedule& out) {
     if (seconds >= out.seconds) return;
     out.seconds = seconds;
     out.leads = leads;
