@@ -95,7 +95,7 @@ class GroupScheduler {
   void schedule(const GroupCut& cut, double most, GroupPlan& out, Care care = Care::full) {
     out.cut = cut;
     out.promising = promising();
-    out.schedule.seconds = out.schedule.unlimited = std::numeric_limits<double>::infinity();
+    out.schedule.seconds = out.schedule.unlimited = infinite;
     out.schedule.memory_bound = false;
     cut_packs(cut);
     if (!has_packs(cut)) return;
@@ -113,7 +113,7 @@ class GroupScheduler {
     if (!plan.schedule.fits() || !plan.cut.one_member) return plan.schedule.fits();
     GroupCut cut = plan.cut;
     cut.one_member = false;
-    schedule(cut, std::numeric_limits<double>::infinity(), trial_);
+    schedule(cut, infinite, trial_);
     return trial_.schedule.fits();
   }
 
@@ -128,8 +128,8 @@ class GroupScheduler {
     const Schedule& tried = trial_.schedule;
     const bool memory_bound = tried.memory_bound;
     if (first != cut) {
-      const bool may_help = best.schedule.fits() ? tried.fits() && tried.unlimited < best.schedule.seconds
-                                                 : tried.unlimited < infinite;
+      const bool may_help =
+          tried.unlimited < best.schedule.seconds && (tried.fits() || !best.schedule.fits());
       trial_.schedule.seconds = infinite;
       if (may_help) schedule(cut, best.schedule.seconds, trial_, care);
     }
