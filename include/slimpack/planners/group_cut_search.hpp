@@ -4,27 +4,40 @@
 #include <cmath>
 #include <cstddef>
 #include <limits>
-#include <optional>
 #include <vector>
 
 #include "slimpack/planners/slimpack_options.hpp"
+#include "slimpack/planners/tried_cuts.hpp"
 #include "slimpack/schedule/group_scheduler.hpp"
 
 namespace slimpack {
 
-/// Looks for the best way to cut the group of pipelines that was loaded last.
+/// Looks for the best way to cut the group of pipelines that was loaded last. Does not try again what was too slow before.
 class GroupCutSearch {
  public:
   /// What was decided for a group.
   struct Decided {
     GroupCut cut;
-    bool memory_bound = false;           ///< whether memory limits that
-    std::optional<GroupCut> known = {};  ///< is not tried again
+    bool memory_bound = false;  ///< whether memory limits that
   };
 
   /// @param groups has to outlive this.
   GroupCutSearch(GroupScheduler& groups, const SlimPackOptions& options)
       : options_(options), groups_(groups) {}
+
+  /// Chooses the group that later calls are about. O(samples of the group).
+  void load(const SampleGroup& group) {
+    groups_.load(group);
+    tried_.load(group);
+  }
+
+  /// Schedules the loaded group as `cut` says. The seconds are infinite if that does not fit, or takes `most` seconds or longer.
+  void schedule(const GroupCut& cut, double most, GroupPlan& out) {
+    out = {};
+    if (tried_.least_seconds(cut) >= most) return;
+    groups_.schedule(cut, most, out);
+    tried_.least_seconds(cut) = std::min(most, out.schedule.seconds);
+  }
 
   /// The tile of the options, then tiles twice, four times, … as coarse. The last one is as long as the longest sample, so that
   /// no sample is cut. If the number of packs is given, only the first: coarser tiles can yield fewer packs.
@@ -115,8 +128,8 @@ class GroupCutSearch {
     if (groups_.least_seconds(packs) < best.schedule.seconds) try_boundaries(decided, enough, best);
   }
 
-  /// Tries all ways to cut the backward pass that are not known, until the group takes no longer than `enough`. Short
-  /// chains are tried where memory limits what was decided.
+  /// Tries all ways to cut the backward pass that may be better, until the group takes no longer than `enough`. Short chains
+  /// are tried where memory limits what was decided.
   void try_boundaries(const Decided& decided, double enough, GroupPlan& best) {
     using enum BackwardPacks;
     GroupCut cut = decided.cut;
@@ -125,12 +138,16 @@ class GroupCutSearch {
       if (backward == own && !options_.asymmetric) continue;
       if (backward >= mirrored_apart && !decided.memory_bound) continue;
       cut.backward = backward;
-      if (decided.known != cut) groups_.improve_with(cut, best);
+      double& least = tried_.least_seconds(cut);
+      if (least >= best.schedule.seconds) continue;
+      groups_.improve_with(cut, best);
+      least = best.schedule.seconds;
     }
   }
 
   SlimPackOptions options_;
   GroupScheduler& groups_;
+  TriedCuts tried_;
 };
 
 }  // namespace slimpack

@@ -43,9 +43,9 @@ class TileSearch {
     for (const GroupPlan& group : plan.plans) decided.push_back({group.cut, group.schedule.memory_bound});
     for (const std::size_t g : slowest_first(plan)) {
       GroupPlan& own = plan.plans[g];
-      groups_.load(plan.groups[g]);
+      cuts_.load(plan.groups[g]);
       decided[g].cut.one_member = false;
-      if (as_decided(own, most) && !decided[g].memory_bound) decided[g].known = decided[g].cut;
+      schedule_as_decided(own, most);
       if (own.schedule.seconds >= most) own = cuts_(decided[g], most, most, tile_);
       if (!own.schedule.fits()) return {};
     }
@@ -53,7 +53,7 @@ class TileSearch {
     Tokens likely = tile_;
     for (std::size_t g = plan.slowest(); !searched[g]; g = plan.slowest()) {
       GroupPlan& own = plan.plans[g];
-      groups_.load(plan.groups[g]);
+      cuts_.load(plan.groups[g]);
       const double enough = others_seconds(plan, g);
       GroupPlan other = cuts_(decided[g], own.schedule.seconds, enough, likely);
       searched[g] = other.schedule.seconds > enough;
@@ -77,16 +77,15 @@ class TileSearch {
     return order;
   }
 
-  /// Schedules all members of the loaded group as decided, if the options allow such a cut; otherwise the seconds are
-  /// infinite. @returns whether they do.
-  bool as_decided(GroupPlan& plan, double most) {
+  /// Schedules all members of the loaded group as decided, unless they were; the seconds are infinite if the options do not
+  /// allow such a cut.
+  void schedule_as_decided(GroupPlan& plan, double most) {
     const bool allowed = cuts_.allows(plan.cut);
-    if (allowed && !plan.estimated && !plan.cut.one_member) return true;
+    if (allowed && !plan.estimated && !plan.cut.one_member) return;
     GroupCut cut = plan.cut;
     cut.one_member = false;
     plan = {};
-    if (allowed) groups_.schedule(cut, most, plan);
-    return allowed;
+    if (allowed) cuts_.schedule(cut, most, plan);
   }
 
   /// Seconds of the slowest of the other groups.
