@@ -30,7 +30,7 @@ class Distributor {
         options_(options),
         by_length_(longest_first(lengths)),
         prices_(lengths, by_length_, prices),
-        merged_(lengths, by_length_, prices_, allowed_sizes(prices), options.memory_tokens) {}
+        merged_(lengths, by_length_, prices_, allowed_sizes(prices), options) {}
 
   Distributor(const Distributor&) = delete;
   Distributor& operator=(const Distributor&) = delete;
@@ -40,7 +40,7 @@ class Distributor {
 
   /// Says how many packs a pipeline will have, about: samples are priced in slices of that size.
   void expect_packs(std::size_t packs) {
-    prices_.set_slice_seconds(mean_seconds() / (more_packs * static_cast<double>(packs)));
+    prices_.set_slice_seconds(mean_seconds() / (options_.slices_per_pack * static_cast<double>(packs)));
     merged_.forget_prices();
   }
 
@@ -92,10 +92,6 @@ class Distributor {
   }
 
  private:
-  /// A search goes for more packs than are expected rather than for fewer: slices are priced as if there were so many
-  /// times as many.
-  static constexpr double more_packs = 1.5;
-
   static std::vector<SampleId> longest_first(std::span<const Tokens> lengths) {
     std::vector<SampleId> ids(lengths.size());
     std::iota(ids.begin(), ids.end(), SampleId{0});

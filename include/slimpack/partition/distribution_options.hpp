@@ -11,6 +11,13 @@ struct DistributorOptions {
   GroupSizes group_sizes = GroupSizes::any;
   /// Most tokens of one sample that fit into a member's memory.
   double memory_tokens = std::numeric_limits<double>::infinity();
+  /// Samples are priced in slices as if there were this many times as many packs as are expected: a search goes for more
+  /// packs rather than for fewer.
+  double slices_per_pack = 1.5;
+  /// Capacities of merged groups are tried this factor apart up to 1.5 times the mean work …
+  double fine_step = 1.02;
+  /// … and this one above.
+  double coarse_step = 1.1;
 };
 
 /// What a distribution should be like.

@@ -32,12 +32,12 @@ class MergedGroups {
   /// @param by_length the samples, longest first. @param prices of these samples. @param allowed [size - 1] whether a group
   /// may have this size. Those that are not taken by value have to outlive this.
   MergedGroups(std::span<const Tokens> lengths, std::span<const SampleId> by_length, SamplePrices& prices,
-               std::vector<bool> allowed, double memory_tokens)
+               std::vector<bool> allowed, const DistributorOptions& options)
       : lengths_(lengths),
         by_length_(by_length),
         prices_(prices),
         allowed_(std::move(allowed)),
-        memory_tokens_(memory_tokens) {
+        options_(options) {
     for (const SampleId id : by_length_)
       mean_seconds_ += prices_.whole(id) / static_cast<double>(pipelines());
     for (std::size_t size = 1; size <= pipelines(); ++size) {
@@ -54,7 +54,7 @@ class MergedGroups {
   /// Whether memory holds the sample on a group of this size.
   [[nodiscard]] bool fits_memory(SampleId id, std::size_t size) const {
     return static_cast<double>(lengths_[id]) <=
-           std::min(memory_tokens_, wanted_.memory_tokens) * static_cast<double>(size);
+           std::min(options_.memory_tokens, wanted_.memory_tokens) * static_cast<double>(size);
   }
 
   /// To be called when the prices of samples have changed.
@@ -65,10 +65,10 @@ class MergedGroups {
   /// long as they can be better than the best so far. @returns whether there is one.
   bool find(const DistributionOptions& wanted) {
     wanted_ = wanted;
-    constexpr double unlimited = std::numeric_limits<double>::infinity(), fine = 1.02, coarse = 1.1;
+    constexpr double unlimited = std::numeric_limits<double>::infinity();
     if (!wanted_.merge) return place(unlimited);
     if (!fits_memory(by_length_.front(), largest_)) return false;
-    const double mean = mean_seconds_, most = coarse * most_capacity(mean);
+    const double mean = mean_seconds_, most = options_.coarse_step * most_capacity(mean);
     double best = unlimited, least = unlimited, capacity = mean;
     while (capacity < std::min(most, least)) {
       const double level = place(capacity) ? busiest() : unlimited;
@@ -76,7 +76,7 @@ class MergedGroups {
         least = level;
         best = capacity;
       }
-      capacity *= capacity < 1.5 * mean ? fine : coarse;
+      capacity *= capacity < 1.5 * mean ? options_.fine_step : options_.coarse_step;
     }
     return best < unlimited && place(best);
   }
@@ -185,7 +185,7 @@ class MergedGroups {
   std::span<const SampleId> by_length_;  // longest first
   SamplePrices& prices_;
   std::vector<bool> allowed_;  // [size - 1]
-  double memory_tokens_;
+  DistributorOptions options_;
   DistributionOptions wanted_;
   double mean_seconds_ = 0.0;
   std::size_t largest_ = 1;     // size of a group that is allowed

@@ -97,7 +97,9 @@ class ByteScaleSearch {
     for (SampleId id = 0; id < domain_->samples(); ++id)
       share += domain_->work(id, 0) * static_cast<double>(least) / static_cast<double>(ranks_);
     const std::vector<Tokens> tokens =
-        options_.limit > 0 ? std::vector<Tokens>{options_.limit} : limits_of_tokens(*domain_, least_limit());
+        options_.limit > 0
+            ? std::vector<Tokens>{options_.limit}
+            : limits_of_tokens(domain_->lengths(), domain_->ranks(), static_cast<double>(least_limit()));
     const double before = best_.seconds;
     for (const Tokens limit : tokens) {
       try_rows(limit);

@@ -123,7 +123,7 @@ class DynamicCpSearch {
 
   [[nodiscard]] std::vector<Tokens> limits() const {
     if (options_.limit > 0) return {options_.limit};
-    return limits_of_tokens(domains_.front(), least_limit());
+    return limits_of_tokens(lengths_, domains_.front().ranks(), static_cast<double>(least_limit()));
   }
 
   /// Whether packs of so many tokens on each rank leave a chance of a better plan than the best: ranks have equal work,

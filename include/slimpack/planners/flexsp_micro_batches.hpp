@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -14,21 +13,6 @@
 #include "slimpack/partition/similar_lengths.hpp"
 
 namespace slimpack::detail {
-
-/// Limits of a rank's tokens to try, a factor of the square root of two apart: from that with which one micro-batch may hold all
-/// samples, however they are distributed, to the least.
-/// @param longest sample. @param least limit. @param share of all tokens, of a rank.
-[[nodiscard]] inline std::vector<Tokens> limits_to_try(Tokens longest, double least, double share) {
-  const double most = std::max(static_cast<double>(longest), 2.0 * share), step = std::sqrt(2.0);
-  std::vector<Tokens> limits;
-  double limit = least;
-  while (limit < most * step) {
-    limits.push_back(static_cast<Tokens>(std::ceil(limit)));
-    limit *= step;
-  }
-  std::reverse(limits.begin(), limits.end());
-  return limits;
-}
 
 /// How samples of similar lengths are cut into micro-batches.
 enum class MicroBatchCut : std::uint8_t {

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <limits>
 #include <numeric>
+#include <ranges>
 #include <set>
 #include <span>
 #include <utility>
@@ -45,7 +46,7 @@ class FlexSpSearch {
   /// The best plan; its seconds are infinite if none fits.
   [[nodiscard]] RowPlan operator()() {
     if (options_.limit == 0) try_groups_of_one_size();
-    for (const Tokens limit : limits()) try_limit(limit);
+    for (const Tokens limit : limits() | std::views::reverse) try_limit(limit);
     for (const double step : {0.25, 0.125}) {
       if (options_.limit > 0 || made_.limit == 0) break;
       const auto middle = static_cast<double>(made_.limit);
@@ -77,8 +78,7 @@ class FlexSpSearch {
 
   [[nodiscard]] std::vector<Tokens> limits() const {
     if (options_.limit > 0) return {options_.limit};
-    return limits_to_try(lengths_[longest_first_.front()], least_limit_,
-                         tokens_ / static_cast<double>(domain_.ranks()));
+    return limits_of_tokens(lengths_, domain_.ranks(), least_limit_);
   }
 
   /// Tries numbers of micro-batches from the fewest that hold all tokens, until some more in a row are no better.

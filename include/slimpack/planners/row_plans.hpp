@@ -21,17 +21,15 @@
 namespace slimpack::detail {
 
 /// Limits of tokens per rank to try, a factor of the square root of two apart: from the least, through the longest
-/// sample, with which none has to be shared, to twice an equal share of all tokens, with which a row may hold the whole
-/// batch. Ascending.
-[[nodiscard]] inline std::vector<Tokens> limits_of_tokens(const RankDomain& domain, Tokens least_limit) {
-  const std::span<const Tokens> lengths = domain.lengths();
+/// sample, with which none has to be shared, to one with which a row holds the whole batch, however its samples are
+/// distributed. Ascending. @param lengths of all samples. @param least > 0.
+[[nodiscard]] inline std::vector<Tokens> limits_of_tokens(std::span<const Tokens> lengths, std::size_t ranks,
+                                                          double least) {
   const Tokens longest = *std::max_element(lengths.begin(), lengths.end());
-  const double share =
-      std::accumulate(lengths.begin(), lengths.end(), 0.0) / static_cast<double>(domain.ranks());
+  const double share = std::accumulate(lengths.begin(), lengths.end(), 0.0) / static_cast<double>(ranks);
   const double most = std::max(static_cast<double>(longest), 2.0 * share);
+  const int steps = static_cast<int>(std::ceil(2.0 * std::log2(most / least)));
   std::vector<Tokens> limits{longest};
-  const auto least = static_cast<double>(least_limit);
-  const int steps = static_cast<int>(2.0 * std::log2(most / least));
   for (int i = 0; i <= steps; ++i)
     limits.push_back(static_cast<Tokens>(std::ceil(least * std::exp2(0.5 * i))));
   std::sort(limits.begin(), limits.end());
