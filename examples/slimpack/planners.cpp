@@ -280,7 +280,7 @@ Plan plan_auto_on_cpu(std::span<const Tokens> lengths, const JobOptions& o, cons
 
 RankMemory profiled_memory(const JobOptions& o) {
   const Job& job = o.job;
-  const auto layers = split_layers(job.model.layers, job.layout.pp);
+  const std::vector<std::int32_t> layers = layout_strategy(job).pipelines.front().layers;
   const bool gpu = o.profile->device.has_value();
   const auto stage = stage_options(gpu, by_heads(o), job.device.memory_bytes);
   const double weight_bytes = o.profile->weight_bytes(), moments = 2.0 / job.layout.dp;

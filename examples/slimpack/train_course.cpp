@@ -106,7 +106,7 @@ class CoursePlanning {
       : o_(o),
         lengths_(read_job_lengths(o.job)),
         cost_(cost_of(o, o.job.job.model, layout_strategy(o.job.job), 0)),
-        memory_(memory_of(o, split_layers(o.job.job.model.layers, o.job.job.layout.pp))) {
+        memory_(memory_of(o, layout_strategy(o.job.job).pipelines.front().layers)) {
     require_batches(o.job, lengths_, o.steps, "--steps");
     if (o.evaluate > 0) require_batches(o.job, lengths_, o.steps + 1, "--steps with the batch of --evaluate");
   }
