@@ -127,9 +127,9 @@ void authors_costs(benchmark::State& state) {
   const auto limit =
       static_cast<Tokens>((30.0 * 1024.0 - parameters * 16.0 / devices * 1024.0) / 4.480441895);
   const auto work = [&](Tokens length, std::size_t size) {
-    const auto tokens = static_cast<double>(length), ranks = static_cast<double>(size);
-    const double megabytes = 4.0 * 2.0 * 32.0 * 4096.0 * tokens * 2.0 / 1024.0 / 1024.0 / ranks;
-    return (quadratic * tokens * tokens + linear * tokens) / ranks +
+    const auto tokens = static_cast<double>(length), group = static_cast<double>(size);
+    const double megabytes = 4.0 * 2.0 * 32.0 * 4096.0 * tokens * 2.0 / 1024.0 / 1024.0 / group;
+    return (quadratic * tokens * tokens + linear * tokens) / group +
            megabytes / bandwidth[std::countr_zero(size) - 1];
   };
   DomainStep best;
