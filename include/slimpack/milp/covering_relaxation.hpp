@@ -163,4 +163,18 @@ class CoveringRelaxation {
   std::vector<double> safe_reduced_, magnitude_;  // [column]
 };
 
+/// Narrows the bounds of columns whose reduced cost is too high for more where the cost is less than `cutoff`.
+inline void tighten_bounds(CoveringRelaxation& relaxation, double cutoff) {
+  const double room = cutoff - relaxation.safe_bound();
+  for (std::size_t j = 0; j < relaxation.point().size(); ++j) {
+    const double reduced = relaxation.safe_reduced_costs()[j];
+    const double lower = relaxation.lower(j), upper = relaxation.upper(j);
+    if (std::abs(reduced) * (upper - lower) <= room) continue;
+    const double units = std::floor(room / std::abs(reduced) + 1e-6);
+    if (units >= upper - lower) continue;
+    if (reduced > 0.0) relaxation.set_bounds(j, lower, lower + units);
+    if (reduced < 0.0) relaxation.set_bounds(j, upper - units, upper);
+  }
+}
+
 }  // namespace slimpack::detail
