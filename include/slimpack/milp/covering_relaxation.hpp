@@ -10,6 +10,7 @@
 
 #include "slimpack/milp/covering_dictionary.hpp"
 #include "slimpack/milp/covering_program.hpp"
+#include "slimpack/milp/covering_simplex.hpp"
 
 namespace slimpack::detail {
 
@@ -21,19 +22,20 @@ namespace slimpack::detail {
 /// basis.
 class CoveringRelaxation {
  public:
-  using Penalty = SimplexDictionary::Penalty;
-
   /// @param rows of the program and valid inequalities of any sign; they may be added to later on.
   CoveringRelaxation(std::span<const double> cost, std::span<const double> upper, const CoveringRows& rows)
       : cost_(cost), rows_(&rows), dictionary_(cost, upper) {}
 
-  [[nodiscard]] double lower(std::size_t column) const { return dictionary_.lower()[column]; }
-  [[nodiscard]] double upper(std::size_t column) const { return dictionary_.upper()[column]; }
+  [[nodiscard]] double lower(std::size_t column) const { return dictionary_.lower(column); }
+  [[nodiscard]] double upper(std::size_t column) const { return dictionary_.upper(column); }
   /// Of the last solve; not exact.
   [[nodiscard]] std::span<const double> point() const { return dictionary_.point(); }
-  [[nodiscard]] std::int64_t pivots() const { return dictionary_.pivots(); }
+  [[nodiscard]] std::int64_t pivots() const { return simplex_.pivots(); }
   [[nodiscard]] bool is_basic(std::size_t column) const { return dictionary_.is_basic(column); }
-  [[nodiscard]] Penalty penalty(std::size_t column) const { return dictionary_.penalty(column); }
+  /// @pre the column is basic.
+  [[nodiscard]] RoundingPenalty penalty(std::size_t column) const {
+    return rounding_penalty(dictionary_, column);
+  }
   void set_bounds(std::size_t column, double lower, double upper) {
     dictionary_.set_bounds(column, lower, upper);
   }
@@ -42,7 +44,7 @@ class CoveringRelaxation {
   SimplexEnd solve(std::int64_t most_pivots) {
     const std::int64_t last = pivots() + most_pivots;
     do {
-      const SimplexEnd end = dictionary_.minimise(last);
+      const SimplexEnd end = simplex_.minimise(dictionary_, last);
       if (end != SimplexEnd::optimal) return end;
     } while (add_violated_rows());
     dictionary_.drop_slack_rows();
@@ -52,16 +54,16 @@ class CoveringRelaxation {
   /// A lower bound on the cost of every point within the bounds, by the multipliers of the rows in the
   /// dictionary; proven whatever rounding did to them, because any multipliers of 0 or more give one.
   [[nodiscard]] double safe_bound() {
-    const std::span<const double> reduced = dictionary_.reduced();
+    const std::span<const double> reduced = dictionary_.table().reduced_costs();
     return lagrangian(
-        1.0, [&](std::size_t q) { return std::max(0.0, reduced[q]); }, SimplexDictionary::no_row);
+        1.0, [&](std::size_t q) { return std::max(0.0, reduced[q]); }, DualSimplex::no_row);
   }
 
   /// Whether the last solve's claim that there is no point holds up to rounding.
   [[nodiscard]] bool is_proven_infeasible() {
-    const std::size_t conflict = dictionary_.conflict();
-    if (conflict == SimplexDictionary::no_row) return false;
-    const std::span<const double> row = dictionary_.row(conflict);
+    const std::size_t conflict = simplex_.conflict();
+    if (conflict == DualSimplex::no_row) return false;
+    const std::span<const double> row = dictionary_.table().row(conflict);
     return lagrangian(
                0.0, [&](std::size_t q) { return std::abs(row[q]); }, conflict) > 0.0;
   }
@@ -74,11 +76,11 @@ class CoveringRelaxation {
   /// in the proof of the optimum; or, for a basic column, in the equation that gives it from nonbasic ones.
   template <class Visit>
   void for_each_tight_row(Visit&& visit) const {
-    visit_rows(dictionary_.reduced(), visit);
+    visit_rows(dictionary_.table().reduced_costs(), visit);
   }
   template <class Visit>
   void for_each_tight_row(std::size_t column, Visit&& visit) const {
-    visit_rows(dictionary_.row(dictionary_.basic_place(column)), visit);
+    visit_rows(dictionary_.table().row(dictionary_.basic_place(column)), visit);
   }
 
  private:
@@ -97,8 +99,7 @@ class CoveringRelaxation {
     violated_.clear();
     for (std::size_t i = 0; i < rows_->size(); ++i) {
       const double surplus = rows_->surplus(i, point());
-      if (surplus < -SimplexDictionary::feasible)
-        violated_.push_back({surplus, static_cast<std::uint32_t>(i)});
+      if (surplus < -DualSimplex::feasible) violated_.push_back({surplus, static_cast<std::uint32_t>(i)});
     }
     std::sort(violated_.begin(), violated_.end(), [](const Violated& a, const Violated& b) {
       return a.surplus != b.surplus ? a.surplus < b.surplus : a.row < b.row;
@@ -139,7 +140,7 @@ class CoveringRelaxation {
       }
     };
     for (std::size_t q = 0; q < columns; ++q) use(dictionary_.nonbasic()[q], multiplier(q));
-    if (extra != SimplexDictionary::no_row) use(dictionary_.basic_id(extra), 1.0);
+    if (extra != DualSimplex::no_row) use(dictionary_.basic()[extra], 1.0);
     const double rounding = 4.0 * count * std::numeric_limits<double>::epsilon();
     for (std::size_t j = 0; j < columns; ++j) {
       const double least_reduced = safe_reduced_[j] - rounding * magnitude_[j];
@@ -158,6 +159,7 @@ class CoveringRelaxation {
   std::span<const double> cost_;
   const CoveringRows* rows_;
   SimplexDictionary dictionary_;
+  DualSimplex simplex_;
   std::vector<Violated> violated_;
   std::vector<std::uint8_t> touched_;             // [column]
   std::vector<double> safe_reduced_, magnitude_;  // [column]
