@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <limits>
 #include <numeric>
-#include <ranges>
 #include <set>
 #include <span>
 #include <utility>
@@ -46,7 +45,7 @@ class FlexSpSearch {
   /// The best plan; its seconds are infinite if none fits.
   [[nodiscard]] RowPlan operator()() {
     if (options_.limit == 0) try_groups_of_one_size();
-    for (const Tokens limit : limits() | std::views::reverse) try_limit(limit);
+    for (const Tokens limit : limits()) try_limit(limit);
     for (const double step : {0.25, 0.125}) {
       if (options_.limit > 0 || made_.limit == 0) break;
       const auto middle = static_cast<double>(made_.limit);
@@ -76,9 +75,12 @@ class FlexSpSearch {
     }
   }
 
+  /// Falling.
   [[nodiscard]] std::vector<Tokens> limits() const {
     if (options_.limit > 0) return {options_.limit};
-    return limits_of_tokens(lengths_, domain_.ranks(), least_limit_);
+    std::vector<Tokens> limits = limits_of_tokens(lengths_, domain_.ranks(), least_limit_);
+    std::reverse(limits.begin(), limits.end());
+    return limits;
   }
 
   /// Tries numbers of micro-batches from the fewest that hold all tokens, until some more in a row are no better.
