@@ -31,10 +31,11 @@ class GroupCutSearch {
     tried_.load(group);
   }
 
-  /// Schedules the loaded group as `cut` says. The seconds are infinite if that does not fit, or takes `most` seconds or longer.
+  /// Schedules the loaded group as `cut` says. The seconds are infinite if the options do not allow such a cut, or if it does
+  /// not fit, or takes `most` seconds or longer.
   void schedule(const GroupCut& cut, double most, GroupPlan& out) {
     out = {};
-    if (tried_.least_seconds(cut) >= most) return;
+    if (!allows(cut) || tried_.least_seconds(cut) >= most) return;
     groups_.schedule(cut, most, out);
     tried_.least_seconds(cut) = std::min(most, out.schedule.seconds);
   }

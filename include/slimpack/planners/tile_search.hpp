@@ -77,15 +77,12 @@ class TileSearch {
     return order;
   }
 
-  /// Schedules all members of the loaded group as decided, unless they were; the seconds are infinite if the options do not
-  /// allow such a cut.
+  /// Schedules all members of the loaded group as decided, unless the plan is that of all members, and allowed.
   void schedule_as_decided(GroupPlan& plan, double most) {
-    const bool allowed = cuts_.allows(plan.cut);
-    if (allowed && !plan.estimated && !plan.cut.one_member) return;
+    if (cuts_.allows(plan.cut) && !plan.estimated && !plan.cut.one_member) return;
     GroupCut cut = plan.cut;
     cut.one_member = false;
-    plan = {};
-    if (allowed) cuts_.schedule(cut, most, plan);
+    cuts_.schedule(cut, most, plan);
   }
 
   /// Seconds of the slowest of the other groups.
