@@ -98,6 +98,23 @@ TEST_CASE("merged samples are priced in slices of the packs that are expected") 
   }
 }
 
+TEST_CASE("a sample far above the mean work is priced in as many slices as its pipelines have packs") {
+  const double slice = 3.0;
+  const SteppedCost cost{{{}, {.near = 0.5, .far = 0.5, .slice = slice}}};
+  std::vector<Tokens> lengths(16, 100);
+  lengths.front() = 6400;
+  GroupPrices prices{Prices(cost)};
+  Distributor distributor(lengths, prices, 16, {.memory_tokens = 4000.0});
+  for (const std::size_t packs : {1u, 4u, 12u}) {
+    INFO(packs << " packs");
+    distributor.expect_packs(packs);
+    const std::vector<SampleGroup> groups = distributor({});
+    REQUIRE(groups.front().merged == std::vector<SampleId>{0});
+    const double slices = DistributorOptions{}.slices_per_pack * static_cast<double>(packs);
+    CHECK(distributor.loads(groups).front() <= 6400.0 + 2.0 * slice * (slices + 1.0));
+  }
+}
+
 TEST_CASE("without merging to save time, only what memory can't hold is merged") {
   SteppedCost cost;
   for (const double members : {1.0, 2.0, 3.0, 4.0}) cost.by_group.push_back({1.0 / members, 1.0 / members});

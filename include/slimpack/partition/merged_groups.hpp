@@ -48,6 +48,17 @@ class MergedGroups {
   /// Work of a pipeline, samples whole and unmerged, in both passes on the busiest stage: the mean of all.
   [[nodiscard]] double mean_seconds() const { return mean_seconds_; }
 
+  /// Work of the busiest pipeline, samples whole, about: the mean of all, or what the longest sample takes on the group that
+  /// suits it best, if that is more. O(log pipelines).
+  [[nodiscard]] double busiest_seconds() {
+    const SampleId longest = by_length_.front();
+    double least = prices_.whole(longest);
+    for (std::size_t size = 2; size <= largest_; size *= 2) {
+      if (allowed_[size - 1]) least = std::min(least, prices_.whole_on(longest, size));
+    }
+    return std::max(mean_seconds_, least);
+  }
+
   /// The largest group of pipelines that can be merged.
   [[nodiscard]] std::size_t largest_group() const { return largest_; }
 
