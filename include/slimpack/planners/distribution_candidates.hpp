@@ -38,6 +38,15 @@ namespace detail {
   return tile;
 }
 
+/// What one more cut costs a stage of a pipeline on average, in both passes.
+[[nodiscard]] inline double stage_cut_seconds(std::span<const Tokens> lengths, const Prices& alone) {
+  const auto both_passes = [&](Tokens begin, Tokens end) {
+    return alone.pipeline_seconds(begin, end, Pass::forward) +
+           alone.pipeline_seconds(begin, end, Pass::backward);
+  };
+  return mean_cut_seconds(lengths, both_passes) / static_cast<double>(alone.stages());
+}
+
 /// Tries distributions of samples over pipelines, each with its best schedules, and finds the best.
 class DistributionCandidates {
  public:
@@ -62,12 +71,8 @@ class DistributionCandidates {
     distribute_.require_memory();
     const Prices& alone = prices.alone();
     const double constants = alone.pack_seconds(0, Pass::forward) + alone.pack_seconds(0, Pass::backward);
-    const double cut = mean_cut_seconds(lengths, [&](Tokens begin, Tokens end) {
-      return (alone.pipeline_seconds(begin, end, Pass::forward) +
-              alone.pipeline_seconds(begin, end, Pass::backward)) /
-             static_cast<double>(stages_);
-    });
-    const std::size_t promising = promising_packs(stages_, distribute_.mean_seconds(), constants + cut);
+    const double each = constants + stage_cut_seconds(lengths, alone);
+    const std::size_t promising = promising_packs(stages_, distribute_.mean_seconds(), each);
     const std::size_t expected = options.packs > 0 ? options.packs : promising;
     distribute_.expect_packs(expected);
     equal_packs_.expect(constants, expected,
@@ -124,37 +129,34 @@ class DistributionCandidates {
     bool is_starved = false;
     for (const bool merge : {true, false}) {
       if (merge ? !merges() : merges() && unmerged_takes(best.seconds)) continue;
-      DistributionPlan decided = decide(merge);
-      if (merge == merges() && tile == deciding_tile_) decided_seconds_ = decided.seconds;
-      is_starved = is_starved || (merge == merges() ? starved(decided.seconds) : !finished_.fits(decided));
+      std::vector<DistributionPlan> decided = decided_(merge, infinite);
+      const double seconds = decided.empty() ? infinite : decided.front().seconds;
+      if (merge == merges() && tile == deciding_tile_) decided_seconds_ = seconds;
+      is_starved = is_starved || (merge == merges() ? starved(seconds)
+                                                    : decided.empty() || !finished_.fits(decided.front()));
       finish(std::move(decided), merge, care, best);
     }
     return is_starved;
   }
 
+  /// Finishes what was decided quickly; what is better than `best` replaces it. If memory makes the first of them take longer
+  /// than with enough of it, what is decided with full care is finished as well, if `care` asks for that.
   /// @param merge whether samples are merged to save time.
-  [[nodiscard]] DistributionPlan decide(bool merge) {
-    return merge ? decided_.merged(infinite) : decided_.unmerged(infinite);
-  }
-
-  /// Finishes what was decided quickly; what is better than `best` replaces it. If memory makes it take longer than
-  /// with enough of it, what is decided with full care is finished as well, if `care` asks for that.
-  void finish(DistributionPlan quick, bool merge, Care care, DistributionPlan& best) {
-    std::vector<DistributionPlan> decided;
-    decided.push_back(std::move(quick));
-    if (care == Care::full && memory_limits(decided.front())) {
+  void finish(std::vector<DistributionPlan> decided, bool merge, Care care, DistributionPlan& best) {
+    if (care == Care::full && !decided.empty() && memory_limits(decided.front())) {
       search_.use(Care::full);
-      DistributionPlan full = decide(merge);
+      for (DistributionPlan& full : decided_(merge, infinite)) {
+        const auto alike = [&](const DistributionPlan& known) { return decided_alike(known, full); };
+        if (std::ranges::none_of(decided, alike)) decided.push_back(std::move(full));
+      }
       search_.use(Care::quick);
-      if (!decided_alike(decided.front(), full)) decided.push_back(std::move(full));
     }
     for (DistributionPlan& plan : decided) improve(finished_(std::move(plan), best.seconds), best);
   }
 
   /// Whether memory makes what was decided take longer than with enough of it.
   [[nodiscard]] bool memory_limits(const DistributionPlan& decided) const {
-    return decided.seconds < infinite &&
-           decided.seconds > options_.search.limited * decided.unlimited_seconds();
+    return decided.seconds > options_.search.limited * decided.unlimited_seconds();
   }
 
   static void improve(DistributionPlan plan, DistributionPlan& best) {

@@ -31,9 +31,10 @@ namespace detail {
 struct DistributionLooks {
   static constexpr double infinite = std::numeric_limits<double>::infinity();
 
-  double least = infinite;  ///< seconds of the best
-  int in_vain = 0;          ///< how many of the latest, one after another, are no shorter than the best
-  double packs = 0.0;       ///< of the latest, `GroupPlan::relative_packs`
+  double least = infinite;     ///< seconds of the best, or of one that was known before
+  double shortest = infinite;  ///< of those that were looked at, `DistributionPlan::known_seconds`
+  int in_vain = 0;             ///< how many of the latest, one after another, are no shorter than `shortest`
+  double packs = 0.0;          ///< of the latest, `GroupPlan::relative_packs`
   double memory_tokens = infinite;  ///< of one sample, that a member holds at most: more were refused
   std::vector<DistributionOptions> wanted = {};
   std::vector<DistributionPlan> plans = {};
@@ -61,11 +62,24 @@ class DistributionDecisions {
         groups_(groups),
         search_(groups, options.search.similar) {}
 
+  /// The best distributions, the best one first: `SlimPackSearch::alternatives` at most, and none if nothing fits.
+  /// @param merge whether samples may be merged to save time; otherwise there is one distribution.
+  /// @param most gives up what looks far longer.
+  [[nodiscard]] std::vector<DistributionPlan> operator()(bool merge, double most) {
+    if (merge) return merged(most);
+    std::vector<DistributionPlan> only;
+    only.push_back(unmerged(most));
+    if (only.front().seconds == infinite) only.clear();
+    return only;
+  }
+
+ private:
+  static constexpr double infinite = std::numeric_limits<double>::infinity();
+
   /// The best of distributions that merge as little as balance requires and of those that spread the longest sample
   /// further: over 2, 3, 4, 6, 8, 12, … pipelines at least, as long as samples can be spread and that seems worth it.
-  /// The limits do not depend on memory, so that more of it takes none away. @param most gives up what looks far
-  /// longer.
-  [[nodiscard]] DistributionPlan merged(double most) {
+  /// The limits do not depend on memory, so that more of it takes none away.
+  [[nodiscard]] std::vector<DistributionPlan> merged(double most) {
     DistributionLooks looks{.least = most};
     const std::vector<SampleGroup> free = distribute_({});
     const bool free_last = free.empty() || distribute_.most_tokens(free) > tokens_;
@@ -82,7 +96,7 @@ class DistributionDecisions {
     return best_improved(looks);
   }
 
-  /// The distribution that merges no sample to save time. @param most gives up what looks far longer.
+  /// The distribution that merges no sample to save time.
   [[nodiscard]] DistributionPlan unmerged(double most) {
     DistributionOptions wanted{.merge = false};
     const bool known = !free_.plan.groups.empty() && most == infinite && free_.options == groups_.options() &&
@@ -93,9 +107,6 @@ class DistributionDecisions {
     return plan;
   }
 
- private:
-  static constexpr double infinite = std::numeric_limits<double>::infinity();
-
   /// Looks at a distribution unless it is the latest one. @returns whether samples can be spread further, and may be worth it.
   bool look(DistributionOptions wanted, DistributionLooks& looks) {
     const std::span<const SampleGroup> latest =
@@ -105,9 +116,12 @@ class DistributionDecisions {
     looks.memory_tokens = wanted.memory_tokens;
     if (plan.groups.empty()) return true;
     if (const double packs = plan.plans.back().relative_packs(); packs > 0.0) looks.packs = packs;
-    looks.in_vain = plan.seconds < looks.least || looks.least == infinite ? 0 : looks.in_vain + 1;
+    const double known = plan.known_seconds();
+    looks.in_vain = known < looks.shortest || looks.shortest == infinite ? 0 : looks.in_vain + 1;
+    looks.shortest = std::min(looks.shortest, known);
     looks.least = std::min(looks.least, plan.seconds);
-    const bool more = looks.in_vain < options_.looks_in_vain && !plan.overloaded && !plan.all_merged();
+    const bool hopeless = plan.overloaded && looks.in_vain > 0;
+    const bool more = looks.in_vain < options_.looks_in_vain && !hopeless && !plan.all_merged();
     looks.wanted.push_back(wanted);
     looks.plans.push_back(std::move(plan));
     return more;
@@ -135,9 +149,9 @@ class DistributionDecisions {
     }
   }
 
-  /// Improves and balances the distributions, the most promising one first, as long as they can be better than the best so
-  /// far.
-  DistributionPlan best_improved(DistributionLooks& looks) {
+  /// Improves and balances the distributions, the most promising one first, as long as they can be close to the best so
+  /// far. @returns the best ones.
+  std::vector<DistributionPlan> best_improved(DistributionLooks& looks) {
     std::vector<DistributionPlan>& plans = looks.plans;
     std::vector<std::size_t> order;
     std::vector<double> mean(plans.size());
@@ -148,14 +162,20 @@ class DistributionDecisions {
     }
     std::stable_sort(order.begin(), order.end(),
                      [&](std::size_t a, std::size_t b) { return mean[a] < mean[b]; });
-    DistributionPlan best;
+    std::vector<DistributionPlan> best;
+    double least = infinite;
     for (const std::size_t i : order) {
-      if (mean[i] >= best.seconds) break;
+      if (mean[i] >= options_.close * least) break;
       search_.improve(plans[i]);
       if (i == 0 && !free_.plan.groups.empty()) free_ = {plans[i], groups_.options(), groups_.care(), true};
-      DistributionPlan plan = rebalanced(looks.wanted[i], std::move(plans[i]));
-      if (plan.seconds < best.seconds) best = std::move(plan);
+      best.push_back(rebalanced(looks.wanted[i], std::move(plans[i])));
+      least = std::min(least, best.back().seconds);
     }
+    std::ranges::stable_sort(best, {}, &DistributionPlan::seconds);
+    std::erase_if(best, [&](const DistributionPlan& plan) {
+      return plan.seconds == infinite || plan.seconds > options_.close * least;
+    });
+    if (best.size() > options_.alternatives) best.resize(options_.alternatives);
     return best;
   }
 

@@ -32,6 +32,11 @@ struct DistributionPlan {
   /// The seconds of that group.
   [[nodiscard]] double slowest_seconds() const { return plans[slowest()].schedule.seconds; }
 
+  /// The plan's seconds; if it was given up, those of the group that takes too long.
+  [[nodiscard]] double known_seconds() const {
+    return given_up ? plans[*given_up].schedule.seconds : seconds;
+  }
+
   /// What the slowest group would take with enough memory.
   [[nodiscard]] double unlimited_seconds() const {
     double most = 0.0;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <iterator>
 #include <limits>
 #include <utility>
 #include <vector>
@@ -96,12 +97,13 @@ class EqualPacks {
     all.tried.push_back(packs);
     groups_.options().packs = packs;
     distribute_.expect_packs(packs);
-    DistributionPlan plan = merge ? decided_.merged(all.least) : decided_.unmerged(all.least);
-    if (plan.seconds < all.least) {
+    std::vector<DistributionPlan> plans = decided_(merge, all.least);
+    if (plans.empty()) return;
+    if (plans.front().seconds < all.least) {
       all.best_packs = packs;
-      all.least = plan.seconds;
+      all.least = plans.front().seconds;
     }
-    all.plans.push_back(std::move(plan));
+    std::ranges::move(plans, std::back_inserter(all.plans));
   }
 
   Distributor& distribute_;

@@ -18,6 +18,10 @@ struct SlimPackSearch {
   /// Distributions that spread the longest sample further and further are looked at until so many, one after another,
   /// are no shorter than the best.
   int looks_in_vain = 4;
+  /// Of each decision, so many distributions are turned into plans, of those that take no more than `close` times as long as
+  /// the best: a tile that is coarser than the one of the decision can change which is best.
+  std::size_t alternatives = 2;
+  double close = 1.1;
   /// Rounds in which the simulated overhead of pipelines is fed back to Phase 1 …
   int rebalance_rounds = 3;
   /// … while the slowest group takes longer than this many times the mean.
