@@ -21,7 +21,7 @@ struct SlimPackSearch {
   /// Of each decision, so many distributions are turned into plans, of those that take no more than `close` times as long as
   /// the best: a tile that is coarser than the one of the decision can change which is best.
   std::size_t alternatives = 2;
-  double close = 1.1;
+  double close = 1.03;
   /// Rounds in which the simulated overhead of pipelines is fed back to Phase 1 …
   int rebalance_rounds = 3;
   /// … while the slowest group takes longer than this many times the mean.
