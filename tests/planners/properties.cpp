@@ -180,6 +180,14 @@ TEST_CASE("impossible jobs are refused with what would be accepted") {
                (void)plan({5, 1 << 20}, job);
              }),
              Catch::Contains("sample 1 has 1048576") && Catch::Contains("2 merged pipelines"));
+  const auto search = [&](const SlimPackSearch& constants) {
+    const TransformerMemory memory(job, {.reserve_bytes = 0.0});
+    const std::vector<Tokens> lengths{5, 6};
+    (void)plan_slimpack(lengths, job, CalibratedCost(job), memory, {.search = constants});
+  };
+  CHECK_THAT(message([&] { search({.deciding_tile = 0}); }), Catch::Contains("deciding_tile is 0"));
+  CHECK_THAT(message([&] { search({.alternatives = 0}); }), Catch::Contains("alternatives is 0"));
+  CHECK_THAT(message([&] { search({.close = 0.9}); }), Catch::Contains("close is 0.9"));
 }
 
 TEST_CASE("planners work with a user's own cost model") {

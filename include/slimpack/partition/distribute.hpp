@@ -41,7 +41,7 @@ class Distributor {
   /// Says how many packs a pipeline will have, about: samples are priced in slices of that size. If the longest sample is more
   /// than a pipeline's mean work, the slices are as long as its pipelines have them.
   void expect_packs(std::size_t packs) {
-    prices_.set_slice_seconds(merged_.busiest_seconds() /
+    prices_.set_slice_seconds(merged_.least_busiest_seconds() /
                               (options_.slices_per_pack * static_cast<double>(packs)));
     merged_.forget_prices();
   }

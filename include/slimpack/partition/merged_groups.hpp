@@ -48,9 +48,9 @@ class MergedGroups {
   /// Work of a pipeline, samples whole and unmerged, in both passes on the busiest stage: the mean of all.
   [[nodiscard]] double mean_seconds() const { return mean_seconds_; }
 
-  /// Work of the busiest pipeline, samples whole, about: the mean of all, or what the longest sample takes on the group that
-  /// suits it best, if that is more. O(log pipelines).
-  [[nodiscard]] double busiest_seconds() {
+  /// Work of the busiest pipeline at least, samples whole, about: the mean of all, or what the longest sample takes on the best
+  /// group of 1, 2, 4, … pipelines, if that is more. O(log pipelines).
+  [[nodiscard]] double least_busiest_seconds() {
     const SampleId longest = by_length_.front();
     double least = prices_.whole(longest);
     for (std::size_t size = 2; size <= largest_; size *= 2) {

@@ -38,7 +38,7 @@ class SamplePrices {
   [[nodiscard]] double whole(SampleId id) const { return whole_[id]; }
   /// The same on each of `size` members. @pre the model can merge so many pipelines.
   [[nodiscard]] double whole_on(SampleId id, std::size_t size) {
-    return size == 1 ? whole_[id] : both_passes(prices_.shared_by(size), 0, lengths_[id]);
+    return both_passes(prices_.shared_by(size), 0, lengths_[id]);
   }
   /// Of a sample on one pipeline in slices, once it is known how long these are.
   [[nodiscard]] double alone(SampleId id) const { return alone_[id]; }

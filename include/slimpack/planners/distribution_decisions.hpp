@@ -68,8 +68,7 @@ class DistributionDecisions {
   [[nodiscard]] std::vector<DistributionPlan> operator()(bool merge, double most) {
     if (merge) return merged(most);
     std::vector<DistributionPlan> only;
-    only.push_back(unmerged(most));
-    if (only.front().seconds == infinite) only.clear();
+    if (DistributionPlan plan = unmerged(most); plan.seconds < infinite) only.push_back(std::move(plan));
     return only;
   }
 
@@ -120,8 +119,8 @@ class DistributionDecisions {
     looks.in_vain = known < looks.shortest || looks.shortest == infinite ? 0 : looks.in_vain + 1;
     looks.shortest = std::min(looks.shortest, known);
     looks.least = std::min(looks.least, plan.seconds);
-    const bool hopeless = plan.overloaded && looks.in_vain > 0;
-    const bool more = looks.in_vain < options_.looks_in_vain && !hopeless && !plan.all_merged();
+    const bool overloaded = plan.overloaded && looks.in_vain > 0;
+    const bool more = looks.in_vain < options_.looks_in_vain && !overloaded && !plan.all_merged();
     looks.wanted.push_back(wanted);
     looks.plans.push_back(std::move(plan));
     return more;

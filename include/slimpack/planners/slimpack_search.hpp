@@ -131,6 +131,7 @@ inline void note_imbalance(const SlimPackOptions& options, Plan& plan) {
   require(options.search.deciding_tile > 0, "deciding_tile is ", options.search.deciding_tile,
           "; expected at least 1 token");
   require(options.search.alternatives > 0, "alternatives is 0; expected at least 1");
+  require(options.search.close >= 1.0, "close is ", options.search.close, "; expected at least 1");
   const auto longest = std::max_element(lengths.begin(), lengths.end());
   require(options.context == 0 || options.context >= *longest, "context is ", options.context,
           "; expected 0, or at least the ", *longest, " tokens of sample ", longest - lengths.begin());
