@@ -42,6 +42,7 @@ inline void checkpoint_windows(std::span<const PackOverlap> overlaps, const Lead
   constexpr double infinite = std::numeric_limits<double>::infinity();
   const std::size_t rows = leads.backward_rows();
   const double saved = memory.least_recompute_saving(s), most = memory.recompute_limit(s);
+  const ExcessBytes excess = fit.excess(p, s, workspace);
   out.held.clear();
   out.needed.clear();
   std::vector<double> tokens(rows, 0.0);
@@ -52,8 +53,8 @@ inline void checkpoint_windows(std::span<const PackOverlap> overlaps, const Lead
       tokens[overlaps[next].backward_row] += overlaps[next].tokens;
       last = std::max(last, static_cast<std::size_t>(overlaps[next].backward_row) + 1);
     }
-    const double excess = fit.excess_bytes(p, s, leads, k, workspace);
-    double needed = excess <= 0.0 ? 0.0 : saved > 0.0 ? excess / saved : infinite;
+    const double bytes = excess(leads, k);
+    double needed = bytes <= 0.0 ? 0.0 : saved > 0.0 ? bytes / saved : infinite;
     // Without a forward task in between, the last window's less what its first row recomputes at most are this one's.
     const bool follows = k > 0 && leads(k, s) == leads(k - 1, s);
     asked = follows ? asked - tokens[k - 1] * most : 0.0;
@@ -82,13 +83,14 @@ inline void least_recomputed(const LeadTable& leads, const Memory& memory, Memor
     }
     for (std::size_t s = 0; s < leads.stages(); ++s) {
       const double saved = memory.least_recompute_saving(s);
+      const ExcessBytes excess = fit.excess(p, s, PackWorkspace::recomputing);
       double most = 0.0, sum = 0.0;
       for (std::size_t k = 0, next = 0; k < leads.backward_rows(); ++k) {
-        const double excess = fit.excess_bytes(p, s, leads, k, PackWorkspace::recomputing);
-        if (excess <= 0.0) continue;
-        most = std::max(most, excess);
+        const double own = excess(leads, k);
+        if (own <= 0.0) continue;
+        most = std::max(most, own);
         if (k < next) continue;
-        sum += excess;
+        sum += own;
         next = last[std::min<std::size_t>(leads(k, s), last.size() - 1)] + 1;
       }
       const double bytes = std::max(most, sum);

@@ -68,44 +68,48 @@ struct CheckpointDiagonals {
 }
 
 /// Takes back recomputation that no window of a stage needs, from the last backward row to the first.
-/// @param layers of the stage that each backward row recomputes; lowered. O(sum of windows).
+/// @param windows of the stage, [pipeline]. @param layers of the stage that each backward row recomputes; lowered.
+/// O(sum of windows).
 inline void strip_recompute(std::span<const CheckpointWindows* const> windows,
                             std::span<std::int32_t> layers) {
-  struct Use {
-    std::size_t window;
-    double tokens;
+  struct Window {
+    double spare;                      // tokens times layers above what is needed
+    std::span<const HeldTokens> held;  // without the rows that are behind us
   };
-  const auto for_each_window = [&](const auto& call) {
-    for (const CheckpointWindows* of_pipeline : windows) {
-      for (std::size_t k = 0; k < of_pipeline->needed.size(); ++k)
-        if (!of_pipeline->held[k].empty()) call(of_pipeline->needed[k], of_pipeline->held[k]);
+  const std::size_t rows = layers.size();
+  std::vector<Window> all;                                      // [pipeline * rows + backward row]
+  std::vector<std::size_t> first(windows.size() * rows, rows);  // the same; window that holds it first
+  for (std::size_t p = 0; p < windows.size(); ++p) {
+    for (std::size_t k = 0; k < rows; ++k) {
+      Window& own = all.emplace_back(Window{-windows[p]->needed[k], windows[p]->held[k]});
+      for (const HeldTokens& held : own.held) {
+        own.spare += held.tokens * layers[held.backward_row];
+        std::size_t& known = first[p * rows + held.backward_row];
+        known = std::min(known, k);
+      }
     }
+  }
+  const auto tokens_of = [](std::size_t b, Window& window) {
+    while (!window.held.empty() && window.held.back().backward_row > b)
+      window.held = window.held.first(window.held.size() - 1);
+    return window.held.empty() || window.held.back().backward_row < b ? 0.0 : window.held.back().tokens;
   };
-  std::vector<std::size_t> ends(layers.size() + 1, 0);  // of each row's uses, which lie row by row
-  for_each_window([&](double, std::span<const HeldTokens> held) {
-    for (const HeldTokens& own : held) ends[own.backward_row + 1] += layers[own.backward_row] > 0 ? 1 : 0;
-  });
-  std::partial_sum(ends.begin(), ends.end(), ends.begin());
-  std::vector<Use> uses(ends.back());
-  std::vector<std::size_t> next(ends.begin(), ends.end() - 1);
-  std::vector<double> slack;  // [window]
-  for_each_window([&](double needed, std::span<const HeldTokens> held) {
-    double sum = -needed;
-    for (const HeldTokens& own : held) {
-      if (layers[own.backward_row] == 0) continue;
-      sum += own.tokens * layers[own.backward_row];
-      uses[next[own.backward_row]++] = {slack.size(), own.tokens};
-    }
-    slack.push_back(sum);
-  });
-  for (std::size_t b = layers.size(); b-- > 0;) {
-    const auto own = std::span(uses).subspan(ends[b], ends[b + 1] - ends[b]);
+  for (std::size_t b = rows; b-- > 0;) {
     auto spare = static_cast<double>(layers[b]);
-    for (const Use& use : own) spare = std::min(spare, std::max(0.0, slack[use.window]) / use.tokens);
+    for (std::size_t p = 0; p < windows.size(); ++p) {
+      for (std::size_t k = first[p * rows + b]; k <= b && spare >= 1.0; ++k) {
+        Window& window = all[p * rows + k];
+        const double tokens = tokens_of(b, window);
+        if (tokens > 0.0) spare = std::min(spare, std::max(0.0, window.spare) / tokens);
+      }
+    }
     const auto taken = static_cast<std::int32_t>(std::floor(spare));
     if (taken == 0) continue;
     layers[b] -= taken;
-    for (const Use& use : own) slack[use.window] -= use.tokens * taken;
+    for (std::size_t p = 0; p < windows.size(); ++p) {
+      for (std::size_t k = first[p * rows + b]; k <= b; ++k)
+        all[p * rows + k].spare -= tokens_of(b, all[p * rows + k]) * taken;
+    }
   }
 }
 
@@ -186,8 +190,8 @@ template <MilpSolver S>
     const std::int32_t most = memory.recompute_limit(s);
     const auto held = windows[window.index].held[window.row];
     double needed = windows[window.index].needed[window.row];
-    for (const HeldTokens& own : held)
-      needed -= own.tokens * std::min(most, layers[diagonals.of(own.backward_row, s)]);
+    for (std::size_t i = 0; i < held.size() && needed > 0.0; ++i)
+      needed -= held[i].tokens * std::min(most, layers[diagonals.of(held[i].backward_row, s)]);
     for (std::size_t i = held.size(); i-- > 0 && needed > 0.0;) {
       std::int32_t& own = layers[diagonals.of(held[i].backward_row, s)];
       const double more = std::min(std::ceil(needed / held[i].tokens), double(most) - own);

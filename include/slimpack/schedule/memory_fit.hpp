@@ -6,16 +6,11 @@
 #include <span>
 #include <vector>
 
+#include "slimpack/schedule/excess_bytes.hpp"
 #include "slimpack/schedule/held_bytes.hpp"
 #include "slimpack/schedule/leads.hpp"
 
 namespace slimpack {
-
-/// What backward packs are taken to do where their workspace counts.
-enum class PackWorkspace : std::uint8_t {
-  recomputing,  ///< all layers
-  offloading,   ///< the same, and some layers of all packs are on their way from or to the host's memory
-};
 
 /// Knows whether, and how far, schedules of given packs fit into memory (SlimPack, section 4.3.3), by what their tasks hold
 /// (`HeldBytes`). Keeps its memory between calls.
@@ -43,28 +38,10 @@ class MemoryFit {
     return memory_.static_bytes(s) + held_.of(p, s, recompute).peak(leads, recompute);
   }
 
-  /// Bytes that a stage of a pipeline needs above its room from the end of backward row `k` - 1 to that of row `k`, if all it
-  /// holds then is kept from the beginning, and nothing is recomputed; only the workspace is as `workspace` says. Not positive if
-  /// that fits. O(forward rows in between).
-  [[nodiscard]] double excess_bytes(std::size_t p, std::size_t s, const LeadTable& leads, std::size_t k,
-                                    PackWorkspace workspace) const {
-    const StageBytes held = held_.of(p, s, 0);
-    const auto transit = [&](Tokens tokens) {
-      return workspace == PackWorkspace::offloading ? memory_.transit_bytes(s, tokens) : 0.0;
-    };
-    const std::size_t lead = leads(k, s);
-    const double live = held.activations(lead, k);
-    double peak = 0.0;
-    for (std::size_t r = k == 0 ? 0 : leads(k - 1, s); r < lead; ++r) {
-      if (held.forward().pack[r] != no_pack)
-        peak = std::max(peak, live + held.kv_gradients(k, k) + held.forward_workspace(r) +
-                                  transit(held.forward().own[r]));
-    }
-    if (held.backward().pack[k] != no_pack)
-      peak = std::max(peak, live + held.kv_gradients(k + 1, k) +
-                                held.backward_workspace(k, memory_.recompute_limit(s)) +
-                                transit(held.backward().own[k]));
-    return peak - memory_.room_bytes(s);
+  /// What a stage of a pipeline needs above its room. Valid until other packs are loaded. O(packs that may need most).
+  [[nodiscard]] ExcessBytes excess(std::size_t p, std::size_t s, PackWorkspace workspace) const {
+    const std::int32_t limit = memory_.recompute_limit(s);
+    return {memory_, held_.of(p, s, 0), s, workspace, held_.of(p, s, limit).most_task()};
   }
 
   /// As `HeldBytes` has them.
