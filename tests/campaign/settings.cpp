@@ -330,6 +330,7 @@ std::vector<Setting> named_settings(const std::vector<Tokens>& github) {
   all.push_back(random_setting(777, 75, github));
   for (const std::uint64_t index : {148u, 3428u, 5119u}) all.push_back(random_setting(2026, index, github));
   for (const std::uint64_t index : {801u, 884u, 1465u}) all.push_back(random_setting(2028, index, github));
+  for (const std::uint64_t index : {29u, 1002u}) all.push_back(random_setting(2030, index, github));
   return all;
 }
 

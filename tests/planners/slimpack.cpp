@@ -409,9 +409,10 @@ TEST_CASE("a long sample's backward waits for no short one, and short ones fill 
   const Job job{.model = transformer_preset("llama-13b"),
                 .device = device_preset("h100"),
                 .layout = {.tp = 2, .pp = 8}};
-  const Plan plan = plan_slimpack(lengths, job);
+  CHECK(plan_slimpack(lengths, job).step.gap() < 0.18);
+  // With more packs, the long sample may have packs of its own.
+  const Plan plan = plan_slimpack(lengths, job, {.packs = 24});
   CHECK(violations(plan).empty());
-  CHECK(plan.step.gap() < 0.19);
   std::size_t mixed = 0;  // packs with part of the long sample and others
   for (std::size_t k = 0; k < plan.backward.packs.size(); ++k) {
     const auto pack = plan.backward.packs[k];

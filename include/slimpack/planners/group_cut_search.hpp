@@ -130,14 +130,14 @@ class GroupCutSearch {
   }
 
   /// Tries all ways to cut the backward pass that may be better, until the group takes no longer than `enough`. Short chains
-  /// are tried where memory limits what was decided.
+  /// are tried where memory limits what was decided, and where packs have few tiles or no sample is cut.
   void try_boundaries(const Decided& decided, double enough, GroupPlan& best) {
     using enum BackwardPacks;
     GroupCut cut = decided.cut;
     for (const BackwardPacks backward : {own, mirrored, mirrored_apart, mirrored_rising}) {
       if (best.schedule.seconds <= enough) return;
       if (backward == own && !options_.asymmetric) continue;
-      if (backward >= mirrored_apart && !decided.memory_bound) continue;
+      if (backward >= mirrored_apart && !decided.memory_bound && !has_few_tiles(cut)) continue;
       cut.backward = backward;
       double& least = tried_.least_seconds(cut);
       if (least >= best.schedule.seconds) continue;
