@@ -4,7 +4,6 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <numeric>
 #include <optional>
 #include <span>
 #include <utility>
@@ -73,8 +72,8 @@ struct CheckpointDiagonals {
 inline void strip_recompute(std::span<const CheckpointWindows* const> windows,
                             std::span<std::int32_t> layers) {
   struct Window {
-    double spare;                      // tokens times layers above what is needed
-    std::span<const HeldTokens> held;  // without the rows that are behind us
+    double slack;                      // tokens times layers above what is needed
+    std::span<const HeldTokens> held;  // without the rows after the one that is looked at
   };
   const std::size_t rows = layers.size();
   std::vector<Window> all;                                      // [pipeline * rows + backward row]
@@ -83,7 +82,7 @@ inline void strip_recompute(std::span<const CheckpointWindows* const> windows,
     for (std::size_t k = 0; k < rows; ++k) {
       Window& own = all.emplace_back(Window{-windows[p]->needed[k], windows[p]->held[k]});
       for (const HeldTokens& held : own.held) {
-        own.spare += held.tokens * layers[held.backward_row];
+        own.slack += held.tokens * layers[held.backward_row];
         std::size_t& known = first[p * rows + held.backward_row];
         known = std::min(known, k);
       }
@@ -100,7 +99,7 @@ inline void strip_recompute(std::span<const CheckpointWindows* const> windows,
       for (std::size_t k = first[p * rows + b]; k <= b && spare >= 1.0; ++k) {
         Window& window = all[p * rows + k];
         const double tokens = tokens_of(b, window);
-        if (tokens > 0.0) spare = std::min(spare, std::max(0.0, window.spare) / tokens);
+        if (tokens > 0.0) spare = std::min(spare, std::max(0.0, window.slack) / tokens);
       }
     }
     const auto taken = static_cast<std::int32_t>(std::floor(spare));
@@ -108,7 +107,7 @@ inline void strip_recompute(std::span<const CheckpointWindows* const> windows,
     layers[b] -= taken;
     for (std::size_t p = 0; p < windows.size(); ++p) {
       for (std::size_t k = first[p * rows + b]; k <= b; ++k)
-        all[p * rows + k].spare -= tokens_of(b, all[p * rows + k]) * taken;
+        all[p * rows + k].slack -= tokens_of(b, all[p * rows + k]) * taken;
     }
   }
 }
