@@ -86,17 +86,25 @@ std::vector<TransferTime> measure_transfers(T& transport, std::span<const std::s
 [[nodiscard]] Link fit_link(std::span<const TransferTime> times);
 
 /// The link between two ranks that are threads of this process, from messages of a token's hidden state to those of a
-/// large pack. @tparam Rows as for `measure_transfers`. @param row_bytes of a token's.
+/// large pack, and of larger ones, up to 64 MiB, until the largest take several times as long as the smallest: what they take
+/// beyond the latency has to show, however slow and busy the machine.
+/// @tparam Rows as for `measure_transfers`. @param row_bytes of a token's.
 /// @throws as these and `fit_link`.
 template <class Rows = HostRows>
 [[nodiscard]] Link measure_link(std::size_t row_bytes) {
-  std::vector<std::size_t> bytes;
-  for (const std::size_t tokens : {1U, 8U, 64U, 512U, 4096U}) bytes.push_back(tokens * row_bytes);
+  constexpr double several = 4.0;
+  constexpr std::size_t growth = 8, most_bytes = std::size_t{1} << 26U;
   std::vector<TransferTime> times;
-  run_in_process(2, [&](InProcessTransport& t) {
-    auto own = measure_transfers<Rows>(t, bytes);
-    if (t.rank() == 0) times = std::move(own);
-  });
+  const auto measure = [&](std::size_t bytes) {
+    run_in_process(2, [&](InProcessTransport& t) {
+      const auto own = measure_transfers<Rows>(t, std::span(&bytes, 1));
+      if (t.rank() == 0) times.push_back(own.front());
+    });
+  };
+  std::size_t bytes = row_bytes;
+  for (int size = 0; size < 5; ++size, bytes *= growth) measure(bytes);
+  for (; bytes <= most_bytes && times.back().seconds < several * times.front().seconds; bytes *= growth)
+    measure(bytes);
   return fit_link(times);
 }
 

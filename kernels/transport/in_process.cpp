@@ -11,6 +11,7 @@
 #include "kernels/transport/board.hpp"
 #include "kernels/transport/failures.hpp"
 #include "kernels/transport/mailbox_private.hpp"
+#include "kernels/transport/quick_looks.hpp"
 #include "kernels/transport/slots.hpp"
 #include "kernels/transport/watch.hpp"
 #include "slimpack/core/error.hpp"
@@ -93,18 +94,11 @@ struct InProcessTransport::State {
     return transfer.sends ? mailbox.take_met(transfer.number) : fetch(transfer);
   }
 
-  /// Whether a transfer gets ready soon: going to sleep takes longer than most messages.
-  [[nodiscard]] bool soon_ready(const Unfinished& transfer) const {
-    constexpr int tries = 100;
-    for (int i = 0; i < tries; ++i) {
-      if (mailbox.look([&] { return ready(transfer); })) return true;
-      std::this_thread::yield();
-    }
-    return false;
-  }
-
   void wait_until_ready(const Unfinished& transfer) const {
-    if (soon_ready(transfer)) return;
+    QuickLooks looks;
+    do {
+      if (mailbox.look([&] { return ready(transfer); })) return;
+    } while (looks.pause());
     const RankStatus& peer = board[transfer.peer];
     Watch watch(board, {rank, transfer.peer, transfer.sends, transfer.tag}, hub->options);
     std::optional<Failure> failure;

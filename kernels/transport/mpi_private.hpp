@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "kernels/transport/board.hpp"
+#include "kernels/transport/quick_looks.hpp"
 #include "slimpack/core/error.hpp"
 
 namespace slimpack::kernels {
@@ -34,14 +35,13 @@ inline void check_call(int code, const char* call) {
 class Backoff {
  public:
   void pause() {
-    if (++pauses_ < 200) {
-      std::this_thread::yield();
-    } else {
-      std::this_thread::sleep_for(std::chrono::microseconds(std::min<std::int64_t>(pauses_ / 20, 100)));
-    }
+    if (looks_.pause()) return;
+    constexpr std::int64_t first = 10, most = 100;
+    std::this_thread::sleep_for(std::chrono::microseconds(std::min(first + ++pauses_ / 20, most)));
   }
 
  private:
+  QuickLooks looks_;
   std::int64_t pauses_ = 0;
 };
 

@@ -4,13 +4,13 @@
 #include <chrono>
 #include <optional>
 #include <string>
-#include <thread>
 #include <utility>
 
 #include "kernels/transport/connections_private.hpp"
 #include "kernels/transport/control_private.hpp"
 #include "kernels/transport/failures.hpp"
 #include "kernels/transport/process_rank_private.hpp"
+#include "kernels/transport/quick_looks.hpp"
 #include "kernels/transport/rendezvous_private.hpp"
 #include "kernels/transport/watch.hpp"
 #include "slimpack/core/error.hpp"
@@ -53,12 +53,11 @@ struct TcpTransport::State {
   void wait(const Request& request) {
     const Unfinished transfer = connections.transfers().at(request);
     const auto done = [&] { return connections.transfers().at(request).done; };
-    constexpr int quick_looks = 100;  // going to sleep takes longer than most messages
-    for (int i = 0; i < quick_looks; ++i) {
+    QuickLooks looks;
+    do {
       connections.progress();
       if (done()) return;
-      std::this_thread::yield();
-    }
+    } while (looks.pause());
     Watch watch(board, {rank, transfer.peer, transfer.sends, transfer.tag}, options);
     const auto interval = std::min<Clock::duration>(watch.interval(), std::chrono::milliseconds(10));
     while (true) {

@@ -1,8 +1,13 @@
 #include "kernels/profile.hpp"
 
+#include <algorithm>
+#include <atomic>
 #include <catch2/catch.hpp>
+#include <chrono>
+#include <cmath>
 #include <cstddef>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "kernels/keep_memory.hpp"
@@ -204,6 +209,35 @@ TEST_CASE("transfers between two ranks are measured and fitted", "[threads]") {
     }
     throw std::logic_error("one rank was accepted");
   });
+}
+
+namespace {
+
+/// Rows that leave late, however few they are.
+class LateRows : public HostRows {
+ public:
+  explicit LateRows(std::size_t bytes) : HostRows(bytes) {
+    most_bytes() = std::max(most_bytes().load(), bytes);
+  }
+
+  void leave() {
+    std::this_thread::sleep_for(std::chrono::microseconds(500));
+    HostRows::leave();
+  }
+
+  [[nodiscard]] static std::atomic<std::size_t>& most_bytes() {
+    static std::atomic<std::size_t> bytes{0};
+    return bytes;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a link is measured with messages large enough to show its bandwidth", "[threads]") {
+  const Link link = measure_link<LateRows>(1);
+  CHECK(LateRows::most_bytes() > 4096);
+  CHECK(link.latency >= 0.0);
+  CHECK(std::isfinite(link.bandwidth));
 }
 
 TEST_CASE("memory that is kept still comes and goes") {

@@ -27,6 +27,7 @@
 #include "kernels/executor.hpp"
 #include "kernels/transport/in_process.hpp"
 #include "kernels/transport/part.hpp"
+#include "kernels/transport/quick_looks.hpp"
 #include "tests/kernels_cuda/host_device.hpp"
 
 // Links between the devices of ranks in threads, as NCCL's are between GPUs.
@@ -256,12 +257,14 @@ class BusyTransport {
   }
   bool test(kernels::Request& request) { return transport_.test(request); }
   void wait(kernels::Request& request) {
-    for (int idle = 0; !transport_.test(request);) {
+    kernels::QuickLooks idle;
+    while (!transport_.test(request)) {
       transport_.check();
-      idle = HostDevice::go_on() ? 0 : idle + 1;
-      // Others need the processor more than a thread that waits for them.
-      constexpr int soon = 50;
-      idle < soon ? std::this_thread::yield() : std::this_thread::sleep_for(std::chrono::microseconds(100));
+      if (HostDevice::go_on()) {
+        idle = {};
+      } else if (!idle.pause()) {
+        std::this_thread::sleep_for(std::chrono::microseconds(100));
+      }
     }
   }
   /// @param hook called before a task is shown: for ranks that fail in one.
