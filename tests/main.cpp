@@ -1,3 +1,3 @@
-// Catch2's main takes seconds to compile: it is compiled once, and every test binary links it.
-#define CATCH_CONFIG_MAIN
-#include <catch2/catch.hpp>
+#include "tests/catch.hpp"
+
+int main(int argc, char** argv) { return slimpack::testing::run_tests(argc, argv); }

@@ -12,6 +12,7 @@
 #include "slimpack/planners/slimpack.hpp"
 #include "tests/plan/naive_memory.hpp"
 #include "tests/plan/naive_run.hpp"
+#include "tests/sanitized.hpp"
 
 using namespace slimpack;
 using oracle::check_plan;
@@ -29,8 +30,9 @@ std::pair<std::size_t, std::size_t> pack_counts_of(const PipelinePlan& pipeline)
 }  // namespace
 
 TEST_CASE("slimpack's plans keep all rules, take the time and the memory that they state") {
-  int planned = 0, merged = 0, recomputed = 0, empty = 0;
-  for (unsigned seed = 1; seed <= 400; ++seed) {
+  unsigned planned = 0, merged = 0, recomputed = 0, empty = 0;
+  constexpr unsigned seeds = slimpack::testing::seeds(400, 120);
+  for (unsigned seed = 1; seed <= seeds; ++seed) {
     const ShortMemoryCase c = short_memory_case(seed);
     INFO("seed " << seed);
     const TransformerMemory memory(c.job, c.memory);
@@ -47,11 +49,11 @@ TEST_CASE("slimpack's plans keep all rules, take the time and the memory that th
     CHECK(to_json(plan) ==
           to_json(plan_slimpack(c.lengths, c.job, CalibratedCost(c.job), memory, c.options)));
     for (std::size_t k = 0; k < plan.forward.packs.size(); ++k) {
-      merged += plan.forward.pipelines[k].size() > 1 ? 1 : 0;
-      empty += plan.forward.packs[k].empty() ? 1 : 0;
+      merged += plan.forward.pipelines[k].size() > 1 ? 1U : 0U;
+      empty += plan.forward.packs[k].empty() ? 1U : 0U;
     }
     const auto& layers = plan.backward.recompute_layers.values();
-    recomputed += std::any_of(layers.begin(), layers.end(), [](std::int32_t n) { return n > 0; }) ? 1 : 0;
+    recomputed += std::any_of(layers.begin(), layers.end(), [](std::int32_t n) { return n > 0; }) ? 1U : 0U;
     if (c.options.equal_packs) {
       for (const PipelinePlan& p : plan.pipelines)
         CHECK(pack_counts_of(p) == pack_counts_of(plan.pipelines[0]));
@@ -66,10 +68,10 @@ TEST_CASE("slimpack's plans keep all rules, take the time and the memory that th
     }
   }
   // The cases reach what they are meant to reach.
-  CHECK(planned > 300);
-  CHECK(merged > 100);
-  CHECK(recomputed > 10);
-  CHECK(empty > 10);
+  CHECK(planned > seeds * 3 / 4);
+  CHECK(merged > seeds / 4);
+  CHECK(recomputed > seeds / 40);
+  CHECK(empty > seeds / 40);
 }
 
 TEST_CASE("megatron's plans keep all rules, take the time and the memory that they state") {

@@ -1,8 +1,7 @@
 // Runs Catch2's tests as one rank of an MPI run. Usage: train [Catch2's options]
-#define CATCH_CONFIG_RUNNER
-#include <catch2/catch.hpp>
 #include <stdexcept>
 
+#include "tests/catch.hpp"
 #include "tests/kernels/mpi/train.hpp"
 
 namespace slimpack::testing {
@@ -12,6 +11,6 @@ kernels::MpiTransport* own_rank = nullptr;
 int main(int argc, char** argv) {
   return slimpack::kernels::run_mpi([&](slimpack::kernels::MpiTransport& t) {
     slimpack::testing::own_rank = &t;
-    if (Catch::Session().run(argc, argv) != 0) throw std::runtime_error("a test failed");
+    if (slimpack::testing::run_tests(argc, argv) != 0) throw std::runtime_error("a test failed");
   });
 }
