@@ -80,16 +80,16 @@ class DistributionCandidates {
   }
 
   /// The best plan of all candidates; its seconds are infinite if none fits. All plans share the decisions of
-  /// `deciding_tile`, of uncut samples and, between these, of every second tile. Where the first are starved, each coarser
-  /// tile decides with equal care; if nothing fits, so do the finer ones. The coarsest tile comes first, so that a plan with
-  /// a coarser tile goes through the same steps.
+  /// `deciding_tile`, of uncut samples and, unless numbers of packs have to be equal, of every second tile between these. Where
+  /// the first are starved, each coarser tile decides with equal care; if nothing fits, so do the finer ones. The coarsest
+  /// tile comes first, so that a plan with a coarser tile goes through the same steps.
   [[nodiscard]] DistributionPlan operator()() {
     DistributionPlan best;
     const bool is_starved = search_with(deciding_tile_, best);
     const std::vector<Tokens> tiles = finished_.tiles();
     for (std::size_t i = tiles.size(); i-- > 0 && tiles[i] > deciding_tile_;) {
-      const bool every_second = (tiles.size() - 1 - i) % 2 == 0;
-      if (is_starved) {
+      const bool every_second = (tiles.size() - 1 - i) % 2 == 0, uncut = i + 1 == tiles.size();
+      if (is_starved || (uncut && options_.equal_packs)) {
         search_with(tiles[i], best);
       } else if (every_second && !options_.equal_packs) {
         decide_with(tiles[i], best, Care::quick);

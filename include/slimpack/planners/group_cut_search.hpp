@@ -134,10 +134,11 @@ class GroupCutSearch {
   void try_boundaries(const Decided& decided, double enough, GroupPlan& best) {
     using enum BackwardPacks;
     GroupCut cut = decided.cut;
+    const bool may_have_short_chains = decided.memory_bound || has_few_tiles(cut);
     for (const BackwardPacks backward : {own, mirrored, mirrored_apart, mirrored_rising}) {
       if (best.schedule.seconds <= enough) return;
       if (backward == own && !options_.asymmetric) continue;
-      if (backward >= mirrored_apart && !decided.memory_bound && !has_few_tiles(cut)) continue;
+      if (backward >= mirrored_apart && !may_have_short_chains) continue;
       cut.backward = backward;
       double& least = tried_.least_seconds(cut);
       if (least >= best.schedule.seconds) continue;
