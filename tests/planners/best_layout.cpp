@@ -119,7 +119,7 @@ std::pair<bool, int> check_against_sweep(const SearchCase& c, int planner) {
 
 TEST_CASE("the best layout is that of a sweep over all layouts, on any number of threads", "[threads]") {
   for (const int planner : {0, 1}) {
-    const unsigned seeds = slimpack::testing::seeds(planner == 0 ? 60 : 20, 3, 6);
+    const unsigned seeds = slimpack::testing::seeds(planner == 0 ? 60 : 20, 6, 6);
     unsigned planned = 0, pruned = 0;
     for (unsigned seed = 1; seed <= seeds; ++seed) {
       INFO("planner " << planner << ", seed " << seed);
