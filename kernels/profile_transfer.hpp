@@ -89,22 +89,21 @@ std::vector<TransferTime> measure_transfers(T& transport, std::span<const std::s
 /// large pack, and of larger ones, up to 64 MiB, until the largest take several times as long as the smallest: what they take
 /// beyond the latency has to show, however slow and busy the machine.
 /// @tparam Rows as for `measure_transfers`. @param row_bytes of a token's.
-/// @throws as these and `fit_link`.
+/// @throws InvalidInput for rows of 0 bytes; otherwise as these and `fit_link`.
 template <class Rows = HostRows>
 [[nodiscard]] Link measure_link(std::size_t row_bytes) {
+  require(row_bytes > 0, "row_bytes is 0; expected at least 1");
   constexpr double several = 4.0;
-  constexpr std::size_t growth = 8, most_bytes = std::size_t{1} << 26U;
+  constexpr std::size_t growth = 8, large_pack = 4096, most_bytes = std::size_t{1} << 26U;
   std::vector<TransferTime> times;
-  const auto measure = [&](std::size_t bytes) {
+  const auto shows = [&] { return times.back().seconds >= several * times.front().seconds; };
+  for (std::size_t bytes = row_bytes; bytes <= large_pack * row_bytes || (bytes <= most_bytes && !shows());
+       bytes *= growth) {
     run_in_process(2, [&](InProcessTransport& t) {
       const auto own = measure_transfers<Rows>(t, std::span(&bytes, 1));
       if (t.rank() == 0) times.push_back(own.front());
     });
-  };
-  std::size_t bytes = row_bytes;
-  for (int size = 0; size < 5; ++size, bytes *= growth) measure(bytes);
-  for (; bytes <= most_bytes && times.back().seconds < several * times.front().seconds; bytes *= growth)
-    measure(bytes);
+  }
   return fit_link(times);
 }
 

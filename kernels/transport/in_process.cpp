@@ -8,10 +8,10 @@
 #include <thread>
 #include <utility>
 
+#include "kernels/transport/backoff.hpp"
 #include "kernels/transport/board.hpp"
 #include "kernels/transport/failures.hpp"
 #include "kernels/transport/mailbox_private.hpp"
-#include "kernels/transport/quick_looks.hpp"
 #include "kernels/transport/slots.hpp"
 #include "kernels/transport/watch.hpp"
 #include "slimpack/core/error.hpp"

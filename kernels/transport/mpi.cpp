@@ -9,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "kernels/transport/backoff.hpp"
 #include "kernels/transport/failures.hpp"
 #include "kernels/transport/mpi_notices_private.hpp"
 #include "kernels/transport/mpi_private.hpp"

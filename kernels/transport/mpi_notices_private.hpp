@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "kernels/transport/backoff.hpp"
 #include "kernels/transport/board.hpp"
 #include "kernels/transport/mpi_private.hpp"
 #include "kernels/transport/wire_private.hpp"

@@ -4,17 +4,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <stdexcept>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "kernels/transport/board.hpp"
-#include "kernels/transport/quick_looks.hpp"
 #include "slimpack/core/error.hpp"
 
 namespace slimpack::kernels {
@@ -30,20 +26,6 @@ inline std::string mpi_text(int code) {
 inline void check_call(int code, const char* call) {
   if (code != MPI_SUCCESS) throw std::runtime_error(concat(call, ": ", mpi_text(code)));
 }
-
-/// Sleeps longer the longer one waits, and not at all at first.
-class Backoff {
- public:
-  void pause() {
-    if (looks_.pause()) return;
-    constexpr std::int64_t first = 10, most = 100;
-    std::this_thread::sleep_for(std::chrono::microseconds(std::min(first + ++pauses_ / 20, most)));
-  }
-
- private:
-  QuickLooks looks_;
-  std::int64_t pauses_ = 0;
-};
 
 /// A communicator of our own, so that no other messages are mistaken for ours.
 class Communicator {

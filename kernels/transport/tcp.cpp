@@ -6,11 +6,11 @@
 #include <string>
 #include <utility>
 
+#include "kernels/transport/backoff.hpp"
 #include "kernels/transport/connections_private.hpp"
 #include "kernels/transport/control_private.hpp"
 #include "kernels/transport/failures.hpp"
 #include "kernels/transport/process_rank_private.hpp"
-#include "kernels/transport/quick_looks.hpp"
 #include "kernels/transport/rendezvous_private.hpp"
 #include "kernels/transport/watch.hpp"
 #include "slimpack/core/error.hpp"

@@ -238,6 +238,7 @@ TEST_CASE("a link is measured with messages large enough to show its bandwidth",
   CHECK(LateRows::most_bytes() > 4096);
   CHECK(link.latency >= 0.0);
   CHECK(std::isfinite(link.bandwidth));
+  CHECK_THROWS_WITH(measure_link(0), Catch::Contains("row_bytes is 0; expected at least 1"));
 }
 
 TEST_CASE("memory that is kept still comes and goes") {

@@ -25,9 +25,9 @@
 #include "bench/gpu/stage_run.hpp"
 #include "kernels/device_links.hpp"
 #include "kernels/executor.hpp"
+#include "kernels/transport/backoff.hpp"
 #include "kernels/transport/in_process.hpp"
 #include "kernels/transport/part.hpp"
-#include "kernels/transport/quick_looks.hpp"
 #include "tests/kernels_cuda/host_device.hpp"
 
 // Links between the devices of ranks in threads, as NCCL's are between GPUs.
@@ -257,13 +257,13 @@ class BusyTransport {
   }
   bool test(kernels::Request& request) { return transport_.test(request); }
   void wait(kernels::Request& request) {
-    kernels::QuickLooks idle;
+    kernels::Backoff idle;
     while (!transport_.test(request)) {
       transport_.check();
       if (HostDevice::go_on()) {
         idle = {};
-      } else if (!idle.pause()) {
-        std::this_thread::sleep_for(std::chrono::microseconds(100));
+      } else {
+        idle.pause();
       }
     }
   }

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <algorithm>
 #include <chrono>
+#include <cstdint>
 #include <thread>
 
 namespace slimpack::kernels {
@@ -24,6 +26,20 @@ class QuickLooks {
 
   int pauses_ = 0;
   Clock::time_point begin_ = Clock::now();
+};
+
+/// Sleeps longer the longer one waits, and not at all at first. For what nobody wakes a rank for.
+class Backoff {
+ public:
+  void pause() {
+    if (looks_.pause()) return;
+    constexpr std::int64_t first = 10, most = 100;
+    std::this_thread::sleep_for(std::chrono::microseconds(std::min(first + ++pauses_ / 20, most)));
+  }
+
+ private:
+  QuickLooks looks_;
+  std::int64_t pauses_ = 0;
 };
 
 }  // namespace slimpack::kernels
