@@ -29,7 +29,15 @@ Job job(std::int32_t tp = 1, std::int32_t cp = 1) {
 class Naive {
  public:
   Naive(const Job& job, CalibratedOptions options, std::int32_t members)
-      : m_(job.model), d_(job.device), o_(options), tp_(job.layout.tp), cp_(job.layout.cp * members) {}
+      : m_(job.model), d_(job.device), o_(options), tp_(job.layout.tp), cp_(job.layout.cp * members) {
+    for (std::int32_t s = 0; s < job.layout.pp; ++s) {
+      const std::int32_t first = s * job.layout.dp * job.layout.cp * tp_;
+      for (std::int32_t rank = 0; rank < tp_; ++rank) {
+        for (std::int32_t i = 0; i < cp_; ++i)
+          in_one_node_ = in_one_node_ && same_node(first + rank, first + rank + i * tp_);
+      }
+    }
+  }
 
   double layer(Tokens begin, Tokens end, Pass pass) const {
     const double n = double(end - begin), ranks = double(tp_) * cp_;
@@ -62,8 +70,8 @@ class Naive {
   double gemm(Pass pass) const {
     return d_.peak_flops * (pass == Pass::forward ? d_.gemm_efficiency : d_.gemm_backward_efficiency);
   }
-  const Link& link(std::int32_t ranks) const {
-    return ranks <= d_.devices_per_node ? d_.intra_node : d_.inter_node;
+  bool same_node(std::int32_t a, std::int32_t b) const {
+    return a / d_.devices_per_node == b / d_.devices_per_node;
   }
   /// Of tensor-parallel ranks, which fill nodes: each device of a node has an interface.
   double ring() const {
@@ -85,7 +93,8 @@ class Naive {
         pass == Pass::forward ? kv : kv + kv + kv + 2 * kv * o_.kv_gradient_element_bytes / 2.0;
     const double prefix = o_.prefix ? double(begin) * std::min(touched / d_.memory_bandwidth, token) : 0.0;
     if (cp_ == 1) return prefix;
-    const double others = (cp_ - 1.0) / cp_, bandwidth = link(tp_ * cp_).bandwidth;
+    const double others = (cp_ - 1.0) / cp_,
+                 bandwidth = (in_one_node_ ? d_.intra_node : d_.inter_node).bandwidth;
     if (e == KeyExchange::all_to_all) {
       const double heads = double(m_.heads) / (tp_ * cp_) + std::max(1.0, double(m_.kv_heads) / (tp_ * cp_));
       return prefix + double(end - begin) * others * 2 * 2 * m_.head_dim * heads / bandwidth;
@@ -98,6 +107,7 @@ class Naive {
   Device d_;
   CalibratedOptions o_;
   std::int32_t tp_, cp_;
+  bool in_one_node_ = true;  // context ranks, on all stages
 };
 
 }  // namespace
@@ -291,6 +301,34 @@ TEST_CASE("a stage whose tensor ranks are on two nodes talks between nodes") {
   CHECK(cost.slice_seconds(1, 0, 1000, Pass::backward) - near.slice_seconds(1, 0, 1000, Pass::backward) ==
         Approx(20 * 1000 * more));
   CHECK(cost.slice_seconds(0, 0, 1000, Pass::backward) == near.slice_seconds(0, 0, 1000, Pass::backward));
+}
+
+TEST_CASE("merged pipelines whose devices lie on two nodes, on any stage, exchange keys between nodes") {
+  // Four pipelines have four devices on each stage: of five, devices 5 to 8 on the second one; of eight, those of half a node.
+  const auto merged_seconds = [](std::int32_t dp) {
+    Job own = job();
+    own.layout = {.dp = dp, .tp = 1, .cp = 1, .pp = 4};
+    const CalibratedCost cost(own, {.exchanges = {KeyExchange::all_gather}});
+    return cost.with_context_parallel(4).slice_seconds(0, 0, 60000, Pass::forward);
+  };
+  CHECK(merged_seconds(5) > 1.5 * merged_seconds(8));
+  CHECK(merged_seconds(12) == merged_seconds(8));
+  CHECK(merged_seconds(6) == merged_seconds(5));
+}
+
+TEST_CASE("the fewest of consecutive ranks that a node has are those counted one by one") {
+  for (unsigned seed = 1; seed <= 3000; ++seed) {
+    CAPTURE(seed);
+    Random random(seed);
+    Device device = device_preset("h100");
+    const std::int32_t tensor = random.one_of<std::int32_t>({1, 2, 4, 8, 16});
+    device.devices_per_node = random.one_of<std::int32_t>({1, 2, 4, 8, 16});
+    const DeviceId first = tensor * random.one_of<std::int32_t>({0, 1, 2, 3, 5, 7, 30});
+    const std::int32_t ranks = random.one_of<std::int32_t>({1, 2, 3, 4, 5, 6, 8, 12, 17});
+    std::vector<DeviceId> devices;
+    for (std::int32_t i = 0; i < ranks; ++i) devices.push_back(first + i * tensor);
+    CHECK(least_in_node(device, first, tensor, ranks) == least_in_node(device, devices));
+  }
 }
 
 TEST_CASE("attention and the rest add up to a slice's time, and to a recomputed layer's") {

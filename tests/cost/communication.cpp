@@ -24,7 +24,11 @@ struct Case {
 };
 
 /// Link of `ranks` devices from the first of a node on.
-Link link(std::int64_t ranks) { return group_link(device_preset("h100"), ranks); }
+Link link(std::int64_t ranks) {
+  std::vector<DeviceId> devices(static_cast<std::size_t>(ranks));
+  std::iota(devices.begin(), devices.end(), DeviceId{0});
+  return link_between(device_preset("h100"), devices);
+}
 
 ExchangeRates rates(const Case& c, KeyExchange exchange, Pass pass) {
   return exchange_rates(transformer_preset(c.model), c.tp, c.cp, link(std::int64_t{c.tp} * c.cp), exchange,

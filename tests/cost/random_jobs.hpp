@@ -57,7 +57,7 @@ class Random {
   d.memory_bandwidth = random.number(2e11, 8e12);
   d.pack_overhead = random.number(0.0, 1e-3);
   d.intra_node = {random.number(1e10, 1e12), random.number(0.0, 1e-5)};
-  d.inter_node = {random.number(1e9, 1e11), random.number(0.0, 1e-4)};
+  d.inter_node = {d.intra_node.bandwidth * random.number(0.05, 1.0), random.number(0.0, 1e-4)};
   return d;
 }
 
@@ -73,16 +73,16 @@ struct CalibratedCase {
   }
 };
 
-/// Devices of groups lie in nodes as `group_link` takes them to: sizes are powers of two.
+/// There are at least as many pipelines as run packs together; a stage's devices may begin anywhere in a node.
 [[nodiscard]] inline CalibratedCase random_calibrated(Random& random) {
   CalibratedCase out;
-  out.job.layout = {.dp = random.one_of<std::int32_t>({1, 2, 4}),
+  out.members = random.one_of<std::int32_t>({1, 1, 2, 3, 4});
+  out.job.layout = {.dp = out.members * random.one_of<std::int32_t>({1, 2, 4}),
                     .tp = random.one_of<std::int32_t>({1, 2, 4, 8, 16}),
                     .cp = random.one_of<std::int32_t>({1, 1, 2, 4}),
                     .pp = random.one_of<std::int32_t>({1, 2, 3, 4})};
   out.job.model = random_model(random, out.job.layout.tp);
   out.job.device = random_device(random);
-  out.members = random.one_of<std::int32_t>({1, 1, 2, 3, 4});
   out.options.tp_overlap = random.number(0.0, 1.0);
   out.options.kv_gradient_element_bytes = random.chance(0.5) ? 2.0 : 4.0;
   out.options.exchanges = random.one_of<ExchangeSet>({{KeyExchange::ring},

@@ -121,13 +121,18 @@ class LayerRates {
   /// Takes attention's times from elsewhere. @param per_twice_pair of one context-parallel rank; ranks share it equally.
   void set_attention(const AttentionSeconds& per_twice_pair) { attention_ = per_twice_pair; }
 
-  /// Lets `group` pipelines run each pack together. They are taken to have consecutive devices.
+  /// Lets `group` pipelines run each pack together. Their devices are taken to follow this pipeline's on each stage; of
+  /// several stages, the one that has the fewest ranks in a node counts. O(stages).
   /// @throws InvalidInput if no exchange is possible.
   void merge(std::int32_t group) {
     require(group > 0, "context-parallel group is ", group, "; expected a positive number");
     cp_ *= group;
-    if (group > 1) ranks_in_node_ = merged_ranks_in_node(cp_);
-    if (group > 1) exchange_link_ = group_link(device_, std::int64_t{tp_} * cp_);
+    if (group > 1) {
+      ranks_in_node_ = cp_;
+      for (const DeviceId first : first_devices_)
+        ranks_in_node_ = std::min(ranks_in_node_, least_in_node(device_, first, tp_, cp_));
+      exchange_link_ = ranks_in_node_ < cp_ ? device_.inter_node : device_.intra_node;
+    }
     require_exchange();
   }
 
@@ -161,6 +166,7 @@ class LayerRates {
   void find_links(const PipelineSpec& spec) {
     SlowestLink exchange;
     for (std::size_t s = 0; s < spec.stages(); ++s) {
+      first_devices_.push_back(spec.devices[s].front());
       tensor_links_.push_back(tensor_link(device_, spec, s));
       exchange.add(context_link(device_, spec, s));
       for (std::int32_t rank = 0; rank < tp_; ++rank) {
@@ -211,12 +217,6 @@ class LayerRates {
     return std::max(0.0, bytes / device_.host.bandwidth - token_seconds(stage, pass));
   }
 
-  /// Fewest of `cp` context ranks on consecutive devices that a node has.
-  [[nodiscard]] std::int32_t merged_ranks_in_node(std::int32_t cp) const {
-    const std::int32_t most = std::max(1, device_.devices_per_node / tp_);
-    return cp % most == 0 ? most : cp % most;
-  }
-
   [[nodiscard]] Link link_of(KeyExchange exchange) const {
     const bool by_node = options_.all_to_all_by_node && exchange == KeyExchange::all_to_all;
     return by_node && ranks_in_node_ < cp_ ? all_to_all_link(device_, cp_, ranks_in_node_) : exchange_link_;
@@ -227,6 +227,7 @@ class LayerRates {
   CalibratedOptions options_;
   std::int32_t tp_, cp_;
   std::int32_t ranks_in_node_;                 // the fewest context ranks that a node has
+  std::vector<DeviceId> first_devices_;        // [stage]
   std::vector<Link> tensor_links_;             // [stage]
   std::vector<Link> stage_links_;              // [stage], to the next one
   Link exchange_link_;                         // of context ranks; of several stages, the slowest

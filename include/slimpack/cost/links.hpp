@@ -48,6 +48,18 @@ class SlowestLink {
   return least;
 }
 
+/// The same for the ranks of `tensor` consecutive devices each that follow one another from device `first` on: the fewest of
+/// these `ranks` that begin in a node. O(1).
+[[nodiscard]] inline std::int32_t least_in_node(const Device& device, DeviceId first, std::int32_t tensor,
+                                                std::int32_t ranks) {
+  const std::int32_t all = std::max(1, device.devices_per_node / tensor);
+  const auto rest_of_node =
+      static_cast<std::int32_t>(device.devices_per_node - first % device.devices_per_node);
+  const std::int32_t in_first = std::min(ranks, std::max(1, rest_of_node / tensor));
+  const std::int32_t in_last = (ranks - in_first) % all;
+  return std::min({in_first, ranks > in_first ? all : ranks, in_last > 0 ? in_last : ranks});
+}
+
 /// Bytes per second of each device in a ring of these devices, as all-gathers and reduce-scatters of large messages use it.
 /// Between nodes, a node's devices each carry a ring of their own over their network interface, so that the node with
 /// fewest of them counts. O(devices log(nodes)).
@@ -74,11 +86,6 @@ inline void add_context_ranks(const PipelineSpec& spec, std::size_t stage, std::
                               std::vector<DeviceId>& ranks) {
   for (std::int32_t i = tensor_rank; i < spec.tp * spec.cp; i += spec.tp)
     ranks.push_back(spec.devices[stage][static_cast<std::size_t>(i)]);
-}
-
-/// Link of `ranks` devices with consecutive numbers, the first of which begins a node.
-[[nodiscard]] inline const Link& group_link(const Device& device, std::int64_t ranks) {
-  return ranks <= device.devices_per_node ? device.intra_node : device.inter_node;
 }
 
 /// Link of a stage's tensor-parallel ranks, as their all-gathers and reduce-scatters use it (`ring_bandwidth`); of
