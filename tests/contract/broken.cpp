@@ -35,7 +35,9 @@ struct Model {
       recompute_rates{.per_token = 1e-7, .per_twice_pair = 1e-12};
   std::function<double(double)> attention = [](double layer) { return 3.0 * layer; };
   std::function<double(double)> other = [](double whole) { return 0.5 * whole; };
-  double share = 1.0;  // of what a pipeline takes alone
+  double share = 1.0;             // of what a pipeline takes alone
+  double recomputed_share = 1.0;  // the same, of recomputed layers
+  double merged_recompute = 1.0;  // `recomputed_share` of a group
   std::function<double(int)> member = [](int g) { return 1.0 / g + 0.05; };
   std::size_t merged_stages = 2;
   double all_stages = 1.0, row_before = 1.0, row_after = 1.0;
@@ -56,14 +58,18 @@ struct Model {
   }
   double pack_seconds(std::size_t s, Pass p) const { return pack(s, p); }
   double transfer_seconds(std::size_t s, Tokens n, Pass p) const { return transfer(s, n, p); }
-  double recompute_seconds(std::size_t s, Tokens b, Tokens e) const { return share * recompute(s, b, e); }
+  double recompute_seconds(std::size_t s, Tokens b, Tokens e) const {
+    return share * recomputed_share * recompute(s, b, e);
+  }
   double recompute_pack_seconds(std::size_t) const { return recompute_pack; }
   double offload_seconds(std::size_t, Tokens n, Pass) const { return share * offload(n); }
   double sync_seconds() const { return sync; }
   std::span<const std::int32_t> layers() const { return held; }
   bool is_polynomial() const { return polynomial; }
   SliceCoefficients coefficients(std::size_t, Pass) const { return share * rates; }
-  SliceCoefficients recompute_coefficients(std::size_t) const { return share * recompute_rates; }
+  SliceCoefficients recompute_coefficients(std::size_t) const {
+    return share * recomputed_share * recompute_rates;
+  }
   double other_seconds(std::size_t s, Tokens b, Tokens e, Pass p) const {
     return other(slice_seconds(s, b, e, p));
   }
@@ -76,6 +82,7 @@ struct Model {
     Model copy = *this;
     if (g > 1) {
       copy.share *= member(g);
+      copy.recomputed_share *= merged_recompute;
       copy.count = merged_stages;
     }
     return copy;
@@ -202,6 +209,7 @@ TEST_CASE("each broken property of a cost model is found by name") {
   expect_found("separable", "attention_seconds",
                [](Model& m) { m.attention = [](double layer) { return 1.0 + layer; }; });
   expect_found("merging", "2 members together", [](Model& m) { m.member = [](int g) { return 0.9 / g; }; });
+  expect_found("merging", "recompute_seconds on stage 0", [](Model& m) { m.merged_recompute = 0.0; });
   expect_found("merging", "2 pipelines have 1 stages", [](Model& m) { m.merged_stages = 1; });
 }
 

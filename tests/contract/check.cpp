@@ -45,6 +45,16 @@ struct LeastMemory {
   double workspace_bytes(std::size_t, Pass, Tokens, int) const { return work; }
 };
 
+/// Its groups of pipelines have other stages than one pipeline.
+struct MergesWrongly : Least {
+  bool supports_context_parallel(std::int32_t) const { return true; }
+  MergesWrongly with_context_parallel(std::int32_t group) const {
+    MergesWrongly copy = *this;
+    if (group > 1) copy.count = 6;
+    return copy;
+  }
+};
+
 /// Two kinds: two pipelines of two stages, one of three.
 Strategy mixed() {
   const PipelineSpec small{.tp = 1, .cp = 1, .layers = {20, 20}, .devices = {{0}, {1}}};
@@ -75,6 +85,13 @@ TEST_CASE("stages that differ from the strategy's are refused by name") {
                     Catch::Contains("the cost model has 8 stages; expected the 4"));
   CHECK_THROWS_WITH(check_models(CalibratedCost(job()), TransformerMemory(deeper), strategy),
                     Catch::Contains("the memory model has 8 stages; expected the 4"));
+}
+
+TEST_CASE("merged pipelines of other stages are refused by name") {
+  const std::vector<Tokens> lengths{90000, 200, 100};
+  CHECK_THROWS_WITH(plan_slimpack(lengths, job(), MergesWrongly{}, LeastMemory{}),
+                    Catch::Contains("the cost model of 2 pipelines that run packs together has 6 stages; "
+                                    "expected the 4 that one pipeline has"));
 }
 
 TEST_CASE("layers that differ from the strategy's are refused by name") {
@@ -147,7 +164,7 @@ TEST_CASE("a plan's notes say what a model lacks") {
   CHECK(missing_features(CalibratedCost(job())).empty());
   CHECK(missing_features<Separable, Polynomial, Mergeable>(CalibratedCost(job())).empty());
   CHECK(missing_features<Separable>(Least{}).size() == 1);
-  require_features<Mergeable, Recomputing, Layered, Separable, Synchronised, Polynomial>(
+  require_features<Mergeable, Recomputing, Layered, Separable, Exchanging, Synchronised, Polynomial>(
       CalibratedCost(job()));
   require_features<>(Least{});
 }

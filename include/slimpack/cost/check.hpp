@@ -88,9 +88,9 @@ void check_kind(const C& cost, const M& memory, const PipelineSpec& spec, std::s
 
 }  // namespace detail
 
-/// Checks once, before anything is planned, that models are of a strategy's pipelines: as many stages, the same layers
-/// (where a model states them: `layers()`), durations and bytes that can be some. Each kind of pipelines has models of
-/// its own.
+/// Checks once, before anything is planned, that models are of a strategy's pipelines: as many stages, the same layers,
+/// valid durations and numbers of bytes. Layers are compared where a model states them (`layers()`), and a memory model's
+/// stages where it states them (`layers()` or `stages()`). Each kind of pipelines has models of its own.
 /// @param costs, memories one for each kind, in their order.
 /// @throws InvalidInput naming the first stage, layer or number that is wrong, and what is expected.
 /// Complexity: O(pipelines + layers) prices.

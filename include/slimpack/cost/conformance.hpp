@@ -180,6 +180,22 @@ void check_transfers(const M& cost, std::mt19937& random, const ConformanceOptio
   }
 }
 
+/// Checks what a member of a group of pipelines takes for a range of tokens against what one pipeline takes alone.
+/// @param priced what that is: a function of the model, and where.
+inline void check_member(std::int32_t group, double alone, double member, std::string_view priced,
+                         const ConformanceOptions& options, Findings& findings) {
+  findings.expect(member >= 0.0 && std::isfinite(member), "non-negative", priced, " with ", group,
+                  " members is ", member);
+  if (group == 1) {
+    findings.expect(member == alone, "merging", priced, " is ", alone, ", but ", member,
+                    " with a group of one pipeline");
+  } else if (!options.merging_may_save_work) {
+    findings.expect(group * member >= alone * (1.0 - options.tolerance), "merging", group,
+                    " members together take ", group * member, " s, one pipeline alone ", alone, ": ",
+                    priced);
+  }
+}
+
 /// Checks packs of `group` pipelines against those of one.
 template <MergeableCostModel M>
 void check_merged(const M& cost, std::int32_t group, std::mt19937& random, const ConformanceOptions& options,
@@ -191,19 +207,18 @@ void check_merged(const M& cost, std::int32_t group, std::mt19937& random, const
   for (std::size_t s = 0; s < cost.stages(); ++s) {
     for (const Pass pass : {Pass::forward, Pass::backward}) {
       const RandomCuts cuts(random, options.longest);
-      const double alone = cost.slice_seconds(s, cuts.low, cuts.high, pass),
-                   member = merged.slice_seconds(s, cuts.low, cuts.high, pass);
-      findings.expect(member >= 0.0 && std::isfinite(member), "non-negative", "slice_seconds of ", group,
-                      " members on stage ", s, " of [", cuts.low, ", ", cuts.high, ") is ", member);
-      if (group == 1) {
-        findings.expect(member == alone, "merging", "slice_seconds on stage ", s, ", ", pass_text(pass),
-                        ", of [", cuts.low, ", ", cuts.high, ") is ", alone, ", but ", member,
-                        " with a group of one pipeline");
-      } else if (!options.merging_may_save_work) {
-        findings.expect(group * member >= alone * (1.0 - options.tolerance), "merging", group,
-                        " members together take ", group * member, " s on stage ", s, ", ", pass_text(pass),
-                        ", for [", cuts.low, ", ", cuts.high, "), one pipeline alone ", alone);
-      }
+      check_member(group, cost.slice_seconds(s, cuts.low, cuts.high, pass),
+                   merged.slice_seconds(s, cuts.low, cuts.high, pass),
+                   concat("slice_seconds on stage ", s, ", ", pass_text(pass), ", of [", cuts.low, ", ",
+                          cuts.high, ")"),
+                   options, findings);
+    }
+    if constexpr (RecomputingCostModel<M>) {
+      const RandomCuts cuts(random, options.longest);
+      check_member(group, cost.recompute_seconds(s, cuts.low, cuts.high),
+                   merged.recompute_seconds(s, cuts.low, cuts.high),
+                   concat("recompute_seconds on stage ", s, " of [", cuts.low, ", ", cuts.high, ")"), options,
+                   findings);
     }
   }
 }
@@ -248,7 +263,7 @@ void check_prices(const M& cost, std::mt19937& random, const ConformanceOptions&
 /// - `exchange`: a slice takes the cheapest way to exchange keys.
 /// - `merging`: a group of one takes what a pipeline does alone, and larger groups no less work together (unless
 ///   `merging_may_save_work`).
-/// All but `transfers` and `stages` are also checked of merged packs, and of recomputed layers.
+/// All but `stages` are also checked of merged packs; what is said of slices, of recomputed layers as well.
 /// @returns one sentence for each property that is violated, with the numbers; empty if all hold.
 /// Complexity: O(trials * stages * groups) prices.
 template <CostModel M>

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "slimpack/cost/concepts.hpp"
+#include "slimpack/cost/exchange.hpp"
 #include "slimpack/cost/polynomial.hpp"
 
 namespace slimpack {
@@ -154,6 +155,27 @@ struct Separable {
   static constexpr const char* without =
       "the cost model can't tell attention from the rest (other_seconds, attention_seconds): "
       "context-parallel ranks are assumed to share attention equally";
+};
+
+/// Ways to exchange the keys of packs that several ranks share.
+struct Exchanging {
+  template <class M>
+  static constexpr bool has = ExchangingCostModel<M>;
+  template <class M>
+  static constexpr void require() {
+    static_assert(
+        requires(const M& m) {
+          { m.exchanges() } -> std::convertible_to<ExchangeSet>;
+        },
+        "Exchanging needs: ExchangeSet exchanges() const");
+    static_assert(
+        requires(const M& m, KeyExchange exchange) {
+          { m.with_exchange(exchange) } -> std::convertible_to<M>;
+        },
+        "Exchanging needs: with_exchange(KeyExchange) const, which returns the model's own type");
+  }
+  static constexpr const char* without =
+      "the cost model does not tell ways to exchange keys apart (exchanges, with_exchange): plans name none";
 };
 
 /// Gradient synchronisation.

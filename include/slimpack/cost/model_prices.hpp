@@ -184,9 +184,12 @@ class Prices {
   [[nodiscard]] bool merges(std::size_t group) const { return cost_.merges(group); }
 
   /// Prices on each of `group` pipelines that run packs together. @pre merges(group).
+  /// @throws InvalidInput if the model of these has other stages.
   [[nodiscard]] Prices merged(std::size_t group) const {
     if (group == 1) return *this;
     Prices out(cost_.merged(group), static_cast<std::int32_t>(group) * ranks_);
+    require(out.stages_ == stages_, "the cost model of ", group, " pipelines that run packs together has ",
+            out.stages_, " stages; expected the ", stages_, " that one pipeline has");
     if (attention_) out.attach(attention_);
     return out;
   }
