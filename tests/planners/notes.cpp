@@ -40,7 +40,7 @@ bool check_pack_note(const Plan& plan, const SlimPackOptions& options) {
                                        "unequal packs")));
   const auto tokens = static_cast<std::size_t>(plan_metrics(plan).tokens) / plan.forward.packs.size();
   const std::string coarse = "; boundaries are " + std::to_string(options.tile) +
-                             " tokens apart, and packs hold " + std::to_string(tokens);
+                             " tokens apart, and packs hold " + std::to_string(tokens) + " tokens on average";
   CHECK(note.ends_with(coarse) == (tokens / 25 <= static_cast<std::size_t>(options.tile)));
   return true;
 }

@@ -1,4 +1,5 @@
 #include <catch2/catch.hpp>
+#include <cmath>
 #include <numeric>
 
 #include "oracle.hpp"
@@ -190,6 +191,9 @@ TEST_CASE("impossible jobs are refused with what would be accepted") {
   CHECK_THAT(message([&] { search({.deciding_tile = 0}); }), Catch::Contains("deciding_tile is 0"));
   CHECK_THAT(message([&] { search({.alternatives = 0}); }), Catch::Contains("alternatives is 0"));
   CHECK_THAT(message([&] { search({.close = 0.9}); }), Catch::Contains("close is 0.9"));
+  CHECK_THAT(message([&] { search({.less_memory = 1.0}); }), Catch::Contains("less_memory is 1"));
+  CHECK_THAT(message([&] { search({.denser = std::nan("")}); }), Catch::Contains("denser is nan"));
+  CHECK_THAT(message([&] { search({.more_packs = 1}); }), Catch::Contains("more_packs is 1"));
 }
 
 TEST_CASE("planners work with a user's own cost model") {

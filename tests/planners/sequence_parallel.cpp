@@ -254,7 +254,7 @@ TEST_CASE("layouts with tensor parallelism or stages, and heads that can't be di
   Job job{transformer_preset("llama-13b"), device_preset("a800"), {.dp = 2, .tp = 2, .cp = 1, .pp = 1}};
   CHECK_THROWS_WITH(
       plan_deepspeed(lengths, job),
-      Catch::Contains("tp is 2; expected 1, as planner deepspeed has sequence parallelism alone"));
+      Catch::Contains("tp is 2; expected 1, as planner deepspeed supports only sequence parallelism"));
   CHECK_THROWS_WITH(plan_flexsp(lengths, job), Catch::Contains("tp is 2; expected 1, as planner flexsp"));
   job.layout = {.dp = 1, .tp = 1, .cp = 1, .pp = 2};
   CHECK_THROWS_WITH(plan_deepspeed(lengths, job), Catch::Contains("pp is 2; expected 1"));

@@ -39,7 +39,7 @@ class Distributor {
   [[nodiscard]] double mean_seconds() const { return merged_.mean_seconds(); }
 
   /// Says how many packs a pipeline will have, about: samples are priced in slices of that size. If the longest sample is more
-  /// than a pipeline's mean work, the slices are as long as its pipelines have them.
+  /// than a pipeline's mean work, its slices are as long as the packs of the pipelines that run it.
   void expect_packs(std::size_t packs) {
     prices_.set_slice_seconds(merged_.least_busiest_seconds() /
                               (options_.slices_per_pack * static_cast<double>(packs)));

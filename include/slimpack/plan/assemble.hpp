@@ -26,6 +26,12 @@ struct PlacedSchedule {
   std::size_t phase = 0;                        ///< in which its pipelines run
 };
 
+/// Schedules of all pipelines of a strategy.
+struct StrategySchedules {
+  std::vector<PlacedSchedule> placed = {};                   ///< empty: nothing fits
+  double seconds = std::numeric_limits<double>::infinity();  ///< of the slowest, without synchronisation
+};
+
 namespace detail {
 
 /// Appends how ranks share a pack: by position if the prices did not decide, as they know of no context-parallel ranks.

@@ -15,7 +15,7 @@ namespace slimpack::detail {
 [[nodiscard]] inline std::string coarseness(const PlanMetrics& metrics, Tokens tile) {
   const Tokens tokens = metrics.tokens / static_cast<Tokens>(std::max<std::size_t>(1, metrics.packs));
   if (tokens / 25 > tile) return "";
-  return concat("; boundaries are ", tile, " tokens apart, and packs hold ", tokens);
+  return concat("; boundaries are ", tile, " tokens apart, and packs hold ", tokens, " tokens on average");
 }
 
 /// Packs that a pipeline runs in one pass, and the tiles of all slices in them.

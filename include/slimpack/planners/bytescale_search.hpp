@@ -16,6 +16,7 @@
 #include "slimpack/partition/packed_rank_rows.hpp"
 #include "slimpack/planners/bytescale_options.hpp"
 #include "slimpack/planners/row_plans.hpp"
+#include "slimpack/planners/whole_sample_plan.hpp"
 #include "slimpack/planners/whole_samples.hpp"
 #include "slimpack/schedule/scheduler.hpp"
 #include "slimpack/slicing/rank_packs.hpp"
@@ -203,11 +204,8 @@ class ByteScaleSearch {
           " pipelines and all layers recomputed; expected shorter samples, more stages or more memory",
           options.limit > 0 ? ", or the limit of tokens left to the planner" : "");
   if (!hybrid) {
-    std::vector<PlacedSchedule> placed;
-    for (std::size_t g = 0; g < mesh.schedules.size(); ++g)
-      placed.push_back(
-          placed_from(g * mesh.pipelines_per_pack, std::move(mesh.schedules[g]), search.scheduler()));
-    Plan plan = assemble_on_layout("bytescale", lengths, job, std::move(placed), prices);
+    StrategySchedules groups = placed_groups(std::move(mesh), search.scheduler());
+    Plan plan = assemble_on_layout("bytescale", lengths, job, std::move(groups.placed), prices);
     plan.notes.emplace_back("groups of one size were the best");
     return plan;
   }

@@ -223,7 +223,8 @@ class ChunkSearch {
     ++(is_cut ? cut : whole);
   }
   const char* const kind = cut == 0 ? "batch-level" : whole == 0 ? "token-level" : "hybrid";
-  std::string note = concat("a ", kind, " pipeline of ", packs.size(), " chunks: ");
+  std::string note =
+      concat("a ", kind, " pipeline of ", packs.size(), packs.size() == 1 ? " chunk: " : " chunks: ");
   note += cut == 0 ? concat("no sample is cut")
                    : concat("the longest sample in ", slowest.slices, " slices, ", whole,
                             " chunks of whole samples");

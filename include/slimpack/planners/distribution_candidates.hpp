@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "slimpack/planners/best_of.hpp"
 #include "slimpack/planners/distribution_decisions.hpp"
 #include "slimpack/planners/equal_packs.hpp"
 #include "slimpack/planners/tile_search.hpp"
@@ -81,8 +82,8 @@ class DistributionCandidates {
 
   /// The best plan of all candidates; its seconds are infinite if none fits. All plans share the decisions of
   /// `deciding_tile`, of uncut samples and, unless numbers of packs have to be equal, of every second tile between these. Where
-  /// the first are starved, each coarser tile decides with equal care; if nothing fits, so do the finer ones. The coarsest
-  /// tile comes first, so that a plan with a coarser tile goes through the same steps.
+  /// the first are starved, each coarser tile decides with equal care. If nothing fits, finer tiles decide as well. The
+  /// coarsest tile comes first, so that a plan with a coarser tile goes through the same steps.
   [[nodiscard]] DistributionPlan operator()() {
     DistributionPlan best;
     const bool is_starved = search_with(deciding_tile_, best);
@@ -157,10 +158,6 @@ class DistributionCandidates {
   /// Whether memory makes what was decided take longer than with enough of it.
   [[nodiscard]] bool memory_limits(const DistributionPlan& decided) const {
     return decided.seconds > options_.search.limited * decided.unlimited_seconds();
-  }
-
-  static void improve(DistributionPlan plan, DistributionPlan& best) {
-    if (plan.seconds < best.seconds) best = std::move(plan);
   }
 
   /// Whether what was decided takes so long that other decisions may be far better. A plan that could merge but may not is

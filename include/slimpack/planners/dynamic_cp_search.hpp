@@ -15,6 +15,7 @@
 #include "slimpack/partition/balanced_rank_rows.hpp"
 #include "slimpack/partition/nested_rank_groups.hpp"
 #include "slimpack/partition/packed_rank_rows.hpp"
+#include "slimpack/planners/best_of.hpp"
 #include "slimpack/planners/dynamic_cp_options.hpp"
 #include "slimpack/planners/row_plans.hpp"
 #include "slimpack/schedule/scheduler.hpp"
@@ -191,7 +192,7 @@ class DynamicCpSearch {
     if (one_stage_ && scheduler == RankScheduler::balanced)
       plan.barrier_wait = barrier_wait(plan.schedule, packs.row);
     plan.seconds = plan.schedule.seconds + plan.barrier_wait;
-    if (plan.seconds < best_.seconds) best_ = std::move(plan);
+    improve(std::move(plan), best_);
   }
 
   std::span<const Tokens> lengths_;

@@ -14,6 +14,7 @@
 #include "slimpack/core/batch.hpp"
 #include "slimpack/partition/karmarkar_karp.hpp"
 #include "slimpack/partition/ordered_parts.hpp"
+#include "slimpack/planners/best_of.hpp"
 #include "slimpack/planners/dynapipe_options.hpp"
 #include "slimpack/planners/whole_sample_plan.hpp"
 #include "slimpack/schedule/full_pack.hpp"
@@ -76,7 +77,7 @@ class DynaPipeSearch {
     for (const std::size_t size : sizes) {
       for (WholeSamplePlan& plan : finalists(size)) {
         reorder(plan, best.seconds);
-        if (plan.seconds < best.seconds) best = std::move(plan);
+        improve(std::move(plan), best);
       }
     }
     return best;

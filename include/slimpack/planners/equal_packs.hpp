@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "slimpack/planners/best_of.hpp"
 #include "slimpack/planners/distribution_decisions.hpp"
 #include "slimpack/planners/tile_search.hpp"
 
@@ -52,10 +53,8 @@ class EqualPacks {
         [](const DistributionPlan& a, const DistributionPlan& b) { return a.seconds < b.seconds; });
     decided.erase(std::unique(decided.begin(), decided.end(), decided_alike), decided.end());
     DistributionPlan best;
-    for (DistributionPlan& plan : decided) {
-      DistributionPlan out = finished_(std::move(plan), std::min(best.seconds, most));
-      if (out.seconds < best.seconds) best = std::move(out);
-    }
+    for (DistributionPlan& plan : decided)
+      improve(finished_(std::move(plan), std::min(best.seconds, most)), best);
     return best;
   }
 

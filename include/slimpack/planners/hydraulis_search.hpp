@@ -228,8 +228,9 @@ class StrategyChoice {
   // Of any plan on these pipelines, samples that are cut included.
   const bool additive = parts_cost_no_less(lengths, models);
   state_lower_bound(additive ? choice.divided_samples() : 0.0, additive, plan);
-  plan.notes.push_back(concat("strategy: ", to_text(models.strategy()), ", the best of ", set.size(),
-                              ", of which ", choice.planned(), " were planned"));
+  plan.notes.push_back(concat("strategy: ", to_text(models.strategy()), ", the best of ", set.size(), "; ",
+                              choice.planned(), choice.planned() == 1 ? " plan was" : " plans were",
+                              " compared"));
   plan.notes.insert(plan.notes.end(), models.missing().begin(), models.missing().end());
   return plan;
 }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "slimpack/partition/pack_pipeline.hpp"
+#include "slimpack/planners/best_of.hpp"
 #include "slimpack/planners/hydraulis_options.hpp"
 #include "slimpack/planners/strategy_models.hpp"
 #include "slimpack/schedule/pack_orders.hpp"
@@ -64,7 +65,7 @@ class PipelinePacker {
         if (std::find(known.begin(), known.end(), packing.pack) != known.end()) continue;
         Schedule found = schedule(samples, packing, best.seconds);
         known.push_back(std::move(packing.pack));
-        if (found.seconds < best.seconds) best = std::move(found);
+        improve(std::move(found), best);
       }
       if (limit <= longest || limit <= max_tokens / 4) return best;
     }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "slimpack/partition/dispatch_search.hpp"
+#include "slimpack/planners/best_of.hpp"
 #include "slimpack/planners/slimpack_search.hpp"
 #include "slimpack/planners/strategy_models.hpp"
 
@@ -52,8 +53,7 @@ class SlicedStrategy {
     for (std::size_t round = 0; round < rounds; ++round) {
       std::vector<PipelineId> kind = share(overhead);
       if (kind == before) break;
-      StrategySchedules found = schedule(kind, overhead);
-      if (found.seconds < best.seconds) best = std::move(found);
+      improve(schedule(kind, overhead), best);
       before = std::move(kind);
     }
     return best;
@@ -98,16 +98,14 @@ class SlicedStrategy {
       placed.push_back(idle_schedule(models_.memory(k), pipelines));
       return 0.0;
     }
-    std::vector<PlacedSchedule> found =
+    StrategySchedules found =
         best_schedules(own, pipelines.size(), models_.prices(k), models_.memory(k), options_);
-    double slowest = found.empty() ? infinite : 0.0;
-    for (PlacedSchedule& each : found) {
-      slowest = std::max(slowest, each.schedule.seconds);
+    for (PlacedSchedule& each : found.placed) {
       for (PipelineId& p : each.pipelines) p = pipelines[p];
       rename_samples(ids, each.schedule);
       placed.push_back(std::move(each));
     }
-    return slowest;
+    return found.seconds;
   }
 
   static constexpr double infinite = std::numeric_limits<double>::infinity();

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <vector>
 
+#include "slimpack/core/error.hpp"
 #include "slimpack/core/ids.hpp"
 #include "slimpack/partition/groups.hpp"
 
@@ -10,65 +11,96 @@ namespace slimpack {
 
 /// What the search of SlimPack tries.
 struct SlimPackSearch {
-  /// Distributions and numbers of packs are chosen with this tile whatever the plan's own tile, so that a finer tile
-  /// never makes a plan longer. They are also chosen for samples that stay whole, and with every second tile between. It
-  /// is halved until a pipeline has at least `tiles_per_stage` tiles for each of its stages.
+  /// Distributions and numbers of packs are decided with this tile, whatever the plan's own tile, so that a finer tile never
+  /// makes a plan longer. They are also decided for samples that stay whole, and with every second tile between the two.
   Tokens deciding_tile = 128;
+  /// `deciding_tile` is halved until a pipeline has at least this many tiles for each of its stages.
   Tokens tiles_per_stage = 64;
-  /// Distributions that spread the longest sample further and further are looked at until so many, one after another,
-  /// are no shorter than the best.
+  /// The longest sample is spread further until this many distributions, one after another, are no shorter than the best.
   int looks_in_vain = 4;
-  /// Of each decision, so many distributions are turned into plans, of those that take no more than `close` times as long as
-  /// the best: a tile that is coarser than the one of the decision can change which is best.
+  /// The most distributions of a decision that are turned into plans, because the best of them can change with the tile.
   std::size_t alternatives = 2;
+  /// Of these, all but the first may take at most this many times as long as the first.
   double close = 1.03;
-  /// Rounds in which the simulated overhead of pipelines is fed back to Phase 1 …
+  /// The most rounds in which the simulated overhead of pipelines is fed back to Phase 1.
   int rebalance_rounds = 3;
-  /// … while the slowest group takes longer than this many times the mean.
+  /// There is another round only if the slowest group takes longer than this many times the mean.
   double unbalanced = 1.01;
-  /// A distribution is given up if one of its groups takes this many times as long as the best distribution, and so are
-  /// equal numbers of packs.
+  /// A distribution is given up if one of its groups takes this many times as long as the best distribution. So are equal
+  /// numbers of packs.
   double hopeless = 1.15;
-  /// If no schedule of a group fits into memory, samples are distributed again; a pipeline then holds at most this share of
-  /// the most tokens of one sample that a member of the group held.
+  /// If no schedule of a group fits into memory, samples are distributed again. A pipeline then holds at most this share of
+  /// the tokens of one sample that a member of the group held.
   double less_memory = 0.9;
-  /// Candidates are compared without packs that recompute unlike numbers of layers. If memory makes what was decided
-  /// take more than this many times as long as with enough of it, they are compared again, with such packs.
+  /// Candidates are compared without packs that recompute different numbers of layers. They are compared again with such packs
+  /// if memory makes the decided step this many times as long.
   double limited = 1.01;
-  /// If what was decided takes more than this many times the mean work, equal numbers of packs are tried as well, and
-  /// decisions are made with each of the plan's tiles that is coarser than `deciding_tile`. With `merge = false`, only
-  /// if nothing that was decided fits.
+  /// A decided step that takes more than this many times the mean work is starved: equal numbers of packs are tried, and each
+  /// of the plan's tiles that is coarser than `deciding_tile` decides. With `merge = false`, a step is starved only if
+  /// nothing fits.
   double starved = 1.5;
-  /// Where a pack would have fewer tiles than this, or no sample is cut, fewer packs are tried as well, and a pack for each tile.
+  /// If a pack has fewer tiles than this, or no sample is cut, fewer packs are tried, and one pack for each tile.
   double tiles_per_pack = 4.0;
-  /// Groups are also cut into this many times as many packs as were decided, unless memory limited the decision. Groups
-  /// whose samples stay whole are in any case, and also into the square of this times as many.
+  /// Groups are also cut into this many times as many packs as were decided, unless memory limited the decision. If samples
+  /// stay whole, they always are, and also into the square of this times as many.
   double denser = 1.41;
-  /// Groups are alike if their seconds differ by no more than this factor: one stands for others, and they are cut alike.
+  /// Groups whose seconds differ by at most this factor are alike: one stands for the others, and they are cut alike.
   double similar = 1.01;
   /// A candidate counts only if one of its passes has at least this share of the packs that were asked for.
   double enough_packs = 0.6;
   /// Where memory limits a group, its promising number of packs is halved, and doubled, at most this many times.
   int most_doublings = 6;
-  /// If nothing that was decided fits, groups are cut into `more_packs` times as many packs, in up to `more_rounds` rounds.
+  /// If nothing that was decided fits, groups are cut into this many times as many packs, again and again.
   std::size_t more_packs = 4;
+  /// The most rounds of that.
   int more_rounds = 3;
   /// Equal numbers of packs are tried up to this many for each stage, or up to twice the promising number if that is more.
   std::size_t most_equal_packs = 32;
-  bool whole_samples = true;  ///< also tries best-fit packs of whole samples, as `plan_megatron` makes them
-  bool nested_groups =
-      true;  ///< also tries whole samples on groups of pipelines that lie in each other (`nested_rank_groups`)
+  /// Also tries best-fit packs of whole samples, as `plan_megatron` makes them.
+  bool whole_samples = true;
+  /// Also tries whole samples on groups of pipelines that lie in each other (`nested_rank_groups`).
+  bool nested_groups = true;
 };
 
+/// @throws InvalidInput naming the first number with which the search could not work.
+inline void validate(const SlimPackSearch& search) {
+  const auto at_least = [](const char* name, auto value, auto least) {
+    require(value >= least, name, " is ", value, "; expected at least ", least);
+  };
+  at_least("deciding_tile", search.deciding_tile, 1);
+  at_least("tiles_per_stage", search.tiles_per_stage, 0);
+  at_least("looks_in_vain", search.looks_in_vain, 1);
+  at_least("alternatives", search.alternatives, std::size_t{1});
+  at_least("close", search.close, 1.0);
+  at_least("rebalance_rounds", search.rebalance_rounds, 0);
+  at_least("unbalanced", search.unbalanced, 1.0);
+  at_least("hopeless", search.hopeless, 1.0);
+  require(search.less_memory > 0.0 && search.less_memory < 1.0, "less_memory is ", search.less_memory,
+          "; expected more than 0 and less than 1");
+  at_least("limited", search.limited, 1.0);
+  at_least("starved", search.starved, 0.0);
+  at_least("tiles_per_pack", search.tiles_per_pack, 0.0);
+  at_least("denser", search.denser, 1.0);
+  at_least("similar", search.similar, 1.0);
+  require(search.enough_packs >= 0.0 && search.enough_packs <= 1.0, "enough_packs is ", search.enough_packs,
+          "; expected a share in [0, 1]");
+  at_least("most_doublings", search.most_doublings, 0);
+  at_least("more_packs", search.more_packs, std::size_t{2});
+  at_least("more_rounds", search.more_rounds, 0);
+  at_least("most_equal_packs", search.most_equal_packs, std::size_t{1});
+}
+
 struct SlimPackOptions {
-  Tokens tile = 128;  ///< slice boundaries are multiples of this, except at the end of a sample
-  bool asymmetric =
-      true;          ///< own boundaries for the backward pass where they help; false for comparison only
-  bool fill = true;  ///< complete short samples fill what aligned boundaries leave open in packs
+  /// Slice boundaries are multiples of this, except at the end of a sample.
+  Tokens tile = 128;
+  /// The backward pass has boundaries of its own where they help. False for comparison only.
+  bool asymmetric = true;
+  /// Complete short samples fill what aligned boundaries leave open in packs.
+  bool fill = true;
   /// PackFlow injects forward packs where the next backward pack is not ready. Otherwise forward and backward packs alternate
-  /// after a longer warm-up, and what memory lacks is recomputed.
+  /// after a longer warm-up, and layers are recomputed if memory is short.
   bool inject = true;
-  bool recompute_each_pack = true;  ///< packs may recompute unlike numbers of layers
+  bool recompute_each_pack = true;  ///< packs may recompute different numbers of layers
   /// Layers may wait in the host's memory in place of being recomputed, if that is faster.
   bool offload = false;
   bool merge = true;  ///< DP-Merge to save time; without it, only for samples that exceed a pipeline's memory

@@ -11,10 +11,12 @@
 #include "slimpack/core/batch.hpp"
 #include "slimpack/plan/assemble.hpp"
 #include "slimpack/plan/notes.hpp"
+#include "slimpack/planners/best_of.hpp"
 #include "slimpack/planners/distribution_candidates.hpp"
 #include "slimpack/planners/dynamic_cp_search.hpp"
 #include "slimpack/planners/row_plans.hpp"
 #include "slimpack/planners/slimpack_options.hpp"
+#include "slimpack/planners/whole_sample_plan.hpp"
 #include "slimpack/planners/whole_samples.hpp"
 #include "slimpack/schedule/lower_bound.hpp"
 
@@ -45,57 +47,54 @@ namespace slimpack::detail {
   return DynamicCpSearch(lengths, pipelines, prices, memory, {}).nested(most);
 }
 
-/// The schedules of the shortest step that one search finds, and the pipelines that run them; empty if nothing fits into memory.
-[[nodiscard]] inline std::vector<PlacedSchedule> search_schedules(std::span<const Tokens> lengths,
-                                                                  std::size_t pipelines, GroupPrices& prices,
-                                                                  const Memory& memory,
-                                                                  const SlimPackOptions& options) {
-  DistributionCandidates planner(lengths, pipelines, prices, memory, options);
-  DistributionPlan best = planner();
-  std::vector<PlacedSchedule> placed;
-  const auto place = [&](std::size_t first, Schedule&& schedule) {
-    placed.push_back(placed_from(first, std::move(schedule), planner.scheduler()));
-  };
+/// The shortest step that one search finds.
+[[nodiscard]] inline StrategySchedules search_schedules(std::span<const Tokens> lengths,
+                                                        std::size_t pipelines, GroupPrices& prices,
+                                                        const Memory& memory,
+                                                        const SlimPackOptions& options) {
+  DistributionCandidates distributions(lengths, pipelines, prices, memory, options);
+  Scheduler& scheduler = distributions.scheduler();
   const bool any_packs = options.packs == 0 && !options.equal_packs;
-  if (options.search.nested_groups && any_packs) {
-    DynamicCpPlan nested =
-        allowed_nested_groups(lengths, pipelines, prices, memory, options, planner.decided_seconds());
-    if (nested.seconds < best.seconds) {
-      best.seconds = nested.seconds;
-      place(0, std::move(nested.schedule));
-    }
-  }
-  if (options.search.whole_samples && any_packs) {
-    WholeSamplePlan whole =
-        allowed_whole_samples(lengths, pipelines, prices, planner.scheduler(), options, best.seconds);
-    if (whole.pipelines_per_pack > 0) placed.clear();
-    for (std::size_t g = 0; g < whole.schedules.size(); ++g)
-      place(g * whole.pipelines_per_pack, std::move(whole.schedules[g]));
-  }
-  if (!placed.empty()) return placed;
-  for (std::size_t g = 0; g < best.groups.size() && best.seconds < std::numeric_limits<double>::infinity();
-       ++g)
-    place(best.groups[g].first, std::move(best.plans[g].schedule));
-  return placed;
+  const auto distributed = [&](double) {
+    DistributionPlan best = distributions();
+    StrategySchedules out{.seconds = best.seconds};
+    for (std::size_t g = 0; g < best.groups.size() && out.seconds < std::numeric_limits<double>::infinity();
+         ++g)
+      out.placed.push_back(placed_from(best.groups[g].first, std::move(best.plans[g].schedule), scheduler));
+    return out;
+  };
+  // Nested groups have a limit that does not depend on the plan's tile or boundaries: a finer tile gives up no more of them.
+  const auto nested = [&](double) {
+    StrategySchedules out;
+    if (!options.search.nested_groups || !any_packs) return out;
+    DynamicCpPlan best =
+        allowed_nested_groups(lengths, pipelines, prices, memory, options, distributions.decided_seconds());
+    out.seconds = best.seconds;
+    if (best.schedule.fits()) out.placed.push_back(placed_from(0, std::move(best.schedule), scheduler));
+    return out;
+  };
+  const auto whole_samples = [&](double most) {
+    StrategySchedules out;
+    if (!options.search.whole_samples || !any_packs) return out;
+    return placed_groups(allowed_whole_samples(lengths, pipelines, prices, scheduler, options, most),
+                         scheduler);
+  };
+  return best_of<StrategySchedules>(distributed, nested, whole_samples);
 }
 
 /// The best schedules that the options allow. A search whose layers may wait in the host's memory cuts other packs than
 /// one whose may not, and can end at a longer step, so both are tried.
-[[nodiscard]] inline std::vector<PlacedSchedule> best_schedules(std::span<const Tokens> lengths,
-                                                                std::size_t pipelines, GroupPrices& prices,
-                                                                const Memory& memory,
-                                                                const SlimPackOptions& options) {
-  std::vector<PlacedSchedule> best = search_schedules(lengths, pipelines, prices, memory, options);
-  if (!options.offload) return best;
-  SlimPackOptions kept = options;
-  kept.offload = false;
-  std::vector<PlacedSchedule> without = search_schedules(lengths, pipelines, prices, memory, kept);
-  const auto seconds = [](const std::vector<PlacedSchedule>& placed) {
-    double slowest = placed.empty() ? std::numeric_limits<double>::infinity() : 0.0;
-    for (const PlacedSchedule& each : placed) slowest = std::max(slowest, each.schedule.seconds);
-    return slowest;
+[[nodiscard]] inline StrategySchedules best_schedules(std::span<const Tokens> lengths, std::size_t pipelines,
+                                                      GroupPrices& prices, const Memory& memory,
+                                                      const SlimPackOptions& options) {
+  const auto with = [&](bool offload) {
+    return [&, offload](double) {
+      SlimPackOptions own = options;
+      own.offload = offload;
+      return search_schedules(lengths, pipelines, prices, memory, own);
+    };
   };
-  return seconds(without) < seconds(best) ? without : best;
+  return options.offload ? best_of<StrategySchedules>(with(true), with(false)) : with(false)(0.0);
 }
 
 /// Notes why replicas or packs are unequal if they are: step time comes first.
@@ -128,22 +127,19 @@ inline void note_imbalance(const SlimPackOptions& options, Plan& plan) {
                                           const SlimPackOptions& options) {
   validate_batch(lengths, job.layout.dp);
   require(options.tile > 0, "tile is ", options.tile, "; expected at least 1 token");
-  require(options.search.deciding_tile > 0, "deciding_tile is ", options.search.deciding_tile,
-          "; expected at least 1 token");
-  require(options.search.alternatives > 0, "alternatives is 0; expected at least 1");
-  require(options.search.close >= 1.0, "close is ", options.search.close, "; expected at least 1");
+  validate(options.search);
   const auto longest = std::max_element(lengths.begin(), lengths.end());
   require(options.context == 0 || options.context >= *longest, "context is ", options.context,
           "; expected 0, or at least the ", *longest, " tokens of sample ", longest - lengths.begin());
   const auto pipelines = static_cast<std::size_t>(job.layout.dp);
-  auto placed = best_schedules(lengths, pipelines, prices, memory, options);
-  require(!placed.empty(), "no number of packs that was tried fits into the memory of ",
-          memory.capacity_text(), " with all layers recomputed",
+  StrategySchedules best = best_schedules(lengths, pipelines, prices, memory, options);
+  require(!best.placed.empty(), "no plan that was tried fits into the memory of ", memory.capacity_text(),
+          " with all layers recomputed",
           options.packs > 0 ? ", or merged and local samples need more than the packs asked for" : "",
           "; expected shorter samples, more stages or more memory",
           options.packs > 0 || options.equal_packs ? ", or the number of packs left to the planner" : "");
   Plan plan = assemble_plan("slimpack", lengths, job.model, job.device, layout_strategy(job),
-                            std::move(placed), prices.alone().sync_seconds());
+                            std::move(best.placed), prices.alone().sync_seconds());
   const StepLowerBound bound = step_lower_bound(lengths, pipelines, prices);
   state_lower_bound(bound.seconds(), bound.exists, plan);
   if (options.packs > 0) note_fewer_packs(options.packs, options.tile, plan);

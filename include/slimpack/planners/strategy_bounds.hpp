@@ -24,10 +24,10 @@ enum class PlanFreedom : std::uint8_t {
 };
 
 /// Classes of samples of about the same length. The longest samples are classes of their own.
-class LengthClasses {
+class SampleClasses {
  public:
   /// O(samples log(samples)).
-  explicit LengthClasses(std::span<const Tokens> lengths)
+  explicit SampleClasses(std::span<const Tokens> lengths)
       : by_length_(detail::longest_samples_first(lengths)) {
     const std::size_t own = lengths.size() <= alone + together ? lengths.size() : alone;
     for (std::size_t i = 0; i <= own; ++i) begin_.push_back(i);
@@ -200,7 +200,7 @@ class StrategyBounds {
   std::span<const Tokens> lengths_;
   const StrategySet& set_;
   Tokens longest_;
-  LengthClasses classes_;
+  SampleClasses classes_;
   std::vector<KindPrices> prices_;  // [place in StrategySet::pipelines], of the first that are alike
   std::vector<std::array<double, 3>> divided_, estimate_;  // [strategy][freedom] 0: not found yet
   std::vector<double> cost_;                               // [sample] memory of `divided`

@@ -119,12 +119,6 @@ class StrategyModels {
   double sync_seconds_;
 };
 
-/// Schedules of all pipelines of a strategy.
-struct StrategySchedules {
-  std::vector<PlacedSchedule> placed;                        ///< empty: nothing fits
-  double seconds = std::numeric_limits<double>::infinity();  ///< of the slowest, without synchronisation
-};
-
 /// A schedule of pipelines of a kind that run nothing.
 [[nodiscard]] inline PlacedSchedule idle_schedule(const Memory& memory,
                                                   std::span<const PipelineId> pipelines) {

@@ -28,9 +28,9 @@ struct UlyssesOptions {
 /// @throws InvalidInput unless a layout's ranks are all for samples: no tensor parallelism, one stage. @param planner its name.
 inline void require_sequence_parallel(const char* planner, const Layout& layout) {
   require(layout.tp == 1, "tp is ", layout.tp, "; expected 1, as planner ", planner,
-          " has sequence parallelism alone");
+          " supports only sequence parallelism");
   require(layout.pp == 1, "pp is ", layout.pp, "; expected 1, as planner ", planner,
-          " has sequence parallelism alone");
+          " supports only sequence parallelism");
 }
 
 }  // namespace slimpack

@@ -7,6 +7,7 @@
 
 #include "slimpack/partition/packing.hpp"
 #include "slimpack/partition/rank_rows.hpp"
+#include "slimpack/planners/best_of.hpp"
 #include "slimpack/planners/row_plans.hpp"
 #include "slimpack/planners/whole_samples.hpp"
 
@@ -47,8 +48,7 @@ namespace slimpack::detail {
   best.seconds = most;
   for (const Tokens length : useful_pack_lengths(lengths, context)) {
     const std::vector<RankRow> rows = uniform_rows(lengths, length, ranks, size);
-    RowPlan plan = schedule_with_barriers(lengths, rows, ranks, scheduler, best.seconds);
-    if (plan.seconds < best.seconds) best = std::move(plan);
+    improve(schedule_with_barriers(lengths, rows, ranks, scheduler, best.seconds), best);
   }
   if (best.schedule.pipelines == 0 || !best.schedule.fits()) best = {};
   return best;

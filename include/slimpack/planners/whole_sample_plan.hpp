@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string_view>
@@ -7,10 +8,19 @@
 #include <vector>
 
 #include "slimpack/plan/assemble.hpp"
+#include "slimpack/planners/row_plans.hpp"
 #include "slimpack/planners/whole_samples.hpp"
 #include "slimpack/schedule/lower_bound.hpp"
 
 namespace slimpack::detail {
+
+/// The same plan on the pipelines of a layout.
+[[nodiscard]] inline StrategySchedules placed_groups(WholeSamplePlan&& plan, Scheduler& scheduler) {
+  StrategySchedules out{.seconds = plan.seconds};
+  for (std::size_t g = 0; g < plan.schedules.size(); ++g)
+    out.placed.push_back(placed_from(g * plan.pipelines_per_pack, std::move(plan.schedules[g]), scheduler));
+  return out;
+}
 
 /// Turns a schedule whose pipelines run all packs together into that of one pipeline with all their context-parallel ranks.
 inline Schedule as_one_pipeline(Schedule schedule) {

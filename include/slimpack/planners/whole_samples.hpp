@@ -12,6 +12,7 @@
 
 #include "slimpack/core/error.hpp"
 #include "slimpack/partition/packing.hpp"
+#include "slimpack/planners/best_of.hpp"
 #include "slimpack/schedule/scheduler.hpp"
 
 namespace slimpack {
@@ -102,9 +103,9 @@ struct WholeSamplePlan {
     double most = std::numeric_limits<double>::infinity()) {
   WholeSamplePlan best;
   for (const Tokens length : useful_pack_lengths(lengths, context)) {
-    WholeSamplePlan plan = plan_whole_samples(lengths, length, pipelines, group_sizes, scheduler, options,
-                                              std::min(most, best.seconds));
-    if (plan.seconds < best.seconds) best = std::move(plan);
+    detail::improve(plan_whole_samples(lengths, length, pipelines, group_sizes, scheduler, options,
+                                       std::min(most, best.seconds)),
+                    best);
   }
   return best;
 }

@@ -119,7 +119,7 @@ class FitSearch {
     return least_seconds_(out, more_);
   }
 
-  /// What each pack needs to recompute with full leads; nothing if these can't fit so.
+  /// What each pack needs to recompute with full leads; empty if full leads can't fit.
   [[nodiscard]] std::optional<Recompute> each_pack_needs(const Schedule& packs, PackWorkspace workspace) {
     const auto windows =
         checkpoint_windows(trials_.full_leads(), memory_, trials_.fit(), windows_, workspace);

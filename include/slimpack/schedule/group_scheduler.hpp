@@ -30,7 +30,7 @@ struct GroupPlan {
 
 /// How much time is spent on a candidate whose packs memory limits.
 enum class Care : std::uint8_t {
-  quick,  ///< packs recompute unlike numbers of layers only if nothing else fits
+  quick,  ///< packs recompute different numbers of layers only if nothing else fits
   full,   ///< the schedule's options as they are
 };
 
