@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <span>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -49,34 +50,38 @@ namespace retiming {
   return strategy;
 }
 
-/// Cost models of one plan's packs, by the kind of their pipelines and the number of their members.
+/// Cost models of one plan's packs, by the kind of their pipelines, the number of their members and how these exchange keys.
 template <class MakeCost>
 class PackCosts {
  public:
-  using Cost = decltype(std::declval<MakeCost>()(std::declval<const Strategy&>(), std::uint32_t{}));
+  using Cost =
+      decltype(std::declval<MakeCost>()(std::declval<const Strategy&>(), std::uint32_t{}, KeyExchange::ring));
 
-  PackCosts(const Plan& plan, const MakeCost& make) : strategy_(strategy_of(plan)) {
-    for (std::uint32_t k = 0; k < strategy_.kinds(); ++k) alone_.push_back(make(strategy_, k));
+  PackCosts(const Plan& plan, const MakeCost& make) : strategy_(strategy_of(plan)), make_(make) {
+    for (std::uint32_t k = 0; k < strategy_.kinds(); ++k)
+      alone_.push_back(make_(strategy_, k, KeyExchange::ring));
   }
 
   /// Of pipelines that run packs alone, one model for each kind.
   [[nodiscard]] const std::vector<Cost>& alone() const { return alone_; }
 
-  /// Of a pack that these run together.
-  [[nodiscard]] const Cost& of(std::span<const PipelineId> members) {
+  /// Of a pack that these run together. @param exchange of keys between them; none: a ring.
+  [[nodiscard]] const Cost& of(std::span<const PipelineId> members, KeyExchange exchange) {
     const std::uint32_t kind = strategy_.kind[members.front()];
     if (members.size() == 1) return alone_[kind];
-    const auto key = std::pair(kind, members.size());
+    if (exchange == KeyExchange::none) exchange = KeyExchange::ring;
+    const auto key = std::tuple(kind, members.size(), exchange);
     const auto found = merged_.find(key);
     if (found != merged_.end()) return found->second;
-    return merged_.emplace(key, alone_[kind].with_context_parallel(static_cast<std::int32_t>(members.size())))
-        .first->second;
+    const auto group = static_cast<std::int32_t>(members.size());
+    return merged_.emplace(key, make_(strategy_, kind, exchange).with_context_parallel(group)).first->second;
   }
 
  private:
   Strategy strategy_;
+  const MakeCost& make_;
   std::vector<Cost> alone_;
-  std::map<std::pair<std::uint32_t, std::size_t>, Cost> merged_;
+  std::map<std::tuple<std::uint32_t, std::size_t, KeyExchange>, Cost> merged_;
 };
 
 /// Seconds of a pack on a stage that recomputes so many layers.
@@ -97,7 +102,7 @@ void retime_pass(Pass pass, const Plan& plan, PackCosts<MakeCost>& costs, PassPl
   out.transfer_seconds = {};
   out.weight_seconds = {};  // backward packs have all of their time
   for (PackId k = 0; k < out.packs.size(); ++k) {
-    const auto& cost = costs.of(out.pipelines[k]);
+    const auto& cost = costs.of(out.pipelines[k], out.exchange_of(k));
     const std::span<double> row = out.seconds.add_row(cost.stages());
     const bool recomputes = pass == Pass::backward && out.recompute_layers.size() > 0;
     for (std::size_t s = 0; s < row.size(); ++s)
@@ -113,8 +118,8 @@ void retime_pass(Pass pass, const Plan& plan, PackCosts<MakeCost>& costs, PassPl
 
 /// The same plan for another model of as many layers, on other devices: durations, FLOPs, and what the step costs are
 /// computed from another cost model. Its lower bound and peaks of memory are not: they become 0 and unknown.
-/// @param plan valid. @param make_cost from a strategy and a kind of its pipelines to a cost model that recomputes,
-/// merges and has `sync_seconds()`.
+/// @param plan valid. @param make_cost from a strategy, a kind of its pipelines and the exchange of keys in merged packs to a
+/// cost model that recomputes, merges and has `sync_seconds()`.
 /// @throws InvalidInput if the model has another number of layers.
 template <class MakeCost>
 [[nodiscard]] Plan retimed(Plan plan, const Transformer& model, const Device& device,

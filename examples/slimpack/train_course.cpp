@@ -64,16 +64,16 @@ RankMemory memory_of(const TrainOptions& o, std::span<const std::int32_t> layers
   return kernels::CpuMemory(job.model, layers, o.number_bytes, stage, moments, {ranks, ranks - 1});
 }
 
-/// The one place that decides which model of time predicts.
+/// The one place that decides which model of time predicts. @param exchange of merged packs.
 RankCost cost_of(const TrainOptions& o, const Transformer& model, const Strategy& strategy,
-                 std::uint32_t kind) {
+                 std::uint32_t kind, KeyExchange exchange) {
   if (o.job.profile) {
     return MeasuredCost(
         *o.job.profile, model, strategy.spec_of_kind(kind),
-        {.replicas = static_cast<std::int32_t>(strategy.pipelines.size()), .exchange = exchange_of(o)});
+        {.replicas = static_cast<std::int32_t>(strategy.pipelines.size()), .exchange = exchange});
   }
   const double rows = o.cuda ? bytes_per_bf16 : o.number_bytes;
-  return preset_cost(model, o.job.job.device, strategy, kind, rows, exchange_of(o));
+  return preset_cost(model, o.job.job.device, strategy, kind, rows, exchange);
 }
 
 /// The plan as ranks run it, which hold the tokens of packs that they share by position.
@@ -105,7 +105,7 @@ class CoursePlanning {
   explicit CoursePlanning(const TrainOptions& o)
       : o_(o),
         lengths_(read_job_lengths(o.job)),
-        cost_(cost_of(o, o.job.job.model, layout_strategy(o.job.job), 0)),
+        cost_(cost_of(o, o.job.job.model, layout_strategy(o.job.job), 0, exchange_of(o))),
         memory_(memory_of(o, layout_strategy(o.job.job).pipelines.front().layers)) {
     require_batches(o.job, lengths_, o.steps, "--steps");
     if (o.evaluate > 0) require_batches(o.job, lengths_, o.steps + 1, "--steps with the batch of --evaluate");
@@ -174,8 +174,8 @@ Course course_of_file(const TrainOptions& o) {
   if (o.cuda || o.whole_stages) plan = whole_stages(std::move(plan));
   for (const PipelinePlan& pipeline : plan.pipelines)
     kernels::require_tensor_ranks(model, static_cast<std::size_t>(pipeline.tp));
-  const auto cost = [&](const Strategy& strategy, std::uint32_t kind) {
-    return cost_of(o, model, strategy, kind);
+  const auto cost = [&](const Strategy& strategy, std::uint32_t kind, KeyExchange exchange) {
+    return cost_of(o, model, strategy, kind, exchange);
   };
   plan = retimed(std::move(plan), model, o.job.job.device, cost);
   std::vector<std::uint64_t> texts(plan.tokens.size());

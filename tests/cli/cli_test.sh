@@ -172,7 +172,7 @@ sequences=(--lengths "$lengths" --count 60 --context 32768 --truncate --model ll
 for planner in deepspeed flexsp; do
   works "$slimpack" plan "${sequences[@]}" --dp 2 --cp 8 --planner $planner -o "$folder/$planner.json"
   works "$slimpack" check "$folder/$planner.json"
-  refuses "tp is 2; expected 1, as planner $planner has sequence parallelism alone" "$slimpack" plan "${sequences[@]}" --dp 8 --tp 2 \
+  refuses "tp is 2; expected 1, as planner $planner supports only sequence parallelism" "$slimpack" plan "${sequences[@]}" --dp 8 --tp 2 \
     --planner $planner
   refuses "pp is 2; expected 1, as planner $planner" "$slimpack" plan "${sequences[@]}" --dp 8 --pp 2 --planner $planner
 done

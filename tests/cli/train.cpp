@@ -118,24 +118,27 @@ TEST_CASE("ranks have the device's cost, in numbers of their size") {
 
 TEST_CASE("a plan made with a cost model keeps its durations when it is timed by it again") {
   std::mt19937 random(11);
-  int merged = 0;
+  int merged = 0, by_heads = 0;
   for (int round = 0; round < 60; ++round) {
     INFO("round " << round);
     Job job = oracle::random_job(random, 1 + round % 4, 1e12);
     job.layout.tp = job.layout.cp = 1;
     const auto lengths = oracle::random_lengths(random, 4 + random() % 20, round % 2 == 0 ? 1 : 2,
                                                 round % 2 == 0 ? 3000 : 100'000);
-    const auto cost = [&](const Strategy& strategy, std::uint32_t kind) {
-      return preset_cost(job.model, job.device, strategy, kind, 4);
+    const auto cost = [&](const Strategy& strategy, std::uint32_t kind, KeyExchange exchange) {
+      return preset_cost(job.model, job.device, strategy, kind, 4, exchange);
     };
-    const Plan plan =
-        plan_slimpack(lengths, job, cost(layout_strategy(job), 0), TransformerMemory(job), {.tile = 16});
+    const KeyExchange exchange = round % 3 == 0 ? KeyExchange::all_to_all : KeyExchange::ring;
+    const Plan plan = plan_slimpack(lengths, job, cost(layout_strategy(job), 0, exchange),
+                                    TransformerMemory(job), {.tile = 16});
     const Plan again = command::retimed(plan, plan.model, plan.device, cost);
     CHECK(again.step.seconds == Approx(plan.step.seconds).epsilon(1e-9));
     CHECK(again.step.bubble_ratio == Approx(plan.step.bubble_ratio).margin(1e-9));
     for (const Pass pass : {Pass::forward, Pass::backward}) {
       for (std::size_t k = 0; k < plan.of(pass).packs.size(); ++k) {
-        merged += plan.of(pass).pipelines[k].size() > 1;
+        const bool is_merged = plan.of(pass).pipelines[k].size() > 1;
+        merged += is_merged;
+        by_heads += is_merged && plan.of(pass).exchange_of(k) == KeyExchange::all_to_all;
         for (std::size_t s = 0; s < plan.of(pass).transfer_seconds[k].size(); ++s)
           CHECK(again.of(pass).transfer_seconds[k][s] ==
                 Approx(plan.of(pass).transfer_seconds[k][s]).epsilon(1e-9));
@@ -145,6 +148,7 @@ TEST_CASE("a plan made with a cost model keeps its durations when it is timed by
     }
   }
   CHECK(merged > 20);
+  CHECK(by_heads > 20);
 }
 
 TEST_CASE("plans of all kinds are valid for another model on another device") {
@@ -152,8 +156,8 @@ TEST_CASE("plans of all kinds are valid for another model on another device") {
   slimpack::testing::for_each_plan(20, [&](const Plan& plan) {
     Transformer model = transformer_preset("tiny");
     model.layers = plan.model.layers;
-    const auto cost = [&](const Strategy& strategy, std::uint32_t kind) {
-      return preset_cost(model, cpu, strategy, kind, 8);
+    const auto cost = [&](const Strategy& strategy, std::uint32_t kind, KeyExchange exchange) {
+      return preset_cost(model, cpu, strategy, kind, 8, exchange);
     };
     const Plan other = command::retimed(plan, model, cpu, cost);
     CHECK(violations(other) == std::vector<std::string>{});
