@@ -324,6 +324,7 @@ TEST_CASE("what is no covering program is refused, and the message says where") 
 
 TEST_CASE("equal covering programs give equal results") {
   for (unsigned seed = 1; seed <= 5; ++seed) {
+    CAPTURE(seed);
     const MilpModel model =
         test::checkpointing_program(seed, {.chunks = 40, .stages = 8, .prefill = 2, .share = 0.5});
     const MilpResult first = solve_covering(model, {.node_limit = 40});

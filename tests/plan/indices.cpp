@@ -162,6 +162,7 @@ TEST_CASE("a weight-gradient task has its backward pack's indices", "[indices]")
 
 TEST_CASE("label tokens of all packs add up to those of the batch in both passes", "[indices]") {
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    CAPTURE(seed);
     const Plan plan = sample_plan({.seed = seed, .samples = 6, .deferred = seed % 3, .max_tokens = 5});
     Tokens expected = 0;
     for (std::size_t i = 0; i < 6; ++i) expected += plan.tokens[i] - 1;

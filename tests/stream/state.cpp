@@ -68,6 +68,7 @@ TEST_CASE("a stream that is killed at random and restored packs what an undistur
 
 TEST_CASE("a restored state is the saved one, and saving does not change it") {
   for (unsigned seed = 0; seed < 30; ++seed) {
+    CAPTURE(seed);
     const Stream stream = running_stream(seed);
     Stream other(some_options(seed), work_of);
     other.restore(stream.save());
