@@ -107,7 +107,8 @@ void print_plans(const char* path) {
   const Tokens context = Tokens{128} << 10;
   const std::vector<Tokens> lengths = read_lengths(path, count, context);
   require(lengths.size() == count, path, " has ", lengths.size(), " lengths; expected at least ", count);
-  std::printf("\n| model | pp | packs, prefixes free | step | packs, prefixes priced | step | shorter by |\n");
+  std::printf(
+      "\n| model | pp | packs, prefixes free | step | packs, prefixes priced | step | shorter by |\n");
   std::printf("| --- | --- | --- | --- | --- | --- | --- |\n");
   for (const char* model : {"llama-7b", "llama-13b", "llama-70b"}) {
     for (const std::int32_t pp : {4, 8}) {
