@@ -388,6 +388,11 @@ TEST_CASE("hydraulis refuses what no strategy holds, with the scheme that comes 
   CHECK_THROWS_WITH(plan_hydraulis(c.lengths, c.job.model, c.job.device, c.strategies,
                                    calibrated_kinds(c.job.model, c.job.device), options),
                     Catch::Contains("hysteresis is -1"));
+  options = {.slices = true};
+  options.slimpack.search.less_memory = 1.0;
+  CHECK_THROWS_WITH(plan_hydraulis(c.lengths, c.job.model, c.job.device, c.strategies,
+                                   calibrated_kinds(c.job.model, c.job.device), options),
+                    Catch::Contains("less_memory is 1"));
 }
 
 TEST_CASE("what a pipeline is said to lack is what makes a sample fit") {

@@ -113,4 +113,10 @@ struct SlimPackOptions {
   SlimPackSearch search = {};
 };
 
+/// @throws InvalidInput naming the first option with which the search could not work.
+inline void validate(const SlimPackOptions& options) {
+  require(options.tile > 0, "tile is ", options.tile, "; expected at least 1 token");
+  validate(options.search);
+}
+
 }  // namespace slimpack

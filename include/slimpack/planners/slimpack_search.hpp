@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <bit>
 #include <cstddef>
-#include <limits>
 #include <span>
 #include <utility>
 #include <vector>
@@ -55,22 +54,24 @@ namespace slimpack::detail {
   DistributionCandidates distributions(lengths, pipelines, prices, memory, options);
   Scheduler& scheduler = distributions.scheduler();
   const bool any_packs = options.packs == 0 && !options.equal_packs;
-  const auto distributed = [&](double) {
+  const auto distributed = [&](double most) {
     DistributionPlan best = distributions();
-    StrategySchedules out{.seconds = best.seconds};
-    for (std::size_t g = 0; g < best.groups.size() && out.seconds < std::numeric_limits<double>::infinity();
-         ++g)
+    StrategySchedules out;
+    if (best.seconds >= most) return out;
+    out.seconds = best.seconds;
+    for (std::size_t g = 0; g < best.groups.size(); ++g)
       out.placed.push_back(placed_from(best.groups[g].first, std::move(best.plans[g].schedule), scheduler));
     return out;
   };
-  // Nested groups have a limit that does not depend on the plan's tile or boundaries: a finer tile gives up no more of them.
-  const auto nested = [&](double) {
+  // What nested groups are given up by does not depend on the plan's tile or boundaries: a finer tile gives up no more of them.
+  const auto nested = [&](double most) {
     StrategySchedules out;
     if (!options.search.nested_groups || !any_packs) return out;
     DynamicCpPlan best =
         allowed_nested_groups(lengths, pipelines, prices, memory, options, distributions.decided_seconds());
+    if (best.seconds >= most) return out;
     out.seconds = best.seconds;
-    if (best.schedule.fits()) out.placed.push_back(placed_from(0, std::move(best.schedule), scheduler));
+    out.placed.push_back(placed_from(0, std::move(best.schedule), scheduler));
     return out;
   };
   const auto whole_samples = [&](double most) {
@@ -87,14 +88,15 @@ namespace slimpack::detail {
 [[nodiscard]] inline StrategySchedules best_schedules(std::span<const Tokens> lengths, std::size_t pipelines,
                                                       GroupPrices& prices, const Memory& memory,
                                                       const SlimPackOptions& options) {
-  const auto with = [&](bool offload) {
-    return [&, offload](double) {
-      SlimPackOptions own = options;
-      own.offload = offload;
-      return search_schedules(lengths, pipelines, prices, memory, own);
-    };
+  validate(options);
+  const auto as_asked = [&](double) { return search_schedules(lengths, pipelines, prices, memory, options); };
+  const auto without_offload = [&](double) {
+    if (!options.offload) return StrategySchedules{};
+    SlimPackOptions kept = options;
+    kept.offload = false;
+    return search_schedules(lengths, pipelines, prices, memory, kept);
   };
-  return options.offload ? best_of<StrategySchedules>(with(true), with(false)) : with(false)(0.0);
+  return best_of<StrategySchedules>(as_asked, without_offload);
 }
 
 /// Notes why replicas or packs are unequal if they are: step time comes first.
@@ -126,8 +128,6 @@ inline void note_imbalance(const SlimPackOptions& options, Plan& plan) {
                                           GroupPrices& prices, const Memory& memory,
                                           const SlimPackOptions& options) {
   validate_batch(lengths, job.layout.dp);
-  require(options.tile > 0, "tile is ", options.tile, "; expected at least 1 token");
-  validate(options.search);
   const auto longest = std::max_element(lengths.begin(), lengths.end());
   require(options.context == 0 || options.context >= *longest, "context is ", options.context,
           "; expected 0, or at least the ", *longest, " tokens of sample ", longest - lengths.begin());

@@ -14,7 +14,7 @@
 
 namespace slimpack::detail {
 
-/// The same plan on the pipelines of a layout.
+/// The schedules of a plan's groups on the neighbouring pipelines that run them.
 [[nodiscard]] inline StrategySchedules placed_groups(WholeSamplePlan&& plan, Scheduler& scheduler) {
   StrategySchedules out{.seconds = plan.seconds};
   for (std::size_t g = 0; g < plan.schedules.size(); ++g)
