@@ -57,6 +57,7 @@ class PackCosts {
   using Cost =
       decltype(std::declval<MakeCost>()(std::declval<const Strategy&>(), std::uint32_t{}, KeyExchange::ring));
 
+  /// @param make has to outlive this.
   PackCosts(const Plan& plan, const MakeCost& make) : strategy_(strategy_of(plan)), make_(make) {
     for (std::uint32_t k = 0; k < strategy_.kinds(); ++k)
       alone_.push_back(make_(strategy_, k, KeyExchange::ring));
