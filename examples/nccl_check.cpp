@@ -114,16 +114,15 @@ struct Options {
   std::terminate();
 }
 
-/// @param make_links gives links of so many stages per pipeline
+/// @param make_links gives links of a place
 template <Transport T, class Machine, class Group, class MakeLinks>
 void check_all(T& transport, Machine& machine, Group& group, MakeLinks&& make_links, const Options& options) {
   if (options.fault) return check::check_fault(machine, group, transport, *options.fault, options.waits, die);
   check::check_group(machine, group, transport);
-  for (std::size_t stages = 1; stages <= transport.size(); ++stages) {
-    if (transport.size() % stages != 0) continue;
-    auto links = make_links(stages);
-    check::check_links(machine, links, transport, stages, options.waits);
-  }
+  check::for_each_table(transport.size(), [&](const PlanRanks& table) {
+    auto links = make_links(table.place_of(transport.rank()));
+    check::check_links(machine, links, transport, table, options.waits);
+  });
   group.close();
 }
 
@@ -134,13 +133,13 @@ void check_rank(T& transport, const Options& options) {
   if (options.host) {
     check::HostMachine machine;
     check::HostGroup<T> group(transport);
-    const auto links = [&](std::size_t stages) { return check::HostLinks<T>(transport, stages); };
+    const auto links = [&](const RankPlace& place) { return check::HostLinks<T>(transport, place); };
     check_all(transport, machine, group, links, options);
   } else {
     where = cuda::use_device({.index = static_cast<int>(local_rank_of())}).name;
     GpuMachine machine;
     NcclGroup group(transport, options.waits);
-    const auto links = [&](std::size_t stages) { return NcclLinks(transport, stages, options.waits); };
+    const auto links = [&](const RankPlace& place) { return NcclLinks(transport, place, options.waits); };
     check_all(transport, machine, group, links, options);
   }
   std::cout << concat("rank ", transport.rank(), ": all is well on ", where, "\n") << std::flush;

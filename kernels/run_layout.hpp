@@ -22,10 +22,8 @@ class RunLayout {
  public:
   /// @throws InvalidInput if the plan is for another number of ranks, has context parallelism, or exceeds the limits.
   RunLayout(const Plan& plan, std::size_t rank, std::size_t ranks, const RunLimits& limits) : ranks_(plan) {
-    require(ranks == ranks_.size(), "there are ", ranks, " ranks; expected the ", ranks_.size(),
-            " that the plan is for");
+    place_ = ranks_.place_in_run(rank, ranks);
     for (const PipelinePlan& pipeline : plan.pipelines) require_limits(plan, pipeline, limits);
-    place_ = ranks_.place_of(rank);
     for (const PipelinePlan& pipeline : plan.pipelines) layers_.push_back(pipeline.layers);
   }
 

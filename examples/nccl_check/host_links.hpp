@@ -14,6 +14,7 @@
 #include "kernels/cuda/portable.hpp"
 #include "kernels/device_links.hpp"
 #include "kernels/transport/collectives.hpp"
+#include "slimpack/exec/ranks.hpp"
 
 // What NCCL's groups and links do between GPUs, in hosts' memory over a transport: by it a check of the former is checked.
 namespace slimpack::check {
@@ -54,14 +55,19 @@ class HostGroup {
   [[nodiscard]] std::size_t size() const { return group_.size(); }
   [[nodiscard]] std::size_t position() const { return group_.position(); }
 
-  [[nodiscard]] std::optional<HostGroup> split(std::optional<int> color) {
+  [[nodiscard]] std::optional<HostGroup> split(std::optional<int> color, std::optional<int> order = {}) {
     const int none = -1;
-    const std::vector<int> colors = group_.all_gather_value(color.value_or(none));
+    const std::vector<int> colors = group_.all_gather_value(color.value_or(none)),
+                           orders =
+                               group_.all_gather_value(order.value_or(static_cast<int>(group_.position())));
     if (!color) return std::nullopt;
-    std::vector<std::size_t> ranks;
+    std::vector<std::pair<int, std::size_t>> members;
     for (std::size_t i = 0; i < size(); ++i) {
-      if (colors[i] == *color) ranks.push_back(group_.ranks()[i]);
+      if (colors[i] == *color) members.emplace_back(orders[i], group_.ranks()[i]);
     }
+    std::sort(members.begin(), members.end());
+    std::vector<std::size_t> ranks;
+    for (const auto& [key, rank] : members) ranks.push_back(rank);
     return HostGroup(*host_, std::move(ranks));
   }
 
@@ -174,10 +180,10 @@ class HostLinks {
  public:
   using Stream = HostMachine::Stream;
 
-  HostLinks(T& host, std::size_t stages)
+  HostLinks(T& host, const RankPlace& place)
       : all_(host),
-        pipeline_(*all_.split(static_cast<int>(host.rank() / stages))),
-        replicas_(*all_.split(static_cast<int>(host.rank() % stages))) {}
+        pipeline_(*all_.split(static_cast<int>(place.pipeline), static_cast<int>(place.stage))),
+        replicas_(*all_.split(static_cast<int>(place.stage), static_cast<int>(place.pipeline))) {}
 
   void send(kernels::Way way, std::span<const kernels::cuda::Bf16> rows, Stream stream) {
     pipeline_.send(neighbour(way), rows, stream);

@@ -20,6 +20,7 @@
 #include "kernels/transport/collectives.hpp"
 #include "kernels/transport/device_wait.hpp"
 #include "slimpack/core/error.hpp"
+#include "slimpack/exec/ranks.hpp"
 
 // Every operation of a group, and of an executor's links, against the same by the host's transport. Machine and group are
 // GPUs and NCCL's, or a host's that take their place (host_links.hpp): memory by `numbers`, streams by `stream(i)`.
@@ -179,14 +180,44 @@ void check_group(Machine& machine, Collectives& all, T& transport) {
   half->close();
 }
 
+enum class Numbering : std::uint8_t { by_stage, by_pipeline, backwards };
+
+/// Places in pipelines of so many stages, which ranks number in some way.
+inline PlanRanks table_of(std::size_t ranks, std::size_t stages, Numbering numbering) {
+  Plan plan;
+  for (std::size_t p = 0; p < ranks / stages; ++p) {
+    PipelinePlan& pipeline = plan.pipelines.emplace_back();
+    pipeline.id = static_cast<PipelineId>(p);
+    pipeline.layers.assign(stages, 1);
+    if (numbering == Numbering::by_stage) continue;
+    for (std::size_t s = 0; s < stages; ++s) {
+      const auto device = static_cast<DeviceId>(p * stages + s), last = static_cast<DeviceId>(ranks - 1);
+      pipeline.devices.push_back({numbering == Numbering::backwards ? last - device : device});
+    }
+  }
+  return PlanRanks(plan);
+}
+
+/// Calls `check(table)` for each way to make so many ranks pipelines of equally many stages.
+template <class Check>
+void for_each_table(std::size_t ranks, Check&& check) {
+  for (std::size_t stages = 1; stages <= ranks; ++stages) {
+    if (ranks % stages != 0) continue;
+    for (const Numbering numbering : {Numbering::by_stage, Numbering::by_pipeline, Numbering::backwards})
+      check(table_of(ranks, stages, numbering));
+  }
+}
+
 /// An executor's links: rows to and from neighbours, sums and blocks among replicas.
-/// @param links of `stages` stages per pipeline.
+/// @param links of this rank's place among `table`'s.
 template <class Machine, class Links, kernels::Transport T>
-void check_links(Machine& machine, Links& links, T& transport, std::size_t stages,
+void check_links(Machine& machine, Links& links, T& transport, const PlanRanks& table,
                  const kernels::TransportOptions& options) {
   using kernels::Way, kernels::cuda::Bf16;
+  const std::size_t stages = table.stages(0);
   transport.set_task(concat("links of ", stages, " stages"));
-  const std::size_t rank = transport.rank(), stage = rank % stages, ranks = transport.size();
+  const std::size_t rank = transport.rank(), ranks = transport.size();
+  const auto [pipeline, stage, tensor] = table.place_of(rank);
   const auto wait = [&](std::size_t stream) {
     kernels::wait_for_device(
         kernels::host_side(transport), options, "work of links",
@@ -225,11 +256,13 @@ void check_links(Machine& machine, Links& links, T& transport, std::size_t stage
   for (std::size_t i = 0; i < received.size(); ++i) {
     const bool forward = has_before && i < sizes.size();
     expect(forward ? "a receive from the stage before" : "a receive from the next stage", received[i].read(),
-           doubles(values_of<Bf16>(forward ? rank - 1 : rank + 1, sizes[i % sizes.size()], ranks)));
+           doubles(values_of<Bf16>(table.rank_of({pipeline, forward ? stage - 1 : stage + 1}),
+                                   sizes[i % sizes.size()], ranks)));
   }
 
   std::vector<std::size_t> replica_ranks;
-  for (std::size_t r = stage; r < ranks; r += stages) replica_ranks.push_back(r);
+  for (std::size_t p = 0; p < table.pipelines(); ++p)
+    replica_ranks.push_back(table.rank_of({static_cast<PipelineId>(p), stage}));
   kernels::Group<T> replicas(transport, replica_ranks);
   const std::size_t queue = kernels::way_count;
   check_collectives<float>(

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <utility>
 #include <variant>
@@ -15,7 +16,9 @@ namespace slimpack::command {
 /// recomputes and merges, states its layers, and names the exchange of merged packs.
 class RankCost {
  public:
-  RankCost(CalibratedCost cost) : cost_(std::move(cost)) {}
+  /// @param heads that members of a pack can share, each some of them; none: members pass keys around.
+  RankCost(CalibratedCost cost, std::optional<std::int32_t> heads = {})
+      : cost_(std::move(cost)), heads_(heads) {}
   RankCost(MeasuredCost cost) : cost_(std::move(cost)) {}
 
   [[nodiscard]] std::size_t stages() const { return layers().size(); }
@@ -48,18 +51,22 @@ class RankCost {
   }
   [[nodiscard]] bool supports_context_parallel(std::int32_t group) const {
     if (!merges_) return group == 1;
+    if (group > 0 && heads_ && *heads_ % group != 0) return false;
     return std::visit([&](const auto& c) { return c.supports_context_parallel(group); }, cost_);
   }
   [[nodiscard]] RankCost with_context_parallel(std::int32_t group) const {
-    return std::visit([&](const auto& c) { return RankCost(c.with_context_parallel(group)); }, cost_);
+    RankCost copy = *this;
+    std::visit([&](auto& c) { c = c.with_context_parallel(group); }, copy.cost_);
+    if (copy.heads_) *copy.heads_ /= group;
+    return copy;
   }
   /// The ways in which the back end's merged packs can exchange keys.
   [[nodiscard]] ExchangeSet exchanges() const {
     return std::visit([](const auto& c) { return c.exchanges(); }, cost_);
   }
   [[nodiscard]] RankCost with_exchange(KeyExchange exchange) const {
-    RankCost copy = std::visit([&](const auto& c) { return RankCost(c.with_exchange(exchange)); }, cost_);
-    copy.merges_ = merges_;
+    RankCost copy = *this;
+    std::visit([&](auto& c) { c = c.with_exchange(exchange); }, copy.cost_);
     return copy;
   }
   /// The same without merging, for planners that would make a pipeline's stages of several ranks of it.
@@ -74,6 +81,7 @@ class RankCost {
 
  private:
   std::variant<CalibratedCost, MeasuredCost> cost_;
+  std::optional<std::int32_t> heads_;  // a pipeline's ranks have shares of the model's already
   bool merges_ = true;
 };
 

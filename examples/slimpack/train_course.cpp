@@ -54,14 +54,15 @@ kernels::StageOptions stages_of(const TrainOptions& o, double limit_bytes) {
 /// What a stage holds. The optimiser is sharded.
 RankMemory memory_of(const TrainOptions& o, std::span<const std::int32_t> layers) {
   const Job& job = o.job.job;
-  const double moments = 2.0 / job.layout.dp;
+  const auto context = static_cast<std::size_t>(job.layout.cp);
+  const double moments = 2.0 / (static_cast<double>(job.layout.dp) * job.layout.cp);
   // Planners need a finite capacity; with this one, peaks that they compute from it are exact to a byte.
   constexpr double unlimited = 1e15;
   const auto stage = stages_of(o, std::min(o.memory_bytes, unlimited));
-  if (o.cuda) return CudaMemory(job.model, layers, o.number_bytes, stage, moments);
+  if (o.cuda) return CudaMemory(job.model, layers, o.number_bytes, stage, moments, {}, context);
   const auto ranks = static_cast<std::size_t>(job.layout.tp);
   // The last rank has the most where they can't have equal shares.
-  return kernels::CpuMemory(job.model, layers, o.number_bytes, stage, moments, {ranks, ranks - 1});
+  return kernels::CpuMemory(job.model, layers, o.number_bytes, stage, moments, {ranks, ranks - 1}, context);
 }
 
 /// The one place that decides which model of time predicts. @param exchange of merged packs.
@@ -73,7 +74,14 @@ RankCost cost_of(const TrainOptions& o, const Transformer& model, const Strategy
         {.replicas = static_cast<std::int32_t>(strategy.pipelines.size()), .exchange = exchange});
   }
   const double rows = o.cuda ? bytes_per_bf16 : o.number_bytes;
-  return preset_cost(model, o.job.job.device, strategy, kind, rows, exchange);
+  const CalibratedCost cost = preset_cost(model, o.job.job.device, strategy, kind, rows, exchange);
+  if (exchange != KeyExchange::all_to_all) return cost;
+  // Back ends have each key/value head once, whereas the price is also known of copies.
+  const PipelineSpec& spec = strategy.spec_of_kind(kind);
+  require(model.kv_heads % spec.ranks_per_stage() == 0, "tp * cp is ", spec.ranks_per_stage(),
+          "; expected a divisor of the ", model.kv_heads,
+          " key/value heads, which ranks share, or --exchange ring");
+  return RankCost(cost, static_cast<std::int32_t>(model.kv_heads / spec.ranks_per_stage()));
 }
 
 /// The plan as ranks run it, which hold the tokens of packs that they share by position.

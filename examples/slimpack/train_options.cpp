@@ -150,15 +150,13 @@ std::chrono::milliseconds milliseconds_of(const po::variables_map& values, const
   return std::chrono::milliseconds(std::llround(std::ceil(1e3 * positive(values, name, 1e6))));
 }
 
-/// The batches' job. A rank of a GPU's back end is a whole stage, so there is nothing to divide it among.
+/// The batches' job. A rank of a GPU's back end is a whole stage, so there is no tensor parallelism.
 JobOptions planning_options(const po::variables_map& values, bool cuda) {
   require(values.count("context") != 0,
           "--context is missing; expected --plan FILE, or --lengths FILE --context C and what else plans it");
   JobOptions job = job_options(values);
-  require(!cuda || (job.job.layout.tp == 1 && job.job.layout.cp == 1), "tp is ", job.job.layout.tp,
-          " and cp ", job.job.layout.cp, "; expected 1 of each: each stage is one rank");
-  require(job.job.layout.cp == 1, "cp is ", job.job.layout.cp,
-          "; expected 1: pipelines share samples instead (--dp)");
+  require(!cuda || job.job.layout.tp == 1, "tp is ", job.job.layout.tp,
+          "; expected 1: on GPUs, each stage is one rank");
   kernels::require_tensor_ranks(job.job.model, static_cast<std::size_t>(job.job.layout.tp));
   return job;
 }

@@ -31,7 +31,7 @@ std::size_t micro_batches_of(const JobOptions& o, const Lengths& lengths, std::s
   return default_micro_batches(most, o.context, o.job.layout);
 }
 
-/// Prices of all lengths up to the longest, once for all batches that are simulated.
+/// Prices of all lengths up to the longest, once for all batches that are simulated; longer ones are priced each time.
 template <class Workload>
 class Tabulated {
  public:
@@ -41,6 +41,7 @@ class Tabulated {
         workload_(&workload) {}
 
   double operator()(Tokens length) const {
+    if (static_cast<std::size_t>(length) >= table_->size()) return (*workload_)(length);
     double& seconds = (*table_)[static_cast<std::size_t>(length)];
     if (!(seconds >= 0.0)) seconds = (*workload_)(length);
     return seconds;
@@ -99,7 +100,7 @@ std::vector<Tokens> tuned_queues(const JobOptions& o, const Lengths& lengths, co
     ends.push_back(sample.size());
   }
   if (sample.empty()) return {};
-  const Tabulated table(stream.max_tokens, workload);
+  const Tabulated table(*std::max_element(sample.begin(), sample.end()), workload);
   return tune_queues(sample, ends, stream, table, {.max_queues = 2}).options.thresholds;
 }
 

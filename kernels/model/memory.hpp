@@ -10,12 +10,14 @@
 #include "kernels/model/stage_options.hpp"
 #include "kernels/model/weights.hpp"
 #include "kernels/model/workspace.hpp"
+#include "slimpack/core/error.hpp"
 #include "slimpack/core/ids.hpp"
 
 namespace slimpack::kernels {
 
 /// What the stages of a pipeline hold, for planners and the simulator: a MemoryModel that knows what members of merged
-/// packs exchange. Back ends differ in what things take.
+/// packs exchange. Back ends differ in what things take. Of a pipeline with context parallelism it says what each of its
+/// ranks holds, which are members of all its packs.
 /// @tparam Sizes bytes of things, of a stage or of a token: `limit()`, `held(part)`, `kept(part, recompute_layers)`,
 /// `keys_values(part)`, `kv_gradients(part)`, `workspace(part, pass, tokens)`, `exchange(part, pass, tokens, members, way)`; of
 /// a back end that offloads `offloaded(part, recompute_layers, offload_layers)`.
@@ -28,10 +30,12 @@ class BackEndMemory {
 
   /// @param layers held by each stage. @param weight_bytes of a weight, as `StageBackEnd` says. @param moments of the
   /// optimiser that this rank keeps for each of its parameters: 2, or 2 / ranks where they are sharded. @param tensor of the
-  /// stage's tensor-parallel ranks, the one that is meant.
+  /// stage's tensor-parallel ranks, the one that is meant. @param context ranks of a stage that share each pack's tokens.
   BackEndMemory(const Transformer& model, std::span<const std::int32_t> layers, double weight_bytes,
-                const StageOptions& options = {}, double moments = 2.0, const TensorShare& tensor = {})
-      : sizes_(weight_bytes, options, moments), merged_(options.merged) {
+                const StageOptions& options = {}, double moments = 2.0, const TensorShare& tensor = {},
+                std::size_t context = 1)
+      : sizes_(weight_bytes, options, moments), merged_(options.merged), context_(context) {
+    require(context > 0, "context is ", context, "; expected a positive number of ranks");
     std::int32_t first = 0;
     for (std::size_t s = 0; s < layers.size(); ++s) {
       parts_.push_back({model, first, layers[s], s == 0, s + 1 == layers.size(), tensor});
@@ -42,8 +46,8 @@ class BackEndMemory {
   [[nodiscard]] double capacity_bytes() const { return sizes_.limit(); }
   [[nodiscard]] double static_bytes(std::size_t stage) const { return sizes_.held(parts_[stage]); }
   [[nodiscard]] double activation_bytes(std::size_t stage, int recompute_layers) const {
-    return sizes_.kept(parts_[stage], static_cast<std::size_t>(recompute_layers)) +
-           sizes_.keys_values(parts_[stage]);
+    return of_rank(sizes_.kept(parts_[stage], static_cast<std::size_t>(recompute_layers)) +
+                   sizes_.keys_values(parts_[stage]));
   }
   [[nodiscard]] double activation_bytes(std::size_t stage, int recompute_layers,
                                         int offload_layers) const requires offloads {
@@ -51,16 +55,19 @@ class BackEndMemory {
   }
   [[nodiscard]] double host_bytes(std::size_t stage, int recompute_layers,
                                   int offload_layers) const requires offloads {
-    return sizes_.offloaded(parts_[stage], static_cast<std::size_t>(recompute_layers),
-                            static_cast<std::size_t>(offload_layers));
+    return of_rank(sizes_.offloaded(parts_[stage], static_cast<std::size_t>(recompute_layers),
+                                    static_cast<std::size_t>(offload_layers)));
   }
   /// None: a task's workspace is written to the host's memory and read from there.
   [[nodiscard]] double transit_bytes(std::size_t, Tokens) const requires offloads { return 0.0; }
   [[nodiscard]] double kv_gradient_bytes(std::size_t stage) const {
-    return sizes_.kv_gradients(parts_[stage]);
+    return of_rank(sizes_.kv_gradients(parts_[stage]));
   }
+  /// With what context ranks exchange, where there are several.
   [[nodiscard]] double workspace_bytes(std::size_t stage, Pass pass, Tokens tokens, int) const {
-    return sizes_.workspace(parts_[stage], pass, static_cast<std::size_t>(tokens));
+    const std::size_t own = (static_cast<std::size_t>(tokens) + context_ - 1) / context_;
+    return sizes_.workspace(parts_[stage], pass, own) +
+           (context_ > 1 ? exchanged(stage, pass, tokens, 1, merged_) : 0.0);
   }
   [[nodiscard]] double exchange_bytes(std::size_t stage, Pass pass, Tokens tokens,
                                       std::size_t members) const {
@@ -70,13 +77,27 @@ class BackEndMemory {
   [[nodiscard]] double exchange_bytes(std::size_t stage, Pass pass, Tokens tokens, std::size_t members,
                                       KeyExchange exchange) const {
     const MergedAttention way = merged_attention(exchange, merged_).value_or(merged_);
-    return sizes_.exchange(parts_[stage], pass, tokens, members, way);
+    const double all = exchanged(stage, pass, tokens, members, way);
+    if (context_ == 1) return all;
+    // Workspace has what the ranks of one pipeline exchange.
+    const Tokens own = (tokens + static_cast<Tokens>(members) - 1) / static_cast<Tokens>(members);
+    return std::max(0.0, all - exchanged(stage, pass, own, 1, merged_));
   }
 
  private:
+  /// Of a token, a rank's share.
+  [[nodiscard]] double of_rank(double bytes) const { return bytes / static_cast<double>(context_); }
+
+  /// What a rank of one of `members` pipelines exchanges.
+  [[nodiscard]] double exchanged(std::size_t stage, Pass pass, Tokens tokens, std::size_t members,
+                                 MergedAttention way) const {
+    return sizes_.exchange(parts_[stage], pass, tokens, members * context_, way);
+  }
+
   std::vector<StagePart> parts_;
   Sizes sizes_;
   MergedAttention merged_;
+  std::size_t context_;
 };
 
 /// Of a `CpuStage`. Bytes are exact but for cuts that pages of keys and values leave out, for members and tensor-parallel ranks whose

@@ -159,15 +159,16 @@ NcclGroup::NcclGroup(NcclGroup&&) noexcept = default;
 
 NcclGroup::~NcclGroup() = default;
 
-std::optional<NcclGroup> NcclGroup::split(std::optional<int> color, int most_blocks) {
+std::optional<NcclGroup> NcclGroup::split(std::optional<int> color, const SplitOptions& options) {
   constexpr std::string_view what = "splitting a group";
   State& self = *state_;
   require(!color || *color >= 0, "the colour is ", color.value_or(0), "; expected at least 0, or none");
   self.require_usable(what);
   auto part = std::make_unique<State>(self.host, self.options, self.family, 0, 0);
-  ncclConfig_t config = non_blocking(most_blocks);
-  const ncclResult_t result = ncclCommSplit(self.comm, color.value_or(NCCL_SPLIT_NOCOLOR),
-                                            static_cast<int>(self.position), &part->comm, &config);
+  ncclConfig_t config = non_blocking(options.most_blocks);
+  const int order = options.order.value_or(static_cast<int>(self.position));
+  const ncclResult_t result =
+      ncclCommSplit(self.comm, color.value_or(NCCL_SPLIT_NOCOLOR), order, &part->comm, &config);
   self.settle(result, what);
   if (!color) return std::nullopt;
   part->settle(ncclInProgress, what);

@@ -35,6 +35,13 @@ inline constexpr DeviceNumber device_number = std::same_as<V, std::byte>    ? De
                                               : std::same_as<V, double>     ? DeviceNumber::fp64
                                                                             : DeviceNumber::int64;
 
+/// How a part of a group is made.
+struct SplitOptions {
+  int most_blocks = 0;  ///< of the GPU that an operation is asked to take; 0: as many as NCCL likes
+  std::optional<int> order =
+      {};  ///< members stand in ascending order of it; none: of their positions in the whole group
+};
+
 /// Ranks whose GPUs work together through NCCL: what `Group` is on the host. All spans are memory of this
 /// thread's current GPU. Each operation is queued on a stream and done when the stream is there; all members
 /// have to queue the same ones in the same order.
@@ -61,12 +68,10 @@ class NcclGroup {
   NcclGroup& operator=(NcclGroup&&) = delete;
   ~NcclGroup();
 
-  /// Members of the same colour become a group, in the order of their positions here. All members have to
-  /// call it.
-  /// @param color none for a member that joins no group; at least 0. @param most_blocks of the GPU that an
-  /// operation of the new group is asked to take; 0: as many as NCCL likes. @returns this rank's new group,
-  /// if it has one.
-  [[nodiscard]] std::optional<NcclGroup> split(std::optional<int> color, int most_blocks = 0);
+  /// Members of the same colour become a group. All members have to call it.
+  /// @param color none for a member that joins no group; at least 0. @returns this rank's new group, if it
+  /// has one.
+  [[nodiscard]] std::optional<NcclGroup> split(std::optional<int> color, const SplitOptions& options = {});
 
   [[nodiscard]] std::size_t size() const;
   /// This rank's place in the group.

@@ -77,8 +77,8 @@ StageLinks link_stages(NcclGroup& pipeline) {
   const std::size_t stage = pipeline.position();
   for (const std::size_t round : {0U, 1U}) {
     const auto pair = neighbours_of(stage, pipeline.size(), round);
-    auto forward = pipeline.split(pair, most_blocks);
-    auto backward = pipeline.split(pair, most_blocks);
+    auto forward = pipeline.split(pair, {.most_blocks = most_blocks});
+    auto backward = pipeline.split(pair, {.most_blocks = most_blocks});
     if (!pair) continue;
     byte.pass(*forward, 0);
     byte.pass(*backward, 1);
@@ -91,7 +91,7 @@ StageLinks link_stages(NcclGroup& pipeline) {
 
 NcclGroup link_members(NcclGroup& replicas) {
   constexpr int most_blocks = 8;
-  NcclGroup members = *replicas.split(0, most_blocks);
+  NcclGroup members = *replicas.split(0, {.most_blocks = most_blocks});
   FirstBytes(2 * members.size()).pass_all(members);
   return members;
 }

@@ -37,10 +37,10 @@ void require_prepared_for_links() {
           " with links between GPUs: tasks may be queued after receives");
 }
 
-NcclLinks::NcclLinks(NcclGroup all, std::size_t rank, std::size_t stages, bool merged)
+NcclLinks::NcclLinks(NcclGroup all, int pipeline, int stage, bool merged)
     : all_(std::move(all)),
-      pipeline_(*all_.split(static_cast<int>(rank / stages))),
-      replicas_(*all_.split(static_cast<int>(rank % stages))),
+      pipeline_(*all_.split(pipeline, {.order = stage})),
+      replicas_(*all_.split(stage, {.order = pipeline})),
       stages_(link_stages(pipeline_)) {
   if (merged && replicas_.size() > 1) members_.emplace(link_members(replicas_));
 }

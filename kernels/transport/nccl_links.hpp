@@ -8,6 +8,7 @@
 #include "kernels/device_links.hpp"
 #include "kernels/transport/nccl.hpp"
 #include "slimpack/core/error.hpp"
+#include "slimpack/exec/ranks.hpp"
 
 namespace slimpack::kernels {
 
@@ -26,16 +27,17 @@ void require_prepared_for_links();
 /// it is aborted when links are destroyed, so they go before streams and memory, as they do in an executor.
 class NcclLinks {
  public:
-  /// Links rank `pipeline * stages + stage` to its neighbours and its stage's replicas. All ranks have to
-  /// call it, each with a GPU of its own as its current one.
-  /// @param host has to outlive the links. @param stages of each pipeline. @param merged whether packs may be
-  /// merged (DP-Merge): all replicas of a stage are then linked with each other, which takes some memory.
-  /// @throws InvalidInput unless the number of ranks is a multiple of `stages`; as
-  /// `require_prepared_for_links`.
+  /// Links a rank to its neighbours and its stage's replicas. All ranks have to call it, each with a GPU of its own as its
+  /// current one, and with all places of equally many stages of each pipeline between them.
+  /// @param host has to outlive the links. @param place of this rank (`PlanRanks::place_in_run`), of tensor-parallel rank 0.
+  /// @param merged whether packs may be merged (DP-Merge): all replicas of a stage are then linked with each other, which
+  /// takes some memory.
+  /// @throws InvalidInput if there are several tensor-parallel ranks; as `require_prepared_for_links`.
   /// @throws TransportError if a rank can't join.
   template <Transport T>
-  NcclLinks(T& host, std::size_t stages, const TransportOptions& options = {}, bool merged = true)
-      : NcclLinks(checked(host, stages, options), host.rank(), stages, merged) {}
+  NcclLinks(T& host, const RankPlace& place, const TransportOptions& options = {}, bool merged = true)
+      : NcclLinks(checked(host, place, options), static_cast<int>(place.pipeline),
+                  static_cast<int>(place.stage), merged) {}
 
   void send(Way way, std::span<const cuda::Bf16> rows, cuda::Stream stream) {
     link(way).send(other(way), rows, stream);
@@ -56,12 +58,12 @@ class NcclLinks {
   void abort() { all_.abort(); }
 
  private:
-  NcclLinks(NcclGroup all, std::size_t rank, std::size_t stages, bool merged);
+  NcclLinks(NcclGroup all, int pipeline, int stage, bool merged);
 
   template <Transport T>
-  static NcclGroup checked(T& host, std::size_t stages, const TransportOptions& options) {
-    require(stages > 0 && host.size() % stages == 0, "there are ", host.size(), " ranks and ", stages,
-            " stages; expected a multiple of the stages");
+  static NcclGroup checked(T& host, const RankPlace& place, const TransportOptions& options) {
+    require(place.tensor == 0, "the tensor-parallel rank is ", place.tensor,
+            "; expected 0: a stage's links are of one rank");
     require_prepared_for_links();
     return NcclGroup(host, options);
   }

@@ -48,6 +48,9 @@ same_losses 1e-10 --real double --dp 4 --pp 1 --planner dynamic-cp
 same_losses 1e-10 --real double --dp 2 --pp 2 --planner dynapipe
 same_losses 1e-10 --real double --dp 3 --pp 2 --planner bytescale
 same_losses 1e-10 --real double --pp 4 --packs 5 --symmetric
+same_losses 1e-10 --real double --cp 2 --pp 2
+[[ $(grep -c peak_bytes "$folder/out") == 4 ]] || fail "cp 2 and pp 2 are not four ranks: $(cat "$folder/out")"
+same_losses 1e-10 --real double --dp 2 --cp 2 --planner megatron
 same_losses 1e-5 --dp 2 --pp 3 --packs 7
 cp "$folder/losses" "$folder/six.losses"
 
@@ -63,6 +66,8 @@ losses | cmp -s - "$folder/plain" || fail "evaluations change what is trained"
 works "${documents[@]}" --planner wlb --queues none
 losses >"$folder/losses"
 same "$folder/losses" "$folder/plain" 1e-5 || fail "documents have other texts in plans of wlb: $(cat "$folder/losses")"
+works "${documents[@]}" --planner wlb --cp 2
+[[ $(trained) == "$tokens" ]] || fail "wlb with its own queues trains $(trained) tokens, expected $tokens"
 works "${documents[@]}" --planner wlb --queues 100,200 --dp 2
 [[ $(trained) == "$tokens" ]] || fail "wlb trains $(trained) tokens, expected $tokens"
 (( $(losses | wc -l) > 4 )) || fail "no document has waited"
@@ -85,12 +90,15 @@ for exchange in ring all_to_all; do
   same "$folder/losses" "$folder/merged" 1e-10 || fail "merged packs ($exchange) train another model: $(cat "$folder/losses")"
 done
 cmp -s "$folder/ring" "$folder/all_to_all" && fail "no packs are merged"
+works "${merged[@]}" --dp 4 --exchange all_to_all  # of four ranks, only two can share the two heads
+losses >"$folder/losses"
+same "$folder/losses" "$folder/merged" 1e-10 || fail "four ranks with two heads train another model: $(cat "$folder/losses")"
 
 # Tensor-parallel ranks train the same model, merged or not, in memory as predicted.
 shared=("$slimpack" train "${batch[@]}" --hidden 32 --heads 4 --kv-heads 4 --head-dim 8 --ffn 64 --vocab 64 --layers 3 --real double --steps 3)
 works "${shared[@]}" --json
 losses >"$folder/shared"
-for layout in '--tp 2' '--tp 4' '--tp 2 --dp 2 --pp 2' '--tp 2 --dp 2 --planner megatron'; do
+for layout in '--tp 2' '--tp 4' '--cp 2 --pp 2' '--tp 2 --cp 2' '--dp 2 --cp 2 --exchange all_to_all' '--tp 2 --dp 2 --pp 2' '--tp 2 --dp 2 --planner megatron'; do
   # shellcheck disable=SC2086
   works "${shared[@]}" --json $layout
   losses >"$folder/losses"
@@ -148,7 +156,6 @@ refuses "expected a finite number" "${train[@]}" --steps 9 --learning-rate 1e200
 refuses "tp is 2; expected a divisor of the 1 key/value heads of model" "${train[@]}" --tp 2
 refuses "tp is 4; expected a divisor of the 2 key/value heads" "$slimpack" train --plan "$folder/tensor.json" --hidden 32 --heads 4 --kv-heads 2 --head-dim 8
 refuses "--whole-stages is given without --plan" "${train[@]}" --whole-stages
-refuses "cp is 2; expected 1: pipelines share samples instead (--dp)" "${train[@]}" --cp 2
 refuses "--steps is 0; expected at least 1" "${train[@]}" --steps 0
 refuses "--steps is 99999; expected at most" "${train[@]}" --steps 99999
 refuses "--real is 'half'; expected float or double" "${train[@]}" --real half
@@ -157,6 +164,8 @@ refuses "--learning-rate is nan" "${train[@]}" --learning-rate nan
 refuses "--seed is -1; expected at least 0" "${train[@]}" --seed -1
 refuses "--memory is 0; expected a positive number" "${train[@]}" --memory 0
 refuses "--timeout is -2; expected a positive number" "${train[@]}" --timeout -2
+refuses "tp * cp is 2; expected a divisor of the 1 key/value heads, which ranks share, or --exchange ring" \
+  "${train[@]}" --cp 2 --exchange all_to_all
 refuses "--transport is 'pigeon'; expected threads, mpi, tcp or auto" "${train[@]}" --transport pigeon
 refuses "--start-timeout is 0; expected a positive number" "${train[@]}" --start-timeout 0
 refuses "WORLD_SIZE is not set; expected the number of ranks" "${train[@]}" --transport tcp
@@ -191,7 +200,7 @@ declare -A lacking=(
 )
 gpu=("$slimpack" train "${batch[@]}" "${small[@]/#16/64}" --device cuda)
 if [[ $has_cuda == 1 ]]; then
-  refuses "tp is 2 and cp 1; expected 1 of each" "${gpu[@]}" --tp 2
+  refuses "tp is 2; expected 1: on GPUs, each stage is one rank" "${gpu[@]}" --tp 2
   for lack in "${!lacking[@]}"; do
     SLIMPACK_TEST_GPU=$lack refuses "" "${gpu[@]}" --dp 2
     grep -qE "${lacking[$lack]}" "$folder/err" || fail "of $lack, threads say: $(cat "$folder/err")"
@@ -339,7 +348,7 @@ RANK=0 WORLD_SIZE=3 LOCAL_RANK=0 MASTER_ADDR=localhost MASTER_PORT=$port refuses
 
 # One rank without a GPU that it can use, or all of them: each says why, at once.
 if [[ $has_cuda == 1 ]]; then
-  refuses "tp is 2 and cp 1; expected 1 of each" "${gpu[@]}" --tp 2
+  refuses "tp is 2; expected 1: on GPUs, each stage is one rank" "${gpu[@]}" --tp 2
   for lack in "${!lacking[@]}"; do
     why=${lacking[$lack]//GPU 0/GPU [01]}
     began=$SECONDS

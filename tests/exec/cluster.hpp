@@ -145,17 +145,19 @@ class CheckingTrainer {
  public:
   CheckingTrainer(const StageProgram& program, Mailboxes& mail) : program_(program), mail_(mail) {}
 
-  void post_receive_activations(const StageTask& task) { mail_.post(rank() - 1, rank(), tag(task)); }
-  void post_receive_gradients(const StageTask& task) { mail_.post(rank() + 1, rank(), tag(task)); }
-  void receive_activations(const StageTask& task) { receive(rank() - 1, task, program_.stage()); }
+  void post_receive_activations(const StageTask& task) {
+    mail_.post(program_.rank_before(), rank(), tag(task));
+  }
+  void post_receive_gradients(const StageTask& task) { mail_.post(program_.rank_after(), rank(), tag(task)); }
+  void receive_activations(const StageTask& task) { receive(program_.rank_before(), task, program_.stage()); }
   void receive_gradients(const StageTask& task) {
-    receive(rank() + 1, task, program_.stages() - 1 - program_.stage());
+    receive(program_.rank_after(), task, program_.stages() - 1 - program_.stage());
   }
   void send_activations(const StageTask& task) {
-    mail_.send(rank(), rank() + 1, tag(task), {rows(task), program_.stage() + 1});
+    mail_.send(rank(), program_.rank_after(), tag(task), {rows(task), program_.stage() + 1});
   }
   void send_gradients(const StageTask& task) {
-    mail_.send(rank(), rank() - 1, tag(task), {rows(task), program_.stages() - program_.stage()});
+    mail_.send(rank(), program_.rank_before(), tag(task), {rows(task), program_.stages() - program_.stage()});
   }
   void forward(const StageTask& task) { run(task); }
   void recompute(const StageTask&) {}

@@ -1,6 +1,10 @@
 #include "slimpack/exec/program.hpp"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
+#include <map>
+#include <numeric>
+#include <random>
 #include <utility>
 #include <vector>
 
@@ -219,12 +223,60 @@ TEST_CASE("ranks and stages name each other") {
   REQUIRE(ranks.size() == 6);
   CHECK(rank_count(plan) == 6);
   for (std::size_t rank = 0; rank < 6; ++rank) CHECK(ranks.rank_of(ranks.place_of(rank)) == rank);
-  CHECK(ranks.place_of(2) == RankPlace{0, 2});
-  CHECK(ranks.place_of(3) == RankPlace{1, 0});
-  CHECK(ranks.place_of(5) == RankPlace{2, 1});
-  CHECK_THROWS_WITH(stages_per_pipeline(plan), Catch::Contains("expected equally many"));
+  CHECK(ranks.place_of(2) == RankPlace{2, 0});
+  CHECK(ranks.place_of(3) == RankPlace{0, 1});
+  CHECK(ranks.place_of(4) == RankPlace{2, 1});
+  CHECK(ranks.place_of(5) == RankPlace{0, 2});
+  CHECK(ranks.place_in_run(5, 6) == RankPlace{0, 2});
+  CHECK_THROWS_WITH(ranks.place_in_run(5, 7),
+                    Catch::Equals("there are 7 ranks; expected the 6 that the plan is for"));
+  CHECK_THROWS_WITH(ranks.place_in_run(6, 6), Catch::Equals("the rank is 6; expected below 6"));
   CHECK(message_tag(Pass::forward, 3) != message_tag(Pass::backward, 3));
   CHECK(message_tag(Pass::backward, 3) != message_tag(Pass::forward, 4));
+}
+
+TEST_CASE("ranks are numbered as the plan's devices are") {
+  for (const unsigned seed : {1u, 2u, 3u}) {
+    INFO("seed " << seed);
+    std::mt19937 random(seed);
+    Plan plan = testing::sample_plan({.seed = seed, .pipelines = 3, .stages = 4});
+    plan.pipelines[1].tp = 3;
+    std::size_t ranks = 0;
+    for (const PipelinePlan& pipeline : plan.pipelines)
+      ranks += pipeline.stages() * static_cast<std::size_t>(pipeline.tp);
+    std::vector<DeviceId> ids(ranks);  // not without gaps
+    std::iota(ids.begin(), ids.end(), DeviceId{5});
+    std::for_each(ids.begin(), ids.end(), [](DeviceId& id) { id *= 2; });
+    std::shuffle(ids.begin(), ids.end(), random);
+    std::map<DeviceId, RankPlace> places;
+    for (PipelinePlan& pipeline : plan.pipelines) {
+      pipeline.cp = 1;
+      pipeline.devices.assign(pipeline.stages(), {});
+      for (std::size_t s = 0; s < pipeline.stages(); ++s) {
+        for (std::size_t t = 0; t < static_cast<std::size_t>(pipeline.tp); ++t, ids.pop_back()) {
+          pipeline.devices[s].push_back(ids.back());
+          places[ids.back()] = {pipeline.id, s, t};
+        }
+      }
+    }
+    const PlanRanks table(plan);
+    REQUIRE(table.size() == ranks);
+    std::size_t rank = 0;
+    for (const auto& [id, place] : places) {
+      CHECK(table.place_of(rank) == place);
+      CHECK(table.rank_of(place) == rank++);
+    }
+    const DeviceId taken = plan.pipelines[0].devices[1][0];
+    plan.pipelines[2].devices[3][0] = taken;
+    CHECK_THROWS_WITH(
+        PlanRanks(plan),
+        Catch::Equals(concat("device ", taken, " runs two stages of the plan; expected distinct devices")));
+    plan.pipelines[2].devices[3].clear();
+    CHECK_THROWS_WITH(PlanRanks(plan),
+                      Catch::StartsWith("stage 3 of pipeline 2 names fewer devices than its tp"));
+    plan.pipelines[2].devices.clear();  // then places number the ranks
+    CHECK(PlanRanks(plan).place_of(0) == RankPlace{0, 0, 0});
+  }
 }
 
 TEST_CASE("plans that can't be executed are refused") {

@@ -52,9 +52,10 @@ TEST_CASE("tensor-parallel ranks of a stage follow each other, and share a task'
     if (!program.last())
       CHECK(program.rank_after() == ranks.rank_of({place.pipeline, place.stage + 1, place.tensor}));
   }
-  CHECK(ranks.place_of(5) == RankPlace{0, 2, 1});
-  CHECK(ranks.place_of(6) == RankPlace{1, 0, 0});
-  CHECK(ranks.place_of(10) == RankPlace{1, 1, 1});
+  CHECK(ranks.place_of(1) == RankPlace{0, 0, 1});
+  CHECK(ranks.place_of(4) == RankPlace{1, 0, 2});
+  CHECK(ranks.place_of(5) == RankPlace{0, 1, 0});
+  CHECK(ranks.place_of(14) == RankPlace{1, 2, 2});
   const StageProgram first(plan, {1, 0, 0}), second(plan, {1, 0, 1}), third(plan, {1, 0, 2});
   for (std::size_t i = 0; i < first.tasks().size(); ++i) {
     CHECK(first.tasks()[i].owned_tokens == second.tasks()[i].owned_tokens);

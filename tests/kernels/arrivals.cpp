@@ -25,18 +25,16 @@ namespace {
 class Devices {
  public:
   explicit Devices(const Plan& plan) : table_(plan) {
-    for (std::size_t p = 0; p < plan.pipelines.size(); ++p) {
-      const std::size_t stages = plan.pipelines[p].stages();
-      for (std::size_t s = 0; s < stages; ++s) {
-        Rank& rank = ranks_.emplace_back();
-        rank.program.emplace(plan, static_cast<PipelineId>(p), s);
-        const auto& order = plan.pipelines[p].order;
-        if (s > 0) rank.boxes[0] = {arrivals_of(*rank.program, order[s - 1], Pass::forward), 0};
-        if (s + 1 < stages) rank.boxes[1] = {arrivals_of(*rank.program, order[s + 1], Pass::backward), 0};
-        for (std::size_t i = 0; i < rank.program->tasks().size(); ++i) {
-          const StageTask& task = rank.program->tasks()[i];
-          rank.at[{task.pass, task.pack}] = i;
-        }
+    for (std::size_t r = 0; r < table_.size(); ++r) {
+      const auto [p, s, tensor] = table_.place_of(r);
+      Rank& rank = ranks_.emplace_back();
+      rank.program.emplace(plan, p, s);
+      const auto& order = plan.pipelines[p].order;
+      if (s > 0) rank.boxes[0] = {arrivals_of(*rank.program, order[s - 1], Pass::forward), 0};
+      if (s + 1 < order.size()) rank.boxes[1] = {arrivals_of(*rank.program, order[s + 1], Pass::backward), 0};
+      for (std::size_t i = 0; i < rank.program->tasks().size(); ++i) {
+        const StageTask& task = rank.program->tasks()[i];
+        rank.at[{task.pass, task.pack}] = i;
       }
     }
   }
@@ -63,7 +61,7 @@ class Devices {
     std::size_t found = 0;
     for (std::size_t r = 0; r < ranks_.size(); ++r) {
       for (std::size_t b = 0; b < 2; ++b) {
-        const std::size_t from = b == 0 ? r - 1 : r + 1;
+        const std::size_t from = sender_of(r, b);
         const Pass pass = b == 0 ? Pass::forward : Pass::backward;
         for (const Arrival& arrival : ranks_[r].boxes[b].arrivals.all) {
           const Rank& sender = ranks_[from];
@@ -105,7 +103,7 @@ class Devices {
     Box& box = rank.boxes[b];
     if (box.received == box.arrivals.all.size()) return false;
     const Arrival& next = box.arrivals.all[box.received];
-    const Rank& sender = ranks_[b == 0 ? r - 1 : r + 1];
+    const Rank& sender = ranks_[sender_of(r, b)];
     const Pass pass = b == 0 ? Pass::forward : Pass::backward;
     if (next.after > rank.done) return false;
     if (sender.done <= sender.at.at({pass, next.pack})) return false;
@@ -117,7 +115,7 @@ class Devices {
   [[nodiscard]] bool sent(std::size_t r, const StageTask& task) const {
     const bool forward = task.pass == Pass::forward;
     if (task.pass == Pass::weight || task.owned_tokens == 0 || (forward ? last(r) : first(r))) return true;
-    return arrived(forward ? r + 1 : r - 1, forward ? 0 : 1, task.pack);
+    return arrived(sender_of(r, forward ? 1 : 0), forward ? 0 : 1, task.pack);
   }
   [[nodiscard]] bool arrived(std::size_t r, std::size_t b, PackId pack) const {
     const Box& box = ranks_[r].boxes[b];
@@ -153,7 +151,7 @@ class Devices {
     const bool forward = task.pass == Pass::forward;
     const StageTask& own = ranks_[r].program->tasks()[ranks_[r].done];
     if (task.pass == Pass::weight || own.owned_tokens == 0 || (forward ? first(r) : last(r))) return;
-    const std::size_t from = forward ? r - 1 : r + 1;
+    const std::size_t from = sender_of(r, forward ? 0 : 1);
     add(from, ranks_[from].at.at({task.pass, task.pack}));
   }
 
@@ -176,6 +174,10 @@ class Devices {
 
   [[nodiscard]] bool first(std::size_t r) const { return ranks_[r].program->first(); }
   [[nodiscard]] bool last(std::size_t r) const { return ranks_[r].program->last(); }
+  /// Rank that fills a box: of the stage before, or of the next one.
+  [[nodiscard]] std::size_t sender_of(std::size_t r, std::size_t box) const {
+    return box == 0 ? ranks_[r].program->rank_before() : ranks_[r].program->rank_after();
+  }
   /// Rank of the same stage of another pipeline.
   [[nodiscard]] std::size_t beside(std::size_t r, PipelineId pipeline) const {
     return table_.rank_of({pipeline, table_.place_of(r).stage});

@@ -149,6 +149,41 @@ TEST_CASE("what a stage holds is what the simulator says, and what it says of it
   check<double>(cases[5]);
 }
 
+TEST_CASE("context-parallel ranks hold what was planned") {
+  const Transformer model = model_of(4, 32, 4, 4);
+  struct Case {
+    Layout layout;
+    MergedAttention exchange;
+  };
+  for (const Case& c :
+       {Case{{.cp = 2, .pp = 2}, MergedAttention::ring}, Case{{.cp = 2}, MergedAttention::heads},
+        Case{{.dp = 2, .cp = 2}, MergedAttention::heads},
+        Case{{.dp = 2, .tp = 2, .cp = 2}, MergedAttention::ring}}) {
+    const bool ring = c.exchange == MergedAttention::ring;
+    INFO("dp " << c.layout.dp << ", tp " << c.layout.tp << ", cp " << c.layout.cp << ", pp " << c.layout.pp
+               << (ring ? ", in a ring" : ", by heads"));
+    const Job job{model, device_preset("cpu"), c.layout};
+    const StageOptions options{.merged = c.exchange, .limit_bytes = 1e15};
+    const auto tensor = static_cast<std::size_t>(c.layout.tp),
+               context = static_cast<std::size_t>(c.layout.cp);
+    const CpuMemory memory(model, split_layers(model.layers, c.layout.pp), sizeof(float), options,
+                           2.0 / (c.layout.dp * c.layout.cp), {tensor, tensor - 1}, context);
+    const CalibratedCost cost(job, {.exchanges = {ring ? KeyExchange::ring : KeyExchange::all_to_all}});
+    // In a ring, samples that fill no window hold less than planned.
+    const std::vector<Tokens> lengths =
+        ring ? std::vector<Tokens>{1500, 2400, 1800, 2100} : short_samples(14, 12, 2000);
+    Plan plan = plan_slimpack(lengths, job, cost, memory, {.tile = 16});
+    plan = context_ranks_as_members(std::move(plan), default_ownership_block);
+    const auto ranks = run<float>(model, plan, {.stage = options});
+    REQUIRE(ranks.size() == static_cast<std::size_t>(c.layout.dp * c.layout.tp * c.layout.cp * c.layout.pp));
+    for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+      const RankPlace place = PlanRanks(plan).place_of(rank);
+      INFO("pipeline " << place.pipeline << ", stage " << place.stage << ", tensor rank " << place.tensor);
+      CHECK(ranks[rank].peak == Approx(plan.step.peak_bytes[place.pipeline][place.stage]).epsilon(bar));
+    }
+  }
+}
+
 TEST_CASE("stages whose chunks recompute different numbers of layers take from the system what was planned") {
   using slimpack::testing::ChunkBatch, slimpack::testing::ShortMemoryPlan;
   slimpack::testing::for_each_short_memory_plan(

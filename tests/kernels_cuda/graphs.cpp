@@ -55,7 +55,8 @@ struct TrainOptions {
 Training train(StageCase c, const std::vector<StepBatch>& steps, bool graphs,
                const TrainOptions& options = {}) {
   c.options.stage.graphs = graphs;
-  const std::size_t ranks = rank_count(c.plan), stages = stages_per_pipeline(c.plan);
+  const PlanRanks table(c.plan);
+  const std::size_t ranks = table.size();
   Training result{{}, {}, {}, {}};
   result.losses.resize(steps.size());
   result.weights.resize(ranks);
@@ -81,7 +82,7 @@ Training train(StageCase c, const std::vector<StepBatch>& steps, bool graphs,
     };
     if (options.linked) {
       run(RankExecutor<Stage, BusyTransport, ThreadLinks>(
-          busy, c.model, c.plan, c.options, ThreadLinks(hub, t.rank(), ranks, stages, t.rank() % 2 == 0)));
+          busy, c.model, c.plan, c.options, ThreadLinks(hub, t.rank(), table, t.rank() % 2 == 0)));
     } else {
       run(RankExecutor<Stage, BusyTransport>(busy, c.model, c.plan, c.options));
     }

@@ -83,11 +83,10 @@ TEST_CASE("the check of links passes over a host's transport, whatever the numbe
             HostMachine machine;
             HostGroup<Host> group(host);
             check::check_group(machine, group, host);
-            for (std::size_t stages = 1; stages <= host.size(); ++stages) {
-              if (host.size() % stages != 0) continue;
-              HostLinks<Host> links(host, stages);
-              check::check_links(machine, links, host, stages, {});
-            }
+            check::for_each_table(host.size(), [&](const PlanRanks& table) {
+              HostLinks<Host> links(host, table.place_of(host.rank()));
+              check::check_links(machine, links, host, table, {});
+            });
           }).empty());
   }
 }
@@ -103,15 +102,31 @@ TEST_CASE("the check of links finds what gives other numbers", "[threads]") {
   const auto by = [](auto links_of) {
     return [links_of](Host& host) {
       HostMachine machine;
-      auto links = links_of(host);
-      check::check_links(machine, links, host, 2, {});
+      const PlanRanks table = check::table_of(host.size(), 2, check::Numbering::by_stage);
+      auto links = links_of(host, table.place_of(host.rank()));
+      check::check_links(machine, links, host, table, {});
     };
   };
-  CHECK_THAT(error_of(4, by([](Host& host) { return FirstBlocks(host, 2); })),
+  CHECK_THAT(error_of(4, by([](Host& host, const RankPlace& place) { return FirstBlocks(host, place); })),
              Catch::StartsWith("an exchange between replicas"));
   CHECK_THAT(
-      error_of(2, by([](Host& host) { return LateRows(host, 2); })),
+      error_of(2, by([](Host& host, const RankPlace& place) { return LateRows(host, place); })),
       Catch::StartsWith("a receive from the stage before of 40000 numbers gives -1 at 999; expected "));
+}
+
+TEST_CASE("the check of links finds ranks that stand elsewhere", "[threads]") {
+  const auto swapped = [](Host& host) {
+    HostMachine machine;
+    const PlanRanks table = check::table_of(host.size(), 4, check::Numbering::by_stage);
+    RankPlace wrong = table.place_of(host.rank());
+    wrong.stage ^= std::size_t{1};  // neighbours have changed places
+    HostLinks<Host> links(host, wrong);
+    check::check_links(machine, links, host, table, {});
+  };
+  InProcessOptions options;
+  options.timeout = 2s;
+  options.grace = 200ms;
+  CHECK_FALSE(error_of(4, swapped, options).empty());
 }
 
 TEST_CASE("when a rank dies or stalls in the check of links, all others end", "[threads]") {

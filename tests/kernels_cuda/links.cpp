@@ -46,9 +46,9 @@ struct LinkOptions {
 };
 
 Outcome run_linked(const StageCase& c, const LinkOptions& options = {}) {
-  const std::size_t ranks = rank_count(c.plan), stages = stages_per_pipeline(c.plan);
+  const PlanRanks table(c.plan);
   const auto hub = std::make_shared<LinkHub>();
-  std::vector<std::unique_ptr<BusyTransport>> transports(ranks);
+  std::vector<std::unique_ptr<BusyTransport>> transports(table.size());
   StageCase with_waits = c;
   with_waits.options.waits = options.transport;
   return run_executors(
@@ -58,7 +58,7 @@ Outcome run_linked(const StageCase& c, const LinkOptions& options = {}) {
         auto& busy = transports[t.rank()] = std::make_unique<BusyTransport>(t, true);
         if (options.hook) busy->set_hook([&](std::string_view task) { options.hook(*busy, task); });
         return Linked(*busy, c.model, c.plan, with_waits.options,
-                      ThreadLinks(hub, t.rank(), ranks, stages, options.early));
+                      ThreadLinks(hub, t.rank(), table, options.early));
       },
       options.transport);
 }

@@ -28,6 +28,7 @@
 #include "kernels/transport/backoff.hpp"
 #include "kernels/transport/in_process.hpp"
 #include "kernels/transport/part.hpp"
+#include "slimpack/exec/ranks.hpp"
 #include "tests/kernels_cuda/host_device.hpp"
 
 // Links between the devices of ranks in threads, as NCCL's are between GPUs.
@@ -60,16 +61,15 @@ class ThreadLinks {
  public:
   using Stream = HostDevice::Stream;
 
-  /// @param hub for all ranks. @param early sends may be over before their receives.
-  ThreadLinks(std::shared_ptr<LinkHub> hub, std::size_t rank, std::size_t ranks, std::size_t stages,
-              bool early)
+  /// @param hub for all ranks. @param table of their places. @param early sends may be over before their receives.
+  ThreadLinks(std::shared_ptr<LinkHub> hub, std::size_t rank, const PlanRanks& table, bool early)
       : own_(std::make_shared<Own>()) {
     own_->hub = std::move(hub);
     own_->rank = rank;
-    own_->stage = rank % stages;
-    own_->stages = stages;
-    own_->replicas = ranks / stages;
-    own_->position = rank / stages;
+    own_->place = table.place_of(rank);
+    own_->table = table;
+    own_->replicas = table.pipelines();
+    own_->position = own_->place.pipeline;
     own_->early = early;
     own_->random.seed(static_cast<unsigned>(rank));
   }
@@ -152,11 +152,15 @@ class ThreadLinks {
   };
   struct Own {
     std::shared_ptr<LinkHub> hub;
-    std::size_t rank = 0, stage = 0, stages = 0, replicas = 0, position = 0;
+    std::size_t rank = 0, replicas = 0, position = 0;
+    RankPlace place;
+    std::optional<PlanRanks> table;
     bool early = false, aborted = false;
     std::mt19937 random;
 
-    [[nodiscard]] std::size_t rank_of(std::size_t replica) const { return replica * stages + stage; }
+    [[nodiscard]] std::size_t rank_of(std::size_t replica) const {
+      return table->rank_of({static_cast<PipelineId>(replica), place.stage});
+    }
 
     bool try_send(std::size_t to, std::span<const std::byte> bytes, bool at_once) {
       const std::scoped_lock lock(hub->mutex);
@@ -209,7 +213,8 @@ class ThreadLinks {
 
   [[nodiscard]] std::size_t neighbour(kernels::Way way) const {
     const bool before = way == kernels::Way::from_before || way == kernels::Way::to_before;
-    return before ? own_->rank - 1 : own_->rank + 1;
+    const RankPlace& own = own_->place;
+    return own_->table->rank_of({own.pipeline, before ? own.stage - 1 : own.stage + 1});
   }
 
   template <class Take>
@@ -217,7 +222,7 @@ class ThreadLinks {
     stream.add([own = own_, numbers, take, gave = std::make_shared<bool>(false)] {
       const std::scoped_lock lock(own->hub->mutex);
       if (own->aborted) return true;
-      LinkHub::Board& board = own->hub->boards[own->stage];
+      LinkHub::Board& board = own->hub->boards[own->place.stage];
       board.given.resize(own->replicas);
       if (!*gave) {
         if (board.given[own->position]) return false;  // others still take the last one's

@@ -68,9 +68,9 @@ class StageProgram {
   /// Which of the stage's tensor-parallel ranks this is, and so whose rows it holds.
   [[nodiscard]] const TensorShare& tensor() const { return tensor_; }
   /// The same tensor-parallel rank of the stage before. @pre not the first stage.
-  [[nodiscard]] std::size_t rank_before() const { return rank_ - tensor_.size; }
+  [[nodiscard]] std::size_t rank_before() const { return rank_before_; }
   /// The same of the next stage. @pre not the last stage.
-  [[nodiscard]] std::size_t rank_after() const { return rank_ + tensor_.size; }
+  [[nodiscard]] std::size_t rank_after() const { return rank_after_; }
   [[nodiscard]] Tokens block() const { return block_; }
   /// Layers that the stage holds.
   [[nodiscard]] std::int32_t layers() const { return plan_->pipelines[place_.pipeline].layers[place_.stage]; }
@@ -83,7 +83,7 @@ class StageProgram {
   const Plan* plan_ = nullptr;
   RankPlace place_;
   TensorShare tensor_;
-  std::size_t rank_ = 0, stages_ = 0;
+  std::size_t rank_ = 0, rank_before_ = 0, rank_after_ = 0, stages_ = 0;
   Tokens block_ = default_ownership_block;
   std::size_t weight_tasks_ = 0;
   std::vector<StageTask> tasks_;
@@ -288,6 +288,8 @@ inline StageProgram::StageProgram(const Plan& plan, const RankPlace& place,
   require(tensor < tensor_.size, "the tensor-parallel rank is ", tensor, "; expected below the ",
           tensor_.size, " of pipeline ", pipeline);
   rank_ = ranks.rank_of(place_);
+  if (!first()) rank_before_ = ranks.rank_of({pipeline, stage - 1, tensor});
+  if (!last()) rank_after_ = ranks.rank_of({pipeline, stage + 1, tensor});
   require(block_ > 0, "block is ", block_, "; expected a positive number of tokens");
   Builder(*this).build();
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <tuple>
 #include <vector>
 
 #include "slimpack/core/error.hpp"
@@ -19,13 +20,17 @@ struct RankPlace {
   friend bool operator==(const RankPlace&, const RankPlace&) = default;
 };
 
-/// The ranks that run a plan: for each stage of each pipeline as many as its pipeline's tensor parallelism. Pipelines, which
-/// may have different numbers of stages, stand one after another, each from its first stage to its last; the tensor-parallel
-/// ranks of a stage follow each other.
+/// The ranks that run a plan: for each stage of each pipeline as many as its pipeline's tensor parallelism.
+///
+/// Ranks are numbered as the plan's devices are: rank r runs what belongs on the device with the r-th lowest id, so that
+/// ranks share nodes as the plan was priced. Where a pipeline names no devices, as a layout numbers them: stage by stage, of
+/// each stage pipeline by pipeline, and the tensor-parallel ranks of a stage follow each other. Pipelines may have different
+/// numbers of stages. Of a pipeline with context parallelism, only the first context rank counts
+/// (`context_ranks_as_members`).
 class PlanRanks {
  public:
-  /// @throws InvalidInput if there is no pipeline, one has no stage or no tensor-parallel rank, ids are not places, or the plan
-  /// has several phases. O(pipelines).
+  /// @throws InvalidInput if there is no pipeline, one has no stage or no tensor-parallel rank, ids are not places, the plan
+  /// has several phases, or devices are named twice or too few for a stage. O(ranks log(ranks)).
   explicit PlanRanks(const Plan& plan) {
     require(!plan.pipelines.empty(), "the plan has no pipelines; expected at least one");
     first_.reserve(plan.pipelines.size() + 1);
@@ -40,6 +45,7 @@ class PlanRanks {
       tensor_.push_back(static_cast<std::size_t>(pipeline.tp));
       first_.push_back(first_.back() + pipeline.stages() * tensor_.back());
     }
+    number(plan);
   }
 
   /// Ranks in all.
@@ -53,34 +59,68 @@ class PlanRanks {
   [[nodiscard]] std::size_t tensor_ranks(std::size_t pipeline) const { return tensor_[pipeline]; }
   /// Rank of a place that exists.
   [[nodiscard]] std::size_t rank_of(RankPlace place) const {
-    return first_[place.pipeline] + place.stage * tensor_[place.pipeline] + place.tensor;
+    return ranks_[first_[place.pipeline] + place.stage * tensor_[place.pipeline] + place.tensor];
   }
-  /// The inverse of `rank_of`. @pre rank < size(). O(log(pipelines)).
-  [[nodiscard]] RankPlace place_of(std::size_t rank) const {
-    const auto next = std::upper_bound(first_.begin(), first_.end(), rank);
-    const auto pipeline = static_cast<std::size_t>(next - first_.begin()) - 1;
-    const std::size_t within = rank - first_[pipeline], tensor = tensor_[pipeline];
-    return {static_cast<PipelineId>(pipeline), within / tensor, within % tensor};
+  /// The inverse of `rank_of`. @pre rank < size().
+  [[nodiscard]] RankPlace place_of(std::size_t rank) const { return places_[rank]; }
+  /// The same in a run of so many ranks. @throws InvalidInput if the plan is for another number, or the rank is none of them.
+  [[nodiscard]] RankPlace place_in_run(std::size_t rank, std::size_t ranks) const {
+    require(ranks == size(), "there are ", ranks, " ranks; expected the ", size(), " that the plan is for");
+    require(rank < size(), "the rank is ", rank, "; expected below ", size());
+    return place_of(rank);
   }
   friend bool operator==(const PlanRanks&, const PlanRanks&) = default;
 
  private:
-  std::vector<std::size_t> first_{0};  ///< [pipeline] its first stage's first rank; their number at the end
-  std::vector<std::size_t> tensor_;    ///< [pipeline] ranks of a stage
+  /// A rank before it has its number.
+  struct Numbered {
+    DeviceId device;
+    RankPlace place;
+  };
+
+  void number(const Plan& plan) {
+    const bool named = std::none_of(plan.pipelines.begin(), plan.pipelines.end(),
+                                    [](const PipelinePlan& pipeline) { return pipeline.devices.empty(); });
+    std::vector<Numbered> all;
+    all.reserve(size());
+    for (std::size_t p = 0; p < pipelines(); ++p) {
+      for (std::size_t s = 0; s < stages(p); ++s) {
+        for (std::size_t t = 0; t < tensor_[p]; ++t) {
+          const RankPlace place{static_cast<PipelineId>(p), s, t};
+          all.push_back({named ? device_of(plan.pipelines[p], place) : 0, place});
+        }
+      }
+    }
+    const auto key = [](const Numbered& n) {
+      return std::tuple(n.device, n.place.stage, n.place.pipeline, n.place.tensor);
+    };
+    std::sort(all.begin(), all.end(), [&](const Numbered& a, const Numbered& b) { return key(a) < key(b); });
+    ranks_.resize(size());
+    for (const Numbered& one : all) {
+      require(!named || places_.empty() || all[places_.size() - 1].device != one.device, "device ",
+              one.device, " runs two stages of the plan; expected distinct devices");
+      ranks_[first_[one.place.pipeline] + one.place.stage * tensor_[one.place.pipeline] + one.place.tensor] =
+          places_.size();
+      places_.push_back(one.place);
+    }
+  }
+
+  static DeviceId device_of(const PipelinePlan& pipeline, const RankPlace& place) {
+    require(
+        pipeline.devices.size() == pipeline.stages() && place.tensor < pipeline.devices[place.stage].size(),
+        "stage ", place.stage, " of pipeline ", pipeline.id, " names fewer devices than its tp of ",
+        pipeline.tp, "; expected one for each rank");
+    return pipeline.devices[place.stage][place.tensor];
+  }
+
+  std::vector<std::size_t> first_{
+      0};  ///< [pipeline] place of its first stage in `ranks_`; their number at the end
+  std::vector<std::size_t> tensor_;  ///< [pipeline] ranks of a stage
+  std::vector<std::size_t> ranks_;   ///< [place] its rank; pipeline by pipeline, stage by stage
+  std::vector<RankPlace> places_;    ///< [rank]
 };
 
 /// Ranks that run a plan. @throws InvalidInput as `PlanRanks`.
 [[nodiscard]] inline std::size_t rank_count(const Plan& plan) { return PlanRanks(plan).size(); }
-
-/// Stages of each pipeline of a plan whose pipelines have equally many.
-/// @throws InvalidInput as `PlanRanks`, or if they have not.
-[[nodiscard]] inline std::size_t stages_per_pipeline(const Plan& plan) {
-  const PlanRanks ranks(plan);
-  for (std::size_t p = 1; p < ranks.pipelines(); ++p) {
-    require(ranks.stages(p) == ranks.stages(0), "pipeline ", p, " has ", ranks.stages(p),
-            " stages and pipeline 0 ", ranks.stages(0), "; expected equally many");
-  }
-  return ranks.stages(0);
-}
 
 }  // namespace slimpack
