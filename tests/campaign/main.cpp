@@ -39,6 +39,7 @@ Plans random settings with slimpack and megatron, and checks the plans. Exits wi
   --settings N     how many (default 50, 5 under a sanitizer)
   --first I        number of the first one (default 0)
   --only I         one setting alone, with the result of each of its plans
+  --idle           random settings of fewer samples than pipelines
   --named          settings that earlier versions planned badly instead of random ones
   --checks A,B,…   only these checks; `--checks help` lists them
   --seconds T      start no setting after this time
@@ -55,7 +56,7 @@ struct Options {
   std::uint64_t seed = 1;
   std::size_t settings = slimpack::testing::seeds(50, 5), first = 0, worst = 5;
   std::optional<std::size_t> only;
-  bool named = false;
+  bool named = false, idle = false;
   double seconds = 1e300, patience = slimpack::testing::sanitized ? 1200.0 : 120.0;
   unsigned threads = 0;
   Checks checks;
@@ -95,6 +96,8 @@ Options parse(int argc, char** argv) {
       o.first = std::stoull(value());
     } else if (name == "--only") {
       o.only = std::stoull(value());
+    } else if (name == "--idle") {
+      o.idle = true;
     } else if (name == "--named") {
       o.named = true;
     } else if (name == "--checks") {
@@ -147,6 +150,7 @@ class Settings {
   /// The i-th of those that were asked for.
   [[nodiscard]] Setting operator[](std::size_t i) const {
     const std::size_t number = first() + i;
+    if (options_.idle) return idle_setting(options_.seed, number, github_);
     if (!options_.named) return random_setting(options_.seed, number, github_);
     if (number >= named_.size())
       throw std::out_of_range(concat("there are ", named_.size(), " named settings"));

@@ -271,6 +271,17 @@ Setting random_setting(std::uint64_t seed, std::uint64_t index, const std::vecto
   return setting;
 }
 
+Setting idle_setting(std::uint64_t seed, std::uint64_t index, const std::vector<Tokens>& github) {
+  Setting setting = random_setting(seed, index, github);
+  std::int32_t& dp = setting.job.layout.dp;
+  dp = std::max(dp, 2);
+  const auto fewer = static_cast<std::size_t>(1 + index % static_cast<std::uint64_t>(dp - 1));
+  setting.lengths.resize(std::min(setting.lengths.size(), fewer));
+  setting.reproduction += " --idle";
+  setting.name = describe(setting, "few");
+  return setting;
+}
+
 namespace {
 
 struct Layouts {

@@ -33,6 +33,10 @@ struct Setting {
 [[nodiscard]] Setting random_setting(std::uint64_t seed, std::uint64_t index,
                                      const std::vector<Tokens>& github);
 
+/// The same with fewer samples than pipelines, so that some are idle or share samples.
+[[nodiscard]] Setting idle_setting(std::uint64_t seed, std::uint64_t index,
+                                   const std::vector<Tokens>& github);
+
 /// Settings that earlier versions of the planner planned badly.
 [[nodiscard]] std::vector<Setting> named_settings(const std::vector<Tokens>& github);
 

@@ -159,7 +159,10 @@ refuses "line 1: '-3'" "$slimpack" plan --lengths "$(file negative '-3\n')" --co
 refuses "line 2: '9223372036854775808'" "$slimpack" plan --lengths "$(file big '1\n9223372036854775808\n')" --context 1024
 refuses "line 2: 2000 tokens; expected at most the context of 1024" "$slimpack" plan --lengths "$(file long '5\n2000\n')" --context 1024
 refuses "pp is 64; expected at most the 40 layers" "$slimpack" plan --lengths "$lengths" --count 99 --context 65536 --truncate --pp 64
-refuses "dp is 16; expected at most the 8 samples" "$slimpack" plan --lengths "$lengths" --count 8 --context 65536 --truncate --pp 8 --dp 16 --tp 4
+for planner in slimpack megatron infinipipe; do  # pipelines without samples are idle
+  works "$slimpack" plan --lengths "$lengths" --count 3 --context 65536 --truncate --pp 8 --dp 16 --tp 4 --planner $planner -o "$folder/idle.json"
+  works "$slimpack" check "$folder/idle.json"
+done
 refuses "unknown model 'llama-9b'; expected one of llama-7b" "$slimpack" plan --lengths "$lengths" --context 65536 --model llama-9b
 refuses "unknown device 'h900'" "$slimpack" plan --lengths "$lengths" --context 65536 --device h900
 works "$slimpack" plan --lengths "$lengths" --count 40 --context 65536 --truncate --dp 4 --cp 2 --tp 8 --planner dynamic-cp \

@@ -56,16 +56,14 @@ enum class LongSamples : std::uint8_t {
   return result;
 }
 
-/// Checks that a batch can be planned on `dp` pipelines. @throws InvalidInput naming the first bad sample.
-inline void validate_batch(std::span<const Tokens> lengths, std::int32_t dp) {
+/// Checks that a batch can be planned. @throws InvalidInput naming the first bad sample.
+inline void validate_batch(std::span<const Tokens> lengths) {
   require(!lengths.empty(), "the batch has no samples; expected at least one");
   for (std::size_t i = 0; i < lengths.size(); ++i) {
     require(lengths[i] > 0, "sample ", i, " has ", lengths[i], " tokens; expected a positive number");
     require(lengths[i] <= Tokens{1} << 40, "sample ", i, " has ", lengths[i],
             " tokens; expected at most 2^40");
   }
-  require(static_cast<std::size_t>(dp) <= lengths.size(), "dp is ", dp, "; expected at most the ",
-          lengths.size(), " samples of the batch");
 }
 
 }  // namespace slimpack

@@ -17,13 +17,12 @@ namespace slimpack {
 
 /// Seconds that every plan of a batch on a job's layout takes at least, synchronisation included, whichever pipelines run
 /// a sample together; 0 where the prices have no such bound (`step_lower_bound`).
-/// @throws InvalidInput as `price_models`, for example if the weights leave no room for tokens, or if there are fewer
-/// samples than pipelines.
+/// @throws InvalidInput as `price_models`, for example if the weights leave no room for tokens.
 template <CostModel C, MemoryModel M, class A>
 [[nodiscard]] double layout_bound(std::span<const Tokens> lengths, const Job& job, const C& cost,
                                   const M& memory, const A& attention) {
   PricedModels models = price_models(job, cost, memory, attention);
-  validate_batch(lengths, job.layout.dp);
+  validate_batch(lengths);
   const StepLowerBound bound =
       step_lower_bound(lengths, static_cast<std::size_t>(job.layout.dp), models.prices);
   return bound.exists ? bound.seconds() + models.prices.alone().sync_seconds() : 0.0;

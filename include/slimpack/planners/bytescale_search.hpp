@@ -185,7 +185,7 @@ class ByteScaleSearch {
 [[nodiscard]] inline Plan search_bytescale(std::span<const Tokens> lengths, const Job& job,
                                            GroupPrices& prices, const Memory& memory,
                                            const ByteScaleOptions& options) {
-  validate_batch(lengths, 1);
+  validate_batch(lengths);
   require(options.limit >= 0, "limit is ", options.limit, "; expected 0 or a positive number of tokens");
   const Tokens context = pack_context(lengths, options.context);
   const auto ranks = static_cast<std::size_t>(job.layout.dp);

@@ -75,12 +75,16 @@ class ChunkSearch {
         recomputes ? "" : ", or recomputation");
   }
 
-  /// @param samples of the pipeline, at least one. @param first slices to try before others; 0: none.
+  /// @param samples of the pipeline. @param first slices to try before others; 0: none.
   /// @param enough seconds; the search ends when a schedule takes no more.
   [[nodiscard]] ChunkCandidate operator()(std::span<const SampleId> samples, std::size_t first,
                                           double enough) {
     best_ = {};
     tried_.clear();
+    if (samples.empty()) {
+      try_chunks({}, 0);
+      return std::move(best_);
+    }
     search(samples, first, enough);
     if (best_.seconds() > enough) scheduler_.refine(best_.found);
     const bool groups = options_.schedule.groups && options_.schedule.recompute == ChunkRecompute::adaptive;
@@ -243,7 +247,7 @@ class ChunkSearch {
 [[nodiscard]] inline Plan search_chunks(std::string_view planner, std::span<const Tokens> lengths,
                                         const Job& job, GroupPrices& prices, const Memory& memory,
                                         const ChunkPlanOptions& options) {
-  validate_batch(lengths, job.layout.dp);
+  validate_batch(lengths);
   require(options.tile > 0, "tile is ", options.tile, "; expected a positive number of tokens");
   require(!options.chunking.empty(), "no chunking is given; expected at least one");
   require(!options.schedule.orders.empty(), "no order of passes is given; expected at least one");

@@ -18,7 +18,7 @@ namespace slimpack::detail {
                                            GroupPrices& prices, const Memory& memory,
                                            const DeepSpeedOptions& options) {
   require_sequence_parallel("deepspeed", job.layout);
-  validate_batch(lengths, 1);
+  validate_batch(lengths);
   const Tokens longest = *std::max_element(lengths.begin(), lengths.end());
   const Tokens context = pack_context(lengths, options.context), asked = options.pack_tokens;
   require(asked == 0 || (asked >= longest && asked <= context), "pack_tokens is ", asked,

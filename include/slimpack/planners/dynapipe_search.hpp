@@ -200,7 +200,7 @@ class DynaPipeSearch {
 [[nodiscard]] inline Plan search_dynapipe(std::span<const Tokens> lengths, const Job& job,
                                           GroupPrices& prices, const Memory& memory,
                                           const DynaPipeOptions& options) {
-  validate_batch(lengths, 1);
+  validate_batch(lengths);
   require(options.clusters >= 1 && options.clusters <= 6, "clusters is ", options.clusters,
           "; expected 1 to 6");
   require(options.finalists >= 1, "finalists is 0; expected at least 1");

@@ -40,7 +40,7 @@ struct Fixed4dPlans {
                                                      std::span<const std::size_t> batches,
                                                      MicroBatchPlanner& planner,
                                                      const Fixed4dOptions& options = {}) {
-  validate_batch(lengths, 1);
+  validate_batch(lengths);
   require(options.window > 0, "window is 0; expected at least one global batch");
   require(batches.size() >= 2 && batches.front() == 0 && batches.back() == lengths.size() &&
               std::adjacent_find(batches.begin(), batches.end(), std::greater_equal<>()) == batches.end(),

@@ -175,7 +175,7 @@ class FlexSpSearch {
 [[nodiscard]] inline Plan search_flexsp(std::span<const Tokens> lengths, const Job& job, GroupPrices& prices,
                                         const Memory& memory, const FlexSpOptions& options) {
   require_sequence_parallel("flexsp", job.layout);
-  validate_batch(lengths, 1);
+  validate_batch(lengths);
   require(options.limit >= 0, "limit is ", options.limit, "; expected 0 or a positive number of tokens");
   FlexSpSearch search(lengths, static_cast<std::size_t>(job.layout.dp), prices, memory, options);
   RowPlan best = search();

@@ -174,7 +174,7 @@ inline void add_strategies(std::span<const Strategy> strategies, const Transform
 [[nodiscard]] inline Plan search_hotspa(std::span<const Tokens> lengths, const Transformer& model,
                                         const Device& device, std::span<const Strategy> strategies,
                                         const MakeKindModels& make, const HotSpaOptions& options) {
-  validate_batch(lengths, 1);
+  validate_batch(lengths);
   static_cast<void>(pack_context(lengths, options.context));
   require(options.most_classes > 0, "most_classes is 0; expected at least 1");
   require(options.thresholds > 0, "thresholds is 0; expected at least 1");

@@ -98,7 +98,7 @@ class HydraulisPlanner {
 /// The same for strategies that are proposed for the batch itself, with models as `calibrated_kinds` makes them.
 [[nodiscard]] inline Plan plan_hydraulis(std::span<const Tokens> lengths, const Job& job,
                                          const HydraulisOptions& options = {}) {
-  validate_batch(lengths, 1);
+  validate_batch(lengths);
   return plan_hydraulis(lengths, job, LengthHistogram(lengths), options, {},
                         calibrated_kinds(job.model, job.device));
 }

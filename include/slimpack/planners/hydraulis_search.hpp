@@ -213,7 +213,7 @@ class StrategyChoice {
 [[nodiscard]] inline Plan search_hydraulis(std::span<const Tokens> lengths, const Transformer& model,
                                            const Device& device, const StrategySet& set,
                                            const HydraulisOptions& options) {
-  validate_batch(lengths, 1);
+  validate_batch(lengths);
   StrategyChoice choice(lengths, set, options);
   choice.plan_whole_samples(PlanFreedom::whole);
   if (options.two_stage.recompute) choice.plan_whole_samples(PlanFreedom::recompute);

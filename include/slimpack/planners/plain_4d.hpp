@@ -21,7 +21,7 @@ struct Plain4dOptions {
 template <CostModel C, MemoryModel M, BoundedAttentionModel A>
 [[nodiscard]] Plan plan_plain_4d(std::span<const Tokens> lengths, const Job& job, const C& cost,
                                  const M& memory, const A& attention, const Plain4dOptions& options = {}) {
-  validate_batch(lengths, 1);
+  validate_batch(lengths);
   const Tokens longest = *std::max_element(lengths.begin(), lengths.end());
   const Tokens context = options.context > 0 ? options.context : longest;
   const Packs sequences = fill_sequences(lengths, context).sequences;

@@ -29,7 +29,7 @@ template <CostModel C, MemoryModel M, class A, class MakePlan>
     if constexpr (priced) return price_models(job, cost, memory, attention);
     if constexpr (!priced) return price_models(job, cost, memory, NoAttentionModel{});
   }();
-  validate_batch(lengths, 1);
+  validate_batch(lengths);
   require_durations(cost, lengths);
   Plan out = plan(models.prices, models.memory);
   out.notes.insert(out.notes.end(), models.missing.begin(), models.missing.end());
