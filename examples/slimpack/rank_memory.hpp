@@ -45,9 +45,10 @@ class RankMemory {
     return std::visit([&](const auto& m) { return m.workspace_bytes(stage, pass, tokens, recompute); },
                       memory_);
   }
-  [[nodiscard]] double exchange_bytes(std::size_t stage, Pass pass, Tokens tokens,
-                                      std::size_t members) const {
-    return std::visit([&](const auto& m) { return m.exchange_bytes(stage, pass, tokens, members); }, memory_);
+  [[nodiscard]] double exchange_bytes(std::size_t stage, Pass pass, Tokens tokens, std::size_t members,
+                                      KeyExchange exchange) const {
+    return std::visit([&](const auto& m) { return m.exchange_bytes(stage, pass, tokens, members, exchange); },
+                      memory_);
   }
 
  private:

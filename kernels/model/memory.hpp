@@ -69,10 +69,6 @@ class BackEndMemory {
     return sizes_.workspace(parts_[stage], pass, own) +
            (context_ > 1 ? exchanged(stage, pass, tokens, 1, merged_) : 0.0);
   }
-  [[nodiscard]] double exchange_bytes(std::size_t stage, Pass pass, Tokens tokens,
-                                      std::size_t members) const {
-    return exchange_bytes(stage, pass, tokens, members, KeyExchange::none);
-  }
   /// By the exchange that a plan names; the back end refuses those that it does not have.
   [[nodiscard]] double exchange_bytes(std::size_t stage, Pass pass, Tokens tokens, std::size_t members,
                                       KeyExchange exchange) const {

@@ -103,6 +103,17 @@ TEST_CASE("gathered keys and values, and backward their gradients, are held whil
   }
 }
 
+TEST_CASE("merged pipelines that gather keys hold those of the others") {
+  const TransformerMemory memory(llama_13b(2, 4)), gathers(llama_13b(2, 4), {.gathers_keys = true});
+  const double bytes = 3000.0 * 2.0 / 3.0 * kv_bytes_per_token(llama_13b().model, 2);
+  CHECK(exchange_bytes(memory, 0, Pass::forward, 3000, 3, KeyExchange::all_gather) == Approx(bytes));
+  CHECK(exchange_bytes(memory, 0, Pass::backward, 3000, 3, KeyExchange::all_gather) == Approx(2 * bytes));
+  CHECK(exchange_bytes(gathers, 0, Pass::forward, 3000, 3) == Approx(bytes));
+  CHECK(exchange_bytes(gathers, 0, Pass::forward, 3000, 3, KeyExchange::ring) == 0.0);
+  CHECK(exchange_bytes(memory, 0, Pass::forward, 3000, 3) == 0.0);
+  CHECK(exchange_bytes(memory, 0, Pass::forward, 3000, 1, KeyExchange::all_gather) == 0.0);
+}
+
 TEST_CASE("a pipeline's stages hold what its spec says") {
   const Transformer model = transformer_preset("llama-13b");
   const Device device = device_preset("h100");

@@ -104,7 +104,7 @@ class NaiveMemory {
         task.pass == Pass::backward ? plan_.backward.recompute_layers[task.pack][s] : 0;
     return memory_.workspace_bytes(s, task.pass, whole(load.tokens), recompute_layers) +
            exchange_bytes(memory_, s, task.pass, count_tokens(pass.packs[task.pack]),
-                          pass.pipelines[task.pack].size()) +
+                          pass.pipelines[task.pack].size(), pass.exchange_of(task.pack)) +
            transit_bytes(memory_, s, whole(load.moved));
   }
 

@@ -1,5 +1,6 @@
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <map>
 #include <numeric>
 #include <utility>
 
@@ -112,6 +113,34 @@ TEST_CASE("megatron's plans keep all rules, take the time and the memory that th
   }
   CHECK(planned > 120);
   CHECK(context_parallel > 20);
+}
+
+TEST_CASE("what members of a pack hold depends on how they exchange keys") {
+  struct ByExchange : TransformerMemory {
+    using TransformerMemory::TransformerMemory;
+    [[nodiscard]] double exchange_bytes(std::size_t, Pass, Tokens tokens, std::size_t members,
+                                        KeyExchange exchange) const {
+      return static_cast<double>(tokens) / static_cast<double>(members) *
+             (exchange == KeyExchange::all_to_all ? 4e4 : 1e4);
+    }
+  };
+  std::map<KeyExchange, unsigned> seen;
+  for (unsigned seed = 1; seed <= slimpack::testing::seeds(120, 20); ++seed) {
+    INFO("seed " << seed);
+    const ShortMemoryCase c = short_memory_case(seed);
+    const ByExchange memory(c.job, c.memory);
+    const CalibratedCost cost(c.job, {.exchanges = {KeyExchange::ring, KeyExchange::all_to_all}});
+    Plan plan;
+    try {
+      plan = plan_slimpack(c.lengths, c.job, cost, memory, c.options);
+    } catch (const InvalidInput&) {
+      continue;
+    }
+    check_plan(plan, memory);
+    for (std::size_t k = 0; k < plan.forward.packs.size(); ++k) ++seen[plan.forward.exchange_of(k)];
+  }
+  CHECK(seen[KeyExchange::ring] > 0);
+  CHECK(seen[KeyExchange::all_to_all] > 0);
 }
 
 TEST_CASE("pipelines without samples of their own share others', or are idle") {

@@ -55,7 +55,8 @@ inline ShortMemoryCase short_memory_case(unsigned seed) {
   return c;
 }
 
-inline void check_plan(const Plan& plan, const TransformerMemory& memory) {
+template <MemoryModel M>
+void check_plan(const Plan& plan, const M& memory) {
   CHECK(violations(plan).empty());
   for (const std::string& violation : violations(plan)) UNSCOPED_INFO(violation);
   CHECK(slimpack::testing::naive_seconds(plan) == Approx(plan.step.pipeline_seconds).epsilon(1e-9));

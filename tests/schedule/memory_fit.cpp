@@ -32,6 +32,7 @@ struct FitInstance {
       packflow_leads(required, forward, rows.stages, schedule.leads);
     }
     schedule.recompute = Recompute(std::vector<std::int32_t>(rows.stages, 0));
+    oracle::RandomRows::exchange_in_turn(schedule);
   }
 
   [[nodiscard]] Memory memory() const { return Memory(model, model.layers, true); }
@@ -111,14 +112,16 @@ struct FitInstance {
     double most = 0.0;
     for (const Pass pass : {Pass::forward, Pass::backward}) {
       const PackRows& of = pass == Pass::forward ? rows.forward : rows.backward;
+      const PassTimes& times = pass == Pass::forward ? schedule.forward_times : schedule.backward_times;
       for (std::size_t k = 0; k < of.packs.size(); ++k) {
         const auto members = of.members[k];
         if (std::find(members.begin(), members.end(), p) == members.end()) continue;
         double own = 0.0;
         for (const Slice& slice : of.packs[k]) own += share(members, p, slice);
-        const double exchanged =
-            members.size() > 1 ? model.exchange_bytes(s, pass, count_tokens(of.packs[k]), members.size())
-                               : 0.0;
+        const double exchanged = members.size() > 1
+                                     ? model.exchange_bytes(s, pass, count_tokens(of.packs[k]),
+                                                            members.size(), times.sharing.exchange[k])
+                                     : 0.0;
         const double bytes = exchanged + model.workspace_bytes(s, pass, oracle::whole(own),
                                                                pass == Pass::forward ? 0 : recompute_layers);
         most = std::max(most, bytes);

@@ -8,8 +8,10 @@
 #include <utility>
 #include <vector>
 
+#include "slimpack/cost/exchange.hpp"
 #include "slimpack/cost/memory_prices.hpp"
 #include "slimpack/cost/prices.hpp"
+#include "slimpack/schedule/pack_shares.hpp"
 #include "slimpack/schedule/scheduler.hpp"
 #include "tests/plan/held_tokens.hpp"
 
@@ -72,8 +74,10 @@ struct UnevenMemory {
                         (recompute_layers > 0 ? 2.0 : 0.0);
     return each * static_cast<double>(tokens);
   }
-  [[nodiscard]] double exchange_bytes(std::size_t, Pass, Tokens tokens, std::size_t members) const {
-    return 0.2 * static_cast<double>(tokens) * static_cast<double>(members - 1);
+  [[nodiscard]] double exchange_bytes(std::size_t, Pass, Tokens tokens, std::size_t members,
+                                      KeyExchange exchange) const {
+    const double each = 0.2 + 0.3 * static_cast<double>(exchange);
+    return each * static_cast<double>(tokens) * static_cast<double>(members - 1);
   }
 };
 static_assert(ExchangingMemoryModel<UnevenMemory>);
@@ -127,6 +131,16 @@ struct RandomRows {
         times->sharing.sharding.push_back(members > 1 && block > 0 ? Sharding::by_position : Sharding::none);
     }
     return out;
+  }
+
+  /// Says how members of a schedule's packs exchange keys: in all ways in turn.
+  static void exchange_in_turn(Schedule& schedule) {
+    for (const auto& [rows, times] : {std::pair(&schedule.forward, &schedule.forward_times),
+                                      std::pair(&schedule.backward, &schedule.backward_times)}) {
+      for (std::size_t k = 0; k < rows->packs.size(); ++k)
+        times->sharing.exchange.push_back(rows->sharers[k] > 1 ? key_exchanges[k % key_exchanges.size()]
+                                                               : KeyExchange::none);
+    }
   }
 
  private:
@@ -213,7 +227,8 @@ inline double peak_bytes(const Schedule& schedule, std::span<const Tokens> lengt
         }
       }
     }
-    const double exchanged = team.size() > 1 ? memory.exchange_bytes(s, task.pass, tokens, team.size()) : 0.0;
+    const KeyExchange way = PackShares{rows, sharing}.exchange(task.pack);
+    const double exchanged = exchange_bytes(memory, s, task.pass, tokens, team.size(), way);
     const int recompute_layers = forward ? 0 : schedule.recompute(task.pack, s);
     peak =
         std::max(peak, held + memory.workspace_bytes(s, task.pass, whole(own), recompute_layers) + exchanged);

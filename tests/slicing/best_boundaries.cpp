@@ -9,6 +9,7 @@
 #include "tests/slicing/streams.hpp"
 
 using namespace slimpack;
+using test::cut_micropacks;
 
 namespace {
 

@@ -15,7 +15,7 @@ using namespace slimpack;
 
 namespace {
 
-using test::cost_of, test::stream;
+using test::cost_of, test::cut_micropacks, test::stream;
 
 /// Every token once, in token order forward and in reverse backward, aligned, and none of the packs empty.
 void check_cut(const Packs& packs, const std::vector<Tokens>& lengths, Pass pass, Tokens tile) {

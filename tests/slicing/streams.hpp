@@ -1,10 +1,13 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "slimpack/cost/calibrated.hpp"
 #include "slimpack/model/presets.hpp"
+#include "slimpack/slicing/micropack.hpp"
 #include "slimpack/slicing/sample_stream.hpp"
 
 namespace test {
@@ -24,6 +27,13 @@ inline std::vector<slimpack::StreamSample> stream(const std::vector<slimpack::To
   for (slimpack::SampleId i = 0; i < lengths.size(); ++i)
     samples.push_back({first + i, lengths[i], cost.pipeline_seconds(0, lengths[i], pass)});
   return samples;
+}
+
+/// One call of `MicroPackCutter` for samples without a sequence of their own.
+inline void cut_micropacks(std::span<const slimpack::StreamSample> samples, std::size_t packs,
+                           const slimpack::SlicePrices& prices, const slimpack::MicroPackOptions& options,
+                           slimpack::Packs& out) {
+  slimpack::MicroPackCutter().cut({.samples = samples}, packs, prices, options, out);
 }
 
 }  // namespace test

@@ -134,7 +134,7 @@ class TilePlaces {
   std::vector<TablePlace> places_;
 };
 
-/// `achieved_rate` for many shapes. The rates have to outlive this.
+/// Rates that a kernel achieves, in padded FLOPs per second. The rates have to outlive this.
 class RateLookup {
  public:
   explicit RateLookup(const AttentionRates& rates)
@@ -151,14 +151,6 @@ class RateLookup {
 };
 
 }  // namespace detail
-
-/// Rate that a kernel achieves for a shape, in padded FLOPs per second. O(log of the table).
-/// @param queries, keys numbers of rows, before padding.
-[[nodiscard]] inline double achieved_rate(const AttentionRates& rates, Tokens queries, Tokens keys) {
-  const auto padded = [&](Tokens rows) { return (rows + rates.tile - 1) / rates.tile * rates.tile; };
-  return detail::rate_at(rates, detail::table_place(rates.query_lengths, padded(queries)),
-                         detail::table_place(rates.key_lengths, padded(keys)));
-}
 
 /// Rates from measured times. @param seconds [query_lengths][key_lengths], of one chunk of that many queries
 /// at the end of that many keys, without the launch; ignored where there are more queries than keys, which no

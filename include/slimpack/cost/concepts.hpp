@@ -8,6 +8,7 @@
 
 #include "slimpack/core/error.hpp"
 #include "slimpack/core/ids.hpp"
+#include "slimpack/sharding/kind.hpp"
 
 namespace slimpack {
 
@@ -102,24 +103,43 @@ concept MemoryModel = requires(const M& m, std::size_t stage, int recompute_laye
   { m.workspace_bytes(stage, pass, tokens, recompute_layers) } -> std::convertible_to<double>;
 };
 
+namespace detail {
+
+template <class M>
+concept TellsExchangesApart = requires(const M& m, std::size_t stage, Pass pass, Tokens tokens,
+                                       std::size_t members, KeyExchange exchange) {
+  { m.exchange_bytes(stage, pass, tokens, members, exchange) } -> std::convertible_to<double>;
+};
+
+template <class M>
+concept KnowsOneExchange = requires(const M& m, std::size_t stage, Pass pass, Tokens tokens,
+                                    std::size_t members) {
+  { m.exchange_bytes(stage, pass, tokens, members) } -> std::convertible_to<double>;
+};
+
+}  // namespace detail
+
 /// A memory model that knows what a member of a merged pack holds besides its workspace while the pack runs, to
 /// exchange with the others.
 ///
-/// - `exchange_bytes(stage, pass, tokens, members)`: for a pack of this many tokens in all.
+/// - `exchange_bytes(stage, pass, tokens, members, exchange)`: for a pack of this many tokens in all, whose members exchange
+///   keys in this way; `none`: in the back end's own way. A model without the last parameter has one way.
 template <class M>
 concept ExchangingMemoryModel = MemoryModel<M> &&
-    requires(const M& m, std::size_t stage, Pass pass, Tokens tokens, std::size_t members) {
-  { m.exchange_bytes(stage, pass, tokens, members) } -> std::convertible_to<double>;
-};
+    (detail::TellsExchangesApart<M> || detail::KnowsOneExchange<M>);
 
 /// What a member of a pack holds to exchange with the others: nothing if it is alone, or the model knows of none.
 template <MemoryModel M>
 [[nodiscard]] double exchange_bytes(const M& memory, std::size_t stage, Pass pass, Tokens tokens,
-                                    std::size_t members) {
-  if constexpr (ExchangingMemoryModel<M>) {
-    if (members > 1) return memory.exchange_bytes(stage, pass, tokens, members);
+                                    std::size_t members, KeyExchange exchange = KeyExchange::none) {
+  if (members <= 1) return 0.0;
+  if constexpr (detail::TellsExchangesApart<M>) {
+    return memory.exchange_bytes(stage, pass, tokens, members, exchange);
+  } else if constexpr (detail::KnowsOneExchange<M>) {
+    return memory.exchange_bytes(stage, pass, tokens, members);
+  } else {
+    return 0.0;
   }
-  return 0.0;
 }
 
 /// A memory model that knows layers whose activations wait in the host's memory (`offloaded_layers`).

@@ -23,8 +23,8 @@ struct MemoryOptions {
   double offload = 0.0;        ///< share of the activations kept in host memory, [0, 1]
   Tokens head_chunk_tokens = 4096;         ///< tokens whose logits exist at a time
   double kv_gradient_element_bytes = 2.0;  ///< bf16 accumulation; 4 for fp32
-  /// Whether context-parallel ranks gather keys and values of whole packs, one layer's at a time
-  /// (`KeyExchange::all_gather`).
+  /// Whether context-parallel ranks of one pipeline gather keys and values of whole packs, one layer's at a time, and merged
+  /// pipelines where the plan names no exchange (`KeyExchange::all_gather`).
   bool gathers_keys = false;
   ZeroGroup zero_group = ZeroGroup::all;  ///< among whom ZeRO shards; as `Zero3Options::group`
 };
@@ -111,6 +111,16 @@ class TransformerMemory {
   [[nodiscard]] double kv_gradient_bytes(std::size_t stage) const {
     const double elements = kv_bytes_per_token(model_, tp_) / bytes_per_bf16;
     return layers_[stage] * elements * options_.kv_gradient_element_bytes / cp_;
+  }
+
+  /// Where keys are gathered: those of the pack's other pipelines, of one layer, and backward their gradients.
+  [[nodiscard]] double exchange_bytes(std::size_t, Pass pass, Tokens tokens, std::size_t members,
+                                      KeyExchange exchange) const {
+    const bool gathers =
+        exchange == KeyExchange::all_gather || (exchange == KeyExchange::none && options_.gathers_keys);
+    if (!gathers) return 0.0;
+    const double others = static_cast<double>(tokens) * (1.0 - 1.0 / static_cast<double>(members));
+    return others * (pass == Pass::forward ? 1.0 : 2.0) * kv_bytes_per_token(model_, tp_);
   }
 
   /// While a pack runs: one layer's working set (a recomputed layer's activations in the backward pass),

@@ -10,6 +10,7 @@
 
 #include "slimpack/cost/concepts.hpp"
 #include "slimpack/cost/conformance_findings.hpp"
+#include "slimpack/cost/exchange.hpp"
 
 namespace slimpack {
 
@@ -86,6 +87,8 @@ template <MemoryModel M>
         };
         check("workspace_bytes", [&](Tokens n) { return double(memory.workspace_bytes(s, pass, n, r)); });
         check("exchange_bytes", [&](Tokens n) { return exchange_bytes(memory, s, pass, n, group); });
+        for (const KeyExchange e : key_exchanges)
+          check("exchange_bytes", [&](Tokens n) { return exchange_bytes(memory, s, pass, n, group, e); });
         check("transit_bytes", [&](Tokens n) { return transit_bytes(memory, s, n); });
       }
     }

@@ -83,10 +83,11 @@ class Memory {
   [[nodiscard]] double kv_gradient_bytes(std::size_t stage) const { return stages_[stage].kv_gradient; }
 
   /// While a pack runs on a stage of one of `members` pipelines, what these exchange included.
-  /// @param own tokens of the pack on this member. @param all tokens of all members.
+  /// @param own tokens of the pack on this member. @param all tokens of all members. @param exchange of keys between them.
   [[nodiscard]] double workspace_bytes(std::size_t stage, Pass pass, Tokens own, Tokens all,
-                                       std::size_t members, std::int32_t recompute) const {
-    return workspace_(model_.get(), stage, pass, own, all, members, recompute);
+                                       std::size_t members, std::int32_t recompute,
+                                       KeyExchange exchange = KeyExchange::none) const {
+    return workspace_(model_.get(), stage, pass, own, all, members, recompute, exchange);
   }
 
  private:
@@ -110,10 +111,10 @@ class Memory {
 
   template <class M>
   static double workspace_of(const void* memory, std::size_t stage, Pass pass, Tokens own, Tokens all,
-                             std::size_t members, std::int32_t recompute) {
+                             std::size_t members, std::int32_t recompute, KeyExchange exchange) {
     const M& model = *static_cast<const M*>(memory);
     return model.workspace_bytes(stage, pass, own, recompute) +
-           exchange_bytes(model, stage, pass, all, members);
+           exchange_bytes(model, stage, pass, all, members, exchange);
   }
 
   template <class M>
@@ -128,7 +129,8 @@ class Memory {
   }
 
   std::shared_ptr<const void> model_;
-  double (*workspace_)(const void*, std::size_t, Pass, Tokens, Tokens, std::size_t, std::int32_t);
+  double (*workspace_)(const void*, std::size_t, Pass, Tokens, Tokens, std::size_t, std::int32_t,
+                       KeyExchange);
   double (*activations_)(const void*, std::size_t, std::int32_t, std::int32_t);
   double (*transit_)(const void*, std::size_t, Tokens);
   bool offloads_;

@@ -112,8 +112,8 @@ class TokenBudget {
 
   [[nodiscard]] double workspace(const StageTask& task) const {
     return memory_.workspace_bytes(program_.stage(), task.pass, task.owned_tokens, task.recompute_layers) +
-           member_exchange_bytes(memory_, program_.stage(), task.pass, task.tokens, task.members.size(),
-                                 task.exchange) +
+           exchange_bytes(memory_, program_.stage(), task.pass, task.tokens, task.members.size(),
+                          task.exchange) +
            transit(task);
   }
 

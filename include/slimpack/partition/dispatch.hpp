@@ -75,20 +75,6 @@ double > [[nodiscard]] std::vector<double> dispatch_seconds(std::span<const Toke
   return seconds;
 }
 
-/// A lower bound of the seconds that a pipeline takes for its samples, however they are packed into
-/// micro-batches: their sum, and the largest once more for every stage but one.
-/// @param seconds T(l, P) of each sample, of one stage. @param stages at least 1.
-/// Source: Hydraulis, Eq. 2 and appendix D.1. O(samples). "The longest sample" is the one with the most seconds,
-/// which the proof allows.
-[[nodiscard]] inline double pipeline_lower_bound(std::span<const double> seconds, std::size_t stages) {
-  double sum = 0.0, most = 0.0;
-  for (const double s : seconds) {
-    sum += s;
-    most = std::max(most, s);
-  }
-  return sum + most * static_cast<double>(stages - 1);
-}
-
 namespace detail {
 
 inline void check_kinds(const DispatchProblem& problem) {

@@ -28,18 +28,6 @@ struct MemoryCurves {
   std::vector<std::vector<double>> host_peak_bytes;  ///< [pipeline][stage] of the host's memory, offloaded
 };
 
-/// What a member of a pack holds to exchange with the others: as `exchange_bytes`, but of a model that tells exchanges
-/// apart (`exchange_bytes(stage, pass, tokens, members, exchange)`) for the one that the plan names.
-template <MemoryModel M>
-[[nodiscard]] double member_exchange_bytes(const M& memory, std::size_t stage, Pass pass, Tokens tokens,
-                                           std::size_t members, KeyExchange exchange) {
-  if constexpr (requires { memory.exchange_bytes(stage, pass, tokens, members, exchange); }) {
-    return members > 1 ? memory.exchange_bytes(stage, pass, tokens, members, exchange) : 0.0;
-  } else {
-    return exchange_bytes(memory, stage, pass, tokens, members);
-  }
-}
-
 namespace detail {
 
 /// Looks up what a plan's tasks bring into memory and take out of it, in tokens that a pipeline holds.
@@ -155,9 +143,9 @@ void add_memory_events(const Plan& plan, const PackMemory& packs, PipelineId p, 
   const double workspace =
       memory.workspace_bytes(stage, task.pass, static_cast<Tokens>(std::ceil(tokens)),
                              backward ? plan.backward.recompute_layers[task.pack][stage] : 0) +
-      member_exchange_bytes(memory, stage, task.pass, packs.all_tokens(task),
-                            plan.of(task.pass).pipelines[task.pack].size(),
-                            plan.of(task.pass).exchange_of(task.pack)) +
+      exchange_bytes(memory, stage, task.pass, packs.all_tokens(task),
+                     plan.of(task.pass).pipelines[task.pack].size(),
+                     plan.of(task.pass).exchange_of(task.pack)) +
       transit_bytes(memory, stage, static_cast<Tokens>(std::ceil(packs.offloaded(p, task, stage))));
   const auto resource = static_cast<std::uint32_t>(stage);
   events.push_back({time.start, taken + workspace, resource});

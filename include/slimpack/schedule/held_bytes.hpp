@@ -72,12 +72,13 @@ class StageBytes {
   [[nodiscard]] double forward_workspace(std::size_t row) const {
     const PackId pack = forward_.pack[row];
     return memory_.workspace_bytes(stage_, Pass::forward, forward_.own[row], tokens_.all(Pass::forward, pack),
-                                   packs_.forward.sharers[pack], 0);
+                                   packs_.forward.sharers[pack], 0, forward_.exchange[row]);
   }
   [[nodiscard]] double backward_workspace(std::size_t row, std::int32_t layers) const {
     const PackId pack = backward_.pack[row];
     return memory_.workspace_bytes(stage_, Pass::backward, backward_.own[row],
-                                   tokens_.all(Pass::backward, pack), packs_.backward.sharers[pack], layers);
+                                   tokens_.all(Pass::backward, pack), packs_.backward.sharers[pack], layers,
+                                   backward_.exchange[row]);
   }
 
   /// Layers on their way while the task of a row runs.
@@ -123,8 +124,8 @@ class StageBytes {
   [[nodiscard]] double most_workspace(Pass pass, const PassRowTokens& rows, std::int32_t layers) const {
     double bytes = 0.0;
     for (const PassRowTokens::Largest& most : rows.largest)
-      bytes =
-          std::max(bytes, memory_.workspace_bytes(stage_, pass, most.own, most.all, most.sharers, layers));
+      bytes = std::max(bytes, memory_.workspace_bytes(stage_, pass, most.own, most.all, most.sharers, layers,
+                                                      most.exchange));
     return bytes;
   }
 

@@ -14,6 +14,11 @@ struct PackShares {
   const PackSharing& sharing;  ///< of these packs; packs that it says nothing of are shared equally
   std::size_t ranks = 1;       ///< context-parallel ranks of each pipeline
 
+  /// How members of a pack exchange keys; none where nobody has chosen.
+  [[nodiscard]] KeyExchange exchange(PackId pack) const {
+    return pack < sharing.exchange.size() ? sharing.exchange[pack] : KeyExchange::none;
+  }
+
   /// @param i place among the pack's members. A member that stands for others counts as the fullest of them.
   [[nodiscard]] MemberShare operator()(PackId pack, std::size_t i) const {
     const bool by_position =

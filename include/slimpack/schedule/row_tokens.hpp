@@ -13,16 +13,18 @@ namespace slimpack {
 
 /// What the rows of a pass bring to one pipeline.
 struct PassRowTokens {
-  /// A pack that no other exceeds that as many pipelines share.
+  /// A pack that no other exceeds that as many pipelines share in the same way.
   struct Largest {
     std::size_t sharers;
+    KeyExchange exchange;
     Tokens own;  ///< on the pipeline
     Tokens all;
   };
 
-  std::vector<PackId> pack;     ///< [row] that the pipeline runs
-  std::vector<Tokens> own;      ///< [row] tokens on the pipeline, rounded up
-  std::vector<double> sums;     ///< [row + 1] tokens on the pipeline of the rows before
+  std::vector<PackId> pack;           ///< [row] that the pipeline runs
+  std::vector<Tokens> own;            ///< [row] tokens on the pipeline, rounded up
+  std::vector<KeyExchange> exchange;  ///< [row] of keys between the pack's members
+  std::vector<double> sums;           ///< [row + 1] tokens on the pipeline of the rows before
   std::vector<double> started;  ///< [row + 1] the same of samples that end in these rows, all their tokens
   std::vector<Largest> largest;
 };
@@ -60,6 +62,7 @@ class RowTokens {
     for (PassRowTokens& own : out) {
       own.pack.assign(rows.rows.size(), no_pack);
       own.own.assign(rows.rows.size(), 0);
+      own.exchange.assign(rows.rows.size(), KeyExchange::none);
       own.sums.assign(rows.rows.size() + 1, 0.0);
       own.started.assign(rows.rows.size() + 1, 0.0);
       own.largest.clear();
@@ -93,15 +96,17 @@ class RowTokens {
       PassRowTokens& own = out[members[i]];
       own.pack[r] = pack;
       own.own[r] = static_cast<Tokens>(std::ceil(tokens));
+      own.exchange[r] = shares.exchange(pack);
       own.sums[r + 1] = tokens;
       own.started[r + 1] = started;
-      add_largest({shares.rows.sharers[pack], own.own[r], all}, own.largest);
+      add_largest({shares.rows.sharers[pack], shares.exchange(pack), own.own[r], all}, own.largest);
     }
   }
 
   static void add_largest(const PassRowTokens::Largest& pack, std::vector<PassRowTokens::Largest>& largest) {
     const auto exceeds = [](const PassRowTokens::Largest& one, const PassRowTokens::Largest& other) {
-      return one.sharers == other.sharers && one.own >= other.own && one.all >= other.all;
+      return one.sharers == other.sharers && one.exchange == other.exchange && one.own >= other.own &&
+             one.all >= other.all;
     };
     if (std::any_of(largest.begin(), largest.end(), [&](const auto& known) { return exceeds(known, pack); }))
       return;

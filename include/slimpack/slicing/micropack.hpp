@@ -266,10 +266,4 @@ class MicroPackCutter {
   std::vector<std::size_t> chosen_, kept_;  // fillers selected for the pack, and for its head's smaller part
 };
 
-/// One call of MicroPackCutter for samples without a sequence of their own.
-inline void cut_micropacks(std::span<const StreamSample> samples, std::size_t packs,
-                           const SlicePrices& prices, const MicroPackOptions& options, Packs& out) {
-  MicroPackCutter().cut({.samples = samples}, packs, prices, options, out);
-}
-
 }  // namespace slimpack
