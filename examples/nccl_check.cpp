@@ -114,13 +114,13 @@ struct Options {
   std::terminate();
 }
 
-/// @param make_links gives links of a place
+/// @param make_links gives links of a rank among those of a table
 template <Transport T, class Machine, class Group, class MakeLinks>
 void check_all(T& transport, Machine& machine, Group& group, MakeLinks&& make_links, const Options& options) {
   if (options.fault) return check::check_fault(machine, group, transport, *options.fault, options.waits, die);
   check::check_group(machine, group, transport);
   check::for_each_table(transport.size(), [&](const PlanRanks& table) {
-    auto links = make_links(table.place_of(transport.rank()));
+    auto links = make_links(table);
     check::check_links(machine, links, transport, table, options.waits);
   });
   group.close();
@@ -133,13 +133,15 @@ void check_rank(T& transport, const Options& options) {
   if (options.host) {
     check::HostMachine machine;
     check::HostGroup<T> group(transport);
-    const auto links = [&](const RankPlace& place) { return check::HostLinks<T>(transport, place); };
+    const auto links = [&](const PlanRanks& table) {
+      return check::HostLinks<T>(transport, table.place_of(transport.rank()));
+    };
     check_all(transport, machine, group, links, options);
   } else {
     where = cuda::use_device({.index = static_cast<int>(local_rank_of())}).name;
     GpuMachine machine;
     NcclGroup group(transport, options.waits);
-    const auto links = [&](const RankPlace& place) { return NcclLinks(transport, place, options.waits); };
+    const auto links = [&](const PlanRanks& table) { return NcclLinks(transport, table, options.waits); };
     check_all(transport, machine, group, links, options);
   }
   std::cout << concat("rank ", transport.rank(), ": all is well on ", where, "\n") << std::flush;

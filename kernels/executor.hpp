@@ -63,8 +63,8 @@ class RankExecutor {
 
   using Number = typename Stage::Number;
 
-  /// @param plan of the first step, or any with its pipelines, stages and layers.
-  /// @param links of this rank, made for the plan's stages and replicas.
+  /// @param plan of the first step, or any with its pipelines, stages, layers and order of devices.
+  /// @param links of this rank, made for the plan's ranks.
   /// @throws InvalidInput if the plan is for another number of ranks, has context parallelism, or the model does not
   /// fit its layers; with links, if pipelines are not equal.
   RankExecutor(T& transport, const Transformer& model, const Plan& plan, const ExecutorOptions& options = {},

@@ -51,7 +51,7 @@ class RunLayout {
     return concat(stage, " (tensor-parallel rank ", place_.tensor, ")");
   }
 
-  /// @throws InvalidInput if a plan has other pipelines, or other layers on a stage.
+  /// @throws InvalidInput if a plan has other pipelines, other layers on a stage, or its devices in another order.
   void check(const Plan& plan) const {
     require(plan.pipelines.size() == layers_.size(), "the plan is for ", plan.pipelines.size(),
             " pipelines; expected the ", layers_.size(), " with which the run began");
@@ -63,6 +63,9 @@ class RunLayout {
               " has tp ", plan.pipelines[p].tp, "; expected the ", ranks_.tensor_ranks(p),
               " with which the run began");
     }
+    require(PlanRanks(plan) == ranks_,
+            "the plan's devices stand in another order than those with which the "
+            "run began; expected each rank at its stage of its pipeline");
   }
 
  private:

@@ -74,8 +74,7 @@ void train_on(T& transport, const Course& course, const TrainOptions& options) {
     static_cast<void>(use_gpu(gpu_of(options)));
 #ifdef SLIMPACK_COMMAND_NCCL
     if (by_nccl(transport, options)) {
-      const RankPlace place = PlanRanks(course.plan(0)).place_in_run(transport.rank(), transport.size());
-      kernels::NcclLinks links(transport, place, {.timeout = options.timeout});
+      kernels::NcclLinks links(transport, PlanRanks(course.plan(0)), {.timeout = options.timeout});
       return train_rank<kernels::cuda::CudaStage>(transport, course, options, on_step, std::move(links));
     }
 #else

@@ -150,13 +150,13 @@ std::chrono::milliseconds milliseconds_of(const po::variables_map& values, const
   return std::chrono::milliseconds(std::llround(std::ceil(1e3 * positive(values, name, 1e6))));
 }
 
-/// The batches' job. A rank of a GPU's back end is a whole stage, so there is no tensor parallelism.
+/// The batches' job. On GPUs, a rank holds all weights of its stage, so there is no tensor parallelism.
 JobOptions planning_options(const po::variables_map& values, bool cuda) {
   require(values.count("context") != 0,
           "--context is missing; expected --plan FILE, or --lengths FILE --context C and what else plans it");
   JobOptions job = job_options(values);
   require(!cuda || job.job.layout.tp == 1, "tp is ", job.job.layout.tp,
-          "; expected 1: on GPUs, each stage is one rank");
+          "; expected 1: on GPUs, a rank holds all weights of its stage");
   kernels::require_tensor_ranks(job.job.model, static_cast<std::size_t>(job.job.layout.tp));
   return job;
 }

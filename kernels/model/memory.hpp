@@ -63,7 +63,7 @@ class BackEndMemory {
   [[nodiscard]] double kv_gradient_bytes(std::size_t stage) const {
     return of_rank(sizes_.kv_gradients(parts_[stage]));
   }
-  /// With what context ranks exchange, where there are several.
+  /// Includes what context ranks exchange.
   [[nodiscard]] double workspace_bytes(std::size_t stage, Pass pass, Tokens tokens, int) const {
     const std::size_t own = (static_cast<std::size_t>(tokens) + context_ - 1) / context_;
     return sizes_.workspace(parts_[stage], pass, own) +
@@ -75,13 +75,12 @@ class BackEndMemory {
     const MergedAttention way = merged_attention(exchange, merged_).value_or(merged_);
     const double all = exchanged(stage, pass, tokens, members, way);
     if (context_ == 1) return all;
-    // Workspace has what the ranks of one pipeline exchange.
-    const Tokens own = (tokens + static_cast<Tokens>(members) - 1) / static_cast<Tokens>(members);
-    return std::max(0.0, all - exchanged(stage, pass, own, 1, merged_));
+    // Workspace has what the ranks of one pipeline exchange, at least what they need for a pack without tokens.
+    return std::max(0.0, all - exchanged(stage, pass, 0, 1, merged_));
   }
 
  private:
-  /// Of a token, a rank's share.
+  /// A context rank's share of a token's bytes.
   [[nodiscard]] double of_rank(double bytes) const { return bytes / static_cast<double>(context_); }
 
   /// What a rank of one of `members` pipelines exchanges.

@@ -37,10 +37,10 @@ void require_prepared_for_links() {
           " with links between GPUs: tasks may be queued after receives");
 }
 
-NcclLinks::NcclLinks(NcclGroup all, int pipeline, int stage, bool merged)
+NcclLinks::NcclLinks(NcclGroup all, const RankPlace& place, bool merged)
     : all_(std::move(all)),
-      pipeline_(*all_.split(pipeline, {.order = stage})),
-      replicas_(*all_.split(stage, {.order = pipeline})),
+      pipeline_(*all_.split(static_cast<int>(place.pipeline), {.order = static_cast<int>(place.stage)})),
+      replicas_(*all_.split(static_cast<int>(place.stage), {.order = static_cast<int>(place.pipeline)})),
       stages_(link_stages(pipeline_)) {
   if (merged && replicas_.size() > 1) members_.emplace(link_members(replicas_));
 }

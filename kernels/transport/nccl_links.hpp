@@ -28,16 +28,16 @@ void require_prepared_for_links();
 class NcclLinks {
  public:
   /// Links a rank to its neighbours and its stage's replicas. All ranks have to call it, each with a GPU of its own as its
-  /// current one, and with all places of equally many stages of each pipeline between them.
-  /// @param host has to outlive the links. @param place of this rank (`PlanRanks::place_in_run`), of tensor-parallel rank 0.
+  /// current one.
+  /// @param host has to outlive the links. @param ranks of the run's plans.
   /// @param merged whether packs may be merged (DP-Merge): all replicas of a stage are then linked with each other, which
   /// takes some memory.
-  /// @throws InvalidInput if there are several tensor-parallel ranks; as `require_prepared_for_links`.
+  /// @throws InvalidInput on all ranks if there are more or fewer than the plan has, or if a stage is of several
+  /// tensor-parallel ranks, or pipelines have different numbers of stages; as `require_prepared_for_links`.
   /// @throws TransportError if a rank can't join.
   template <Transport T>
-  NcclLinks(T& host, const RankPlace& place, const TransportOptions& options = {}, bool merged = true)
-      : NcclLinks(checked(host, place, options), static_cast<int>(place.pipeline),
-                  static_cast<int>(place.stage), merged) {}
+  NcclLinks(T& host, const PlanRanks& ranks, const TransportOptions& options = {}, bool merged = true)
+      : NcclLinks(checked(host, ranks, options), ranks.place_of(host.rank()), merged) {}
 
   void send(Way way, std::span<const cuda::Bf16> rows, cuda::Stream stream) {
     link(way).send(other(way), rows, stream);
@@ -58,12 +58,17 @@ class NcclLinks {
   void abort() { all_.abort(); }
 
  private:
-  NcclLinks(NcclGroup all, int pipeline, int stage, bool merged);
+  NcclLinks(NcclGroup all, const RankPlace& place, bool merged);
 
   template <Transport T>
-  static NcclGroup checked(T& host, const RankPlace& place, const TransportOptions& options) {
-    require(place.tensor == 0, "the tensor-parallel rank is ", place.tensor,
-            "; expected 0: a stage's links are of one rank");
+  static NcclGroup checked(T& host, const PlanRanks& ranks, const TransportOptions& options) {
+    static_cast<void>(ranks.place_in_run(host.rank(), host.size()));
+    for (std::size_t p = 0; p < ranks.pipelines(); ++p) {
+      require(ranks.tensor_ranks(p) == 1, "pipeline ", p, " has ", ranks.tensor_ranks(p),
+              " tensor-parallel ranks; expected 1 with links between GPUs");
+      require(ranks.stages(p) == ranks.stages(0), "pipeline ", p, " has ", ranks.stages(p),
+              " stages and pipeline 0 ", ranks.stages(0), "; expected equally many with links between GPUs");
+    }
     require_prepared_for_links();
     return NcclGroup(host, options);
   }

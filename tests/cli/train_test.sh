@@ -200,7 +200,7 @@ declare -A lacking=(
 )
 gpu=("$slimpack" train "${batch[@]}" "${small[@]/#16/64}" --device cuda)
 if [[ $has_cuda == 1 ]]; then
-  refuses "tp is 2; expected 1: on GPUs, each stage is one rank" "${gpu[@]}" --tp 2
+  refuses "tp is 2; expected 1: on GPUs, a rank holds all weights of its stage" "${gpu[@]}" --tp 2
   for lack in "${!lacking[@]}"; do
     SLIMPACK_TEST_GPU=$lack refuses "" "${gpu[@]}" --dp 2
     grep -qE "${lacking[$lack]}" "$folder/err" || fail "of $lack, threads say: $(cat "$folder/err")"
@@ -348,7 +348,7 @@ RANK=0 WORLD_SIZE=3 LOCAL_RANK=0 MASTER_ADDR=localhost MASTER_PORT=$port refuses
 
 # One rank without a GPU that it can use, or all of them: each says why, at once.
 if [[ $has_cuda == 1 ]]; then
-  refuses "tp is 2; expected 1: on GPUs, each stage is one rank" "${gpu[@]}" --tp 2
+  refuses "tp is 2; expected 1: on GPUs, a rank holds all weights of its stage" "${gpu[@]}" --tp 2
   for lack in "${!lacking[@]}"; do
     why=${lacking[$lack]//GPU 0/GPU [01]}
     began=$SECONDS

@@ -104,6 +104,20 @@ TEST_CASE("tensor parallelism that a model can't be shared by is refused on all 
   CHECK_THAT(error_of(model, 4), Catch::Contains("tp is 4; expected at most the 2 tokens"));
 }
 
+TEST_CASE("a run keeps the order of its devices") {
+  Plan plan;
+  for (const PipelineId p : {0U, 1U}) plan.pipelines.push_back({.id = p, .layers = {1, 1}, .order = {}});
+  const RunLayout layout(plan, 1, 4, {});
+  CHECK(layout.place() == RankPlace{1, 0});
+  Plan other = plan;
+  other.pipelines[0].devices = {{3}, {8}};
+  other.pipelines[1].devices = {{5}, {9}};
+  layout.check(other);
+  other.pipelines[0].devices = {{3}, {4}};
+  CHECK_THROWS_WITH(layout.check(other),
+                    Catch::Contains("stand in another order than those with which the run began"));
+}
+
 TEST_CASE("a run keeps its tensor parallelism, and a plan for whole stages has none", "[threads]") {
   const ExecutorCase c = tensor_case({{2, 2}, {{2}, {2}}}, 2);
   Plan other = c.plan;

@@ -41,5 +41,10 @@ TEST_CASE("links between GPUs refuse an environment in which tasks could be queu
 TEST_CASE("links between GPUs are of stages that one rank runs") {
   prepare_for_links();
   auto transports = InProcessTransport::create(2);
-  CHECK_THROWS_AS(NcclLinks(transports[0], RankPlace{0, 0, 1}), InvalidInput);
+  Plan plan;
+  plan.pipelines.push_back({.layers = {1}, .order = {}});
+  const auto links = [&] { return NcclLinks(transports[0], PlanRanks(plan)); };
+  CHECK_THROWS_WITH(links(), Catch::Contains("there are 2 ranks; expected the 1"));
+  plan.pipelines[0].tp = 2;
+  CHECK_THROWS_WITH(links(), Catch::Contains("pipeline 0 has 2 tensor-parallel ranks; expected 1"));
 }

@@ -23,9 +23,9 @@ struct RankPlace {
 /// The ranks that run a plan: for each stage of each pipeline as many as its pipeline's tensor parallelism.
 ///
 /// Ranks are numbered as the plan's devices are: rank r runs what belongs on the device with the r-th lowest id, so that
-/// ranks share nodes as the plan was priced. Where a pipeline names no devices, as a layout numbers them: stage by stage, of
-/// each stage pipeline by pipeline, and the tensor-parallel ranks of a stage follow each other. Pipelines may have different
-/// numbers of stages. Of a pipeline with context parallelism, only the first context rank counts
+/// ranks share nodes as the plan was priced. Where a pipeline names no devices, ranks are numbered as in a layout: stage by
+/// stage, within a stage pipeline by pipeline, and the tensor-parallel ranks of a stage follow each other. Pipelines may have
+/// different numbers of stages. Of a pipeline with context parallelism, only the first context rank counts
 /// (`context_ranks_as_members`).
 class PlanRanks {
  public:

@@ -18,7 +18,8 @@
 
 namespace slimpack {
 
-/// The strategy of a plan on the ranks that run it, which are its devices (`PlanRanks`).
+/// The strategy of a plan with the numbers of its ranks (`PlanRanks`) in place of ids of devices. Two plans fit together only if
+/// they use the same devices.
 /// @throws InvalidInput as `PlanRanks`, or if a pipeline has context parallelism. O(ranks).
 [[nodiscard]] inline Strategy rank_strategy(const Plan& plan) {
   const PlanRanks ranks(plan);

@@ -114,14 +114,17 @@ class ChunkScheduler {
   /// One pipeline of all sequences. @param unequal whether numbers of chunks differ.
   void try_orders(const Packs& chunks, std::vector<std::uint32_t> order, bool unequal) {
     memory_bound_ = false;
-    const bool cut = sequences_.values().size() > sequences_.size();
+    // Without cuts, the steady order is what others are, unless there are no others.
+    const bool steady = sequences_.values().size() > sequences_.size() ||
+                        std::all_of(options_.orders.begin(), options_.orders.end(),
+                                    [](PassOrder each) { return each == PassOrder::steady; });
     for (const bool falling : {false, true}) {
       if (falling && !unequal) continue;
       if (falling) std::reverse(order.begin(), order.end());
       Schedule packs = rows(chunks, order);
       if (!scheduler_.price_below(packs, limit())) continue;
       for (const PassOrder each : options_.orders) {
-        if (each != PassOrder::steady || cut)
+        if (each != PassOrder::steady || steady)
           try_schedule(packs, {.order = each, .offload = options_.offload}, 1);
       }
     }

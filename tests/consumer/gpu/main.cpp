@@ -39,7 +39,7 @@ double loss_of_a_step() {
   double loss = 0.0;
   run_in_process(1, [&](InProcessTransport& t) {
 #ifdef CONSUMER_NCCL
-    Rank<NcclLinks> rank(t, model, plan, {}, NcclLinks(t, RankPlace{}));
+    Rank<NcclLinks> rank(t, model, plan, {}, NcclLinks(t, PlanRanks(plan)));
 #else
     Rank<> rank(t, model, plan);
 #endif
