@@ -234,6 +234,10 @@ TEST_CASE("impossible jobs are refused with what would be accepted") {
     return plan_slimpack(lengths, j, CalibratedCost(j), memory);
   };
   CHECK_THAT(message([&] { (void)plan({5, 0, 7}, job); }), Catch::Contains("sample 1 has 0 tokens"));
+  Job many = job;
+  many.layout.dp = 70'000;
+  CHECK_THAT(message([&] { (void)plan({5}, many); }),
+             Catch::Contains("dp is 70000; expected at most 65536 pipelines for 1 samples"));
   CHECK_THAT(message([&] { (void)plan({}, job); }), Catch::Contains("no samples"));
   Job deep = job;
   deep.layout.pp = 3;

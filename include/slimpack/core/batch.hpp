@@ -66,4 +66,15 @@ inline void validate_batch(std::span<const Tokens> lengths) {
   }
 }
 
+/// Pipelines of a layout that may have fewer samples: planners look at each of them.
+inline constexpr std::size_t most_idle_pipelines = std::size_t{1} << 16;
+
+/// The same on `dp` pipelines. @throws InvalidInput as above, or if nobody could want so many.
+inline void validate_batch(std::span<const Tokens> lengths, std::int32_t dp) {
+  validate_batch(lengths);
+  const std::size_t most = std::max(lengths.size(), most_idle_pipelines);
+  require(static_cast<std::size_t>(dp) <= most, "dp is ", dp, "; expected at most ", most, " pipelines for ",
+          lengths.size(), " samples");
+}
+
 }  // namespace slimpack

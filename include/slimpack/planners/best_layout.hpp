@@ -22,7 +22,7 @@ template <CostModel C, MemoryModel M, class A>
 [[nodiscard]] double layout_bound(std::span<const Tokens> lengths, const Job& job, const C& cost,
                                   const M& memory, const A& attention) {
   PricedModels models = price_models(job, cost, memory, attention);
-  validate_batch(lengths);
+  validate_batch(lengths, job.layout.dp);
   const StepLowerBound bound =
       step_lower_bound(lengths, static_cast<std::size_t>(job.layout.dp), models.prices);
   return bound.exists ? bound.seconds() + models.prices.alone().sync_seconds() : 0.0;

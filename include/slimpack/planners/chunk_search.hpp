@@ -247,7 +247,7 @@ class ChunkSearch {
 [[nodiscard]] inline Plan search_chunks(std::string_view planner, std::span<const Tokens> lengths,
                                         const Job& job, GroupPrices& prices, const Memory& memory,
                                         const ChunkPlanOptions& options) {
-  validate_batch(lengths);
+  validate_batch(lengths, job.layout.dp);
   require(options.tile > 0, "tile is ", options.tile, "; expected a positive number of tokens");
   require(!options.chunking.empty(), "no chunking is given; expected at least one");
   require(!options.schedule.orders.empty(), "no order of passes is given; expected at least one");

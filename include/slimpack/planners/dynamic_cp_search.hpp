@@ -225,7 +225,7 @@ inline void note_rows(const DynamicCpPlan& best, bool one_stage, Plan& plan) {
 [[nodiscard]] inline Plan search_dynamic_cp(std::span<const Tokens> lengths, const Job& job,
                                             GroupPrices& prices, const Memory& memory,
                                             const DynamicCpOptions& options) {
-  validate_batch(lengths);
+  validate_batch(lengths, job.layout.dp);
   require(options.limit >= 0, "limit is ", options.limit, "; expected 0 or a positive number of tokens");
   const auto ranks = static_cast<std::size_t>(job.layout.dp);
   DynamicCpSearch search(lengths, ranks, prices, memory, options);

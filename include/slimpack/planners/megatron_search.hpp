@@ -43,7 +43,7 @@ namespace slimpack::detail {
 [[nodiscard]] inline Plan search_megatron(std::span<const Tokens> lengths, const Job& job,
                                           GroupPrices& prices, const Memory& memory,
                                           const MegatronOptions& options) {
-  validate_batch(lengths);
+  validate_batch(lengths, job.layout.dp);
   const Tokens context = pack_context(lengths, options.context);
   const Tokens longest = *std::max_element(lengths.begin(), lengths.end());
   Scheduler scheduler(lengths, prices, memory);

@@ -127,7 +127,7 @@ inline void note_imbalance(const SlimPackOptions& options, Plan& plan) {
 [[nodiscard]] inline Plan search_slimpack(std::span<const Tokens> lengths, const Job& job,
                                           GroupPrices& prices, const Memory& memory,
                                           const SlimPackOptions& options) {
-  validate_batch(lengths);
+  validate_batch(lengths, job.layout.dp);
   const auto longest = std::max_element(lengths.begin(), lengths.end());
   require(options.context == 0 || options.context >= *longest, "context is ", options.context,
           "; expected 0, or at least the ", *longest, " tokens of sample ", longest - lengths.begin());
