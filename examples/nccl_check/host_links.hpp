@@ -14,6 +14,7 @@
 #include "kernels/cuda/portable.hpp"
 #include "kernels/device_links.hpp"
 #include "kernels/transport/collectives.hpp"
+#include "slimpack/core/error.hpp"
 #include "slimpack/exec/ranks.hpp"
 
 // What NCCL's groups and links do between GPUs, in hosts' memory over a transport: by it a check of the former is checked.
@@ -208,7 +209,10 @@ class HostLinks {
  private:
   [[nodiscard]] std::size_t neighbour(kernels::Way way) const {
     const bool next = way == kernels::Way::to_next || way == kernels::Way::from_next;
-    return next ? pipeline_.position() + 1 : pipeline_.position() - 1;
+    const std::size_t stage = pipeline_.position(), stages = pipeline_.size();
+    require(next ? stage + 1 < stages : stage > 0, "stage ", stage, " of ", stages, " has no stage ",
+            next ? "after" : "before", " it");
+    return next ? stage + 1 : stage - 1;
   }
 
   HostGroup<T> all_, pipeline_, replicas_;

@@ -115,18 +115,31 @@ TEST_CASE("the check of links finds what gives other numbers", "[threads]") {
 }
 
 TEST_CASE("the check of links finds ranks that stand elsewhere", "[threads]") {
-  const auto swapped = [](Host& host) {
-    HostMachine machine;
-    const PlanRanks table = check::table_of(host.size(), 4, check::Numbering::by_stage);
-    RankPlace wrong = table.place_of(host.rank());
-    wrong.stage ^= std::size_t{1};  // neighbours have changed places
-    HostLinks<Host> links(host, wrong);
-    check::check_links(machine, links, host, table, {});
+  const auto error_with = [](std::size_t ranks, auto&& move) {
+    InProcessOptions options;
+    options.timeout = 2s;
+    options.grace = 200ms;
+    return error_of(
+        ranks,
+        [&](Host& host) {
+          HostMachine machine;
+          const PlanRanks table = check::table_of(host.size(), 2, check::Numbering::by_stage);
+          RankPlace place = table.place_of(host.rank());
+          move(place);
+          HostLinks<Host> links(host, place);
+          check::check_links(machine, links, host, table, {});
+        },
+        options);
   };
-  InProcessOptions options;
-  options.timeout = 2s;
-  options.grace = 200ms;
-  CHECK_FALSE(error_of(4, swapped, options).empty());
+  // The stages have changed places: both look for a stage that there is not.
+  CHECK_THAT(error_with(2, [](RankPlace& place) { place.stage ^= std::size_t{1}; }),
+             Catch::Matches("stage (0 of 2 has no stage before|1 of 2 has no stage after) it"));
+  // Last stages have changed pipelines: all ranks have the neighbours they look for, but other ones.
+  CHECK_THAT(error_with(4,
+                        [](RankPlace& place) {
+                          if (place.stage == 1) place.pipeline ^= PipelineId{1};
+                        }),
+             Catch::StartsWith("a receive from the "));
 }
 
 TEST_CASE("when a rank dies or stalls in the check of links, all others end", "[threads]") {
