@@ -4,12 +4,12 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <span>
 #include <utility>
 #include <vector>
 
 #include "slimpack/cost/prices.hpp"
+#include "slimpack/schedule/pack_attention_times.hpp"
 #include "slimpack/sharding/by_position.hpp"
 #include "slimpack/slicing/pack_rows.hpp"
 
@@ -35,9 +35,7 @@ struct PassTimes {
 class PackPricer {
  public:
   /// @param prices have to outlive this.
-  explicit PackPricer(GroupPrices& prices) : prices_(prices) {
-    if (const PackAttention* const attention = prices.alone().attention()) attention_ = attention->clone();
-  }
+  explicit PackPricer(GroupPrices& prices) : prices_(prices), attention_(prices) {}
 
   /// @param lengths of all samples. @param policy used if both passes run the same packs of whole samples.
   /// O(slices * ranks + packs * stages) if the prices are polynomial, else O((slices + packs) * stages + slices * ranks);
@@ -56,14 +54,14 @@ class PackPricer {
              ShardingPolicy policy = ShardingPolicy::adaptive) {
     const bool same = same_whole_samples(lengths, forward, backward);
     shard(forward, same, policy, forward_times.sharing);
-    find_attention(forward, forward_times.sharing, Pass::forward);
+    attention_.find(forward, forward_times.sharing, Pass::forward);
     if (same) {
-      find_attention(backward, forward_times.sharing, Pass::backward);
+      attention_.find(backward, forward_times.sharing, Pass::backward);
       choose_exchange_of_each(forward, forward_times.sharing);
       backward_times.sharing = forward_times.sharing;
     } else {
       shard(backward, false, policy, backward_times.sharing);
-      find_attention(backward, backward_times.sharing, Pass::backward);
+      attention_.find(backward, backward_times.sharing, Pass::backward);
       choose_exchange(forward, backward, forward_times.sharing, backward_times.sharing);
     }
     price_as_attended(forward, Pass::forward, forward_times);
@@ -81,7 +79,7 @@ class PackPricer {
       const Prices& own = prices_.shared_by(rows.sharers[k]);
       const std::span<double> seconds(out.seconds.data() + k * stages, stages);
       own.price_pack(pack, pass, seconds);
-      if (attention_ && pack.empty()) own.price_attention(pack, pass, 0.0, seconds);
+      if (attention_.model() && pack.empty()) own.price_attention(pack, pass, 0.0, seconds);
       own.transfer_seconds(count_tokens(pack), pass, {out.transfer.data() + k * (stages - 1), stages - 1});
     }
   }
@@ -90,7 +88,7 @@ class PackPricer {
   /// else O((slices + packs) * stages + slices * ranks).
   void price_as_shared(const PackRows& rows, Pass pass, PassTimes& out) {
     price_slices(rows, pass, out);
-    find_attention(rows, out.sharing, pass);
+    attention_.find(rows, out.sharing, pass);
     price_as_attended(rows, pass, out);
   }
 
@@ -99,12 +97,12 @@ class PackPricer {
   void price_recompute(const PackRows& rows, const PackSharing& sharing, std::vector<double>& seconds) {
     const std::size_t stages = prices_.alone().stages();
     seconds.resize(rows.packs.size() * stages);
-    find_attention(rows, sharing, Pass::forward);
+    attention_.find(rows, sharing, Pass::forward);
     for (std::size_t k = 0; k < rows.packs.size(); ++k) {
       const std::span<double> out(seconds.data() + k * stages, stages);
       const Prices& own = prices_of(rows, k, sharing);
-      if (attention_) {
-        own.price_recompute(rows.packs[k], attention(Pass::forward, k, sharing.exchange[k]), out);
+      if (attention_.model()) {
+        own.price_recompute(rows.packs[k], attention_.seconds(Pass::forward, k, sharing.exchange[k]), out);
       } else {
         own.price_recompute(rows.packs[k], out);
       }
@@ -116,43 +114,8 @@ class PackPricer {
     return prices_.shared_by(rows.sharers[k]).with_exchange(sharing.exchange[k]);
   }
 
-  /// What attention of one layer of a pack takes on the slowest rank, if ranks share it by tokens and by heads.
-  struct LayerAttention {
-    double by_tokens = 0.0, by_heads = 0.0;
-  };
-
-  /// Finds the attention of all packs of a pass, which `attention` tells.
-  void find_attention(const PackRows& rows, const PackSharing& sharing, Pass pass) {
-    if (!attention_) return;
-    std::vector<LayerAttention>& out = layer_[pass == Pass::forward ? 0 : 1];
-    out.clear();
-    for (std::size_t k = 0; k < rows.packs.size(); ++k) {
-      const Prices& prices = prices_.shared_by(rows.sharers[k]);
-      if (sharing.sharding[k] == Sharding::none) {
-        const double seconds = attention_->by_heads(rows.packs[k], 1, pass);
-        out.push_back({seconds, seconds});
-        continue;
-      }
-      LayerAttention& own = out.emplace_back();
-      const AttentionSeconds& chosen = sharing.attention[k];
-      if (sharing.sharding[k] != Sharding::by_position) {
-        own.by_tokens = pass == Pass::forward ? chosen.forward : chosen.backward;
-      } else if (!by_heads_alone(rows.sharers[k])) {
-        own.by_tokens = attention_->by_position(rows.packs[k], prices.ranks(), pass);
-      }
-      if (prices.can_exchange(KeyExchange::all_to_all))
-        own.by_heads = attention_->by_heads(rows.packs[k], prices.ranks(), pass);
-    }
-  }
-
-  /// @pre `find_attention` was last called for these packs and this pass.
-  [[nodiscard]] double attention(Pass pass, std::size_t k, KeyExchange exchange) const {
-    const LayerAttention& own = layer_[pass == Pass::forward ? 0 : 1][k];
-    return exchange == KeyExchange::all_to_all ? own.by_heads : own.by_tokens;
-  }
-
-  /// Adds what packs take beyond their slices: the exchange of keys that was chosen, and attention. @pre as for `attention`;
-  /// slices are priced.
+  /// Adds what packs take beyond their slices: the exchange of keys that was chosen, and attention. @pre attention was found
+  /// for these packs; slices are priced.
   void price_as_attended(const PackRows& rows, Pass pass, PassTimes& out) {
     const std::size_t stages = prices_.alone().stages();
     for (std::size_t k = 0; k < rows.packs.size(); ++k) {
@@ -162,8 +125,8 @@ class PackPricer {
       const Prices& all = prices_.shared_by(rows.sharers[k]);
       const Prices& own = all.with_exchange(exchange);
       if (&own != &all) own.price_pack(pack, pass, seconds);
-      if (attention_ && (&own != &all || !pack.empty()))
-        own.price_attention(pack, pass, attention(pass, k, exchange), seconds);
+      if (attention_.model() && (&own != &all || !pack.empty()))
+        own.price_attention(pack, pass, attention_.seconds(pass, k, exchange), seconds);
     }
   }
 
@@ -188,8 +151,8 @@ class PackPricer {
       const std::int32_t ranks = prices_.shared_by(rows.sharers[k]).ranks();
       const Tokens tokens = count_tokens(rows.packs[k]);
       const bool chosen = choose && ranks > 1 && (tokens == 0 || tokens >= ranks);
-      if (chosen && attention_) {
-        attention_->shard(rows.packs[k], ranks, policy, out);
+      if (chosen && attention_.model()) {
+        attention_.model()->shard(rows.packs[k], ranks, policy, out);
       } else {
         out.sharding.push_back(ranks == 1                               ? Sharding::none
                                : !chosen                                ? Sharding::by_position
@@ -202,19 +165,13 @@ class PackPricer {
     out.exchange.assign(rows.packs.size(), KeyExchange::none);
   }
 
-  /// Whether ranks can share a pack's attention by heads alone.
-  [[nodiscard]] bool by_heads_alone(std::size_t sharers) {
-    const std::span<const KeyExchange> ways = prices_.shared_by(sharers).ways();
-    return ways.size() == 1 && ways[0] == KeyExchange::all_to_all;
-  }
-
   /// Tokens of a chunk of packs that are shared by position.
   [[nodiscard]] Tokens block_of(const PackRows& rows) {
     const auto by_tokens = [&](std::uint32_t n) {
-      return prices_.shared_by(n).ranks() > 1 && !by_heads_alone(n);
+      return prices_.shared_by(n).ranks() > 1 && !shares_by_heads_alone(prices_, n);
     };
     if (std::none_of(rows.sharers.begin(), rows.sharers.end(), by_tokens)) return block_by_heads;
-    return attention_ ? attention_->block() : default_ownership_block;
+    return attention_.model() ? attention_.model()->block() : default_ownership_block;
   }
 
   using WaySums = std::array<double, key_exchanges.size()>;
@@ -250,8 +207,8 @@ class PackPricer {
     for (std::size_t w = 0; w < prices.ways().size(); ++w) {
       const Prices& own = prices.with_exchange(prices.ways()[w]);
       sums[w] += own.pipeline_seconds(rows.packs[k], pass);
-      if (attention_)
-        sums[w] += prices.pipeline_attention_seconds(attention(pass, k, prices.ways()[w]), pass);
+      if (attention_.model())
+        sums[w] += prices.pipeline_attention_seconds(attention_.seconds(pass, k, prices.ways()[w]), pass);
     }
   }
 
@@ -263,9 +220,8 @@ class PackPricer {
   }
 
   GroupPrices& prices_;
-  std::unique_ptr<PackAttention> attention_;  // null: ranks are assumed to share attention equally
-  std::vector<LayerAttention> layer_[2];      // [pass][pack]
-  std::vector<WaySums> sums_;                 // [pipelines that share a pack]
+  PackAttentionTimes attention_;
+  std::vector<WaySums> sums_;  // [pipelines that share a pack]
 };
 
 }  // namespace slimpack

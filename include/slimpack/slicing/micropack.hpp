@@ -11,6 +11,7 @@
 #include "slimpack/core/error.hpp"
 #include "slimpack/core/packs.hpp"
 #include "slimpack/slicing/cut_seconds.hpp"
+#include "slimpack/slicing/fillers.hpp"
 #include "slimpack/slicing/sample_parts.hpp"
 #include "slimpack/slicing/sample_stream.hpp"
 
@@ -52,7 +53,6 @@ class MicroPackCutter {
     require(packs > 0 || stream.samples.empty(), "0 packs for ", stream.samples.size(),
             " samples; expected at least 1");
     SampleParts parts(prices, options.tile);
-    fill_ = options.fill;
     chained_ = options.chained;
     const std::size_t first = out.size();
     double whole = 0.0;
@@ -66,7 +66,7 @@ class MicroPackCutter {
     guess_waste(stream, packs, prices);
     for (int round = 0; round < most_rounds; ++round) {
       out.truncate(first);
-      begin(stream, whole + (waste_.empty() ? 0.0 : waste_.back()));
+      begin(stream, whole + (waste_.empty() ? 0.0 : waste_.back()), options.fill);
       const double drift = cut_packs(packs, parts, out);
       if (drift <= options.accuracy) break;
     }
@@ -107,16 +107,13 @@ class MicroPackCutter {
     return most > least ? most / least - 1.0 : 0.0;
   }
 
-  void begin(const SampleStream& stream, double expected) {
+  void begin(const SampleStream& stream, double expected, bool fill) {
     stream_ = stream;
-    released_ = 0;
-    bound_ = 0;
     left_ = expected;
     wasted_ = 0.0;
-    used_.assign(stream.size(), 0);
-    fillers_.reset(stream.size(), stream.ready.empty());
+    fillers_.begin(stream, fill);
     enter_head(0);
-    first_bound_ = bound_;
+    first_bound_ = fillers_.bound();
   }
 
   [[nodiscard]] bool done() const { return head_.position == stream_.size(); }
@@ -150,22 +147,22 @@ class MicroPackCutter {
   /// has too much, counts as much as what a cut wastes. Returns the cost added.
   double complete(std::size_t k, double target, double filled, SampleParts& parts, Packs& out) {
     const double budget = target - filled;
-    release(first_bound_ + static_cast<std::uint32_t>(k));
+    fillers_.release(first_bound_ + static_cast<std::uint32_t>(k));
     auto [low, high] = parts.around(head_, budget);
-    double unfilled = select_fillers(budget - low.seconds), left = parts.seconds_left(head_, low);
+    double unfilled = fillers_.choose(budget - low.seconds), left = parts.seconds_left(head_, low);
     double loss = std::abs(unfilled) + parts.waste(head_, low, left);
     if (filled > 0.0 && loss > unfilled) {
-      kept_.swap(chosen_);
-      const double uncut = select_fillers(budget);
+      fillers_.swap_kept();
+      const double uncut = fillers_.choose(budget);
       if (uncut < loss) {
         low = {};
         left = head_.seconds;
         loss = unfilled = uncut;
       } else {
-        kept_.swap(chosen_);
+        fillers_.swap_kept();
       }
     }
-    const bool empty = low.tokens == 0 && chosen_.empty() && filled == 0.0;
+    const bool empty = low.tokens == 0 && fillers_.none_chosen() && filled == 0.0;
     const double excess = high.seconds - budget;
     // What a cut wastes comes on top: it makes no sample cheaper.
     if (empty || excess < loss) {
@@ -174,45 +171,16 @@ class MicroPackCutter {
         return take(high, left_high, parts, out);
     }
     take(low, left, parts, out);
-    add_fillers(out);
+    fillers_.add_chosen(out);
     return budget - unfilled;
   }
 
   /// Fills a pack with complete samples alone. Returns the cost added.
   double fill_up(std::size_t k, double budget, Packs& out) {
-    release(first_bound_ + static_cast<std::uint32_t>(k));
-    const double unfilled = select_fillers(budget);
-    add_fillers(out);
+    fillers_.release(first_bound_ + static_cast<std::uint32_t>(k));
+    const double unfilled = fillers_.choose(budget);
+    fillers_.add_chosen(out);
     return budget - unfilled;
-  }
-
-  /// Puts the fillers that were selected last into the pack.
-  void add_fillers(Packs& out) {
-    for (const std::size_t i : chosen_) {
-      out.add({stream_.samples[i].id, 0, stream_.samples[i].length});
-      used_[i] = 1;
-      fillers_.erase(i);
-    }
-  }
-
-  /// Takes fillers greedily, largest first, that together cost at most `budget`; returns what stays unfilled.
-  double select_fillers(double budget) {
-    chosen_.clear();
-    if (!fill_) return budget;
-    const auto& samples = stream_.samples;
-    const std::size_t least = fillers_.last();
-    if (least == samples.size() || samples[least].seconds > budget) return budget;
-    std::size_t i = 0;
-    while (budget > 0.0) {
-      const auto fits = std::partition_point(samples.begin() + static_cast<std::ptrdiff_t>(i), samples.end(),
-                                             [&](const StreamSample& s) { return s.seconds > budget; });
-      i = fillers_.next(static_cast<std::size_t>(fits - samples.begin()));
-      if (i == samples.size()) break;
-      chosen_.push_back(i);
-      budget -= samples[i].seconds;
-      ++i;
-    }
-    return budget;
   }
 
   /// Puts a part of the head into the pack; what stays costs `left`. Returns the part's cost.
@@ -227,30 +195,18 @@ class MicroPackCutter {
   }
 
   void finish_head() {
-    used_[stream_.at(head_.position)] = 1;
+    fillers_.use(stream_.at(head_.position));
     enter_head(head_.position + 1);
   }
 
   /// Moves on to the next sample that no pack holds as a whole.
   void enter_head(std::size_t position) {
-    while (position < stream_.size() && used_[stream_.at(position)] != 0) ++position;
+    while (position < stream_.size() && fillers_.used(stream_.at(position))) ++position;
     head_ = untouched(position);
-    if (done()) return;
-    if (!stream_.ready.empty()) release(stream_.ready[stream_.at(position)]);
-    fillers_.erase(stream_.at(position));
+    fillers_.enter(position);
   }
 
-  /// Lets samples whose forward pass ends in a pack up to `bound` serve as fillers.
-  void release(std::uint32_t bound) {
-    bound_ = std::max(bound_, bound);
-    if (stream_.ready.empty()) return;
-    for (; released_ < stream_.size() && stream_.ready[stream_.at(released_)] <= bound_; ++released_) {
-      const std::size_t i = stream_.at(released_);
-      if (used_[i] == 0 && released_ != head_.position) fillers_.insert(i);
-    }
-  }
-
-  bool fill_ = true, chained_ = true;  // as in the options
+  bool chained_ = true;  // as in the options
   SampleStream stream_;
   BegunSample head_;     // the first sample that is not in packs as a whole
   double left_ = 0.0;    // cost expected of everything that is not in a pack yet
@@ -258,12 +214,8 @@ class MicroPackCutter {
   std::vector<Tokens> lengths_;
   std::vector<double>
       waste_;  // [pack] `wasted_` after it, as guessed or in the round before; empty if prices add up
-  std::uint32_t bound_ = 0;
-  std::uint32_t first_bound_ = 0;
-  std::size_t released_ = 0;
-  std::vector<std::uint8_t> used_;
-  detail::PositionSet fillers_;
-  std::vector<std::size_t> chosen_, kept_;  // fillers selected for the pack, and for its head's smaller part
+  std::uint32_t first_bound_ = 0;  // forward pack whose samples may fill the first pack
+  detail::Fillers fillers_;
 };
 
 }  // namespace slimpack

@@ -22,6 +22,14 @@ struct PackRows {
   /// [pack] Pipelines that share it: its members, or more where a member stands for others that are like it.
   std::vector<std::uint32_t> sharers;
   Ragged<PackId> rows;  ///< [row] its packs
+
+  /// Leaves no packs, and keeps the memory.
+  void clear() {
+    packs.clear();
+    members.clear();
+    sharers.clear();
+    rows.clear();
+  }
 };
 
 /// Stands for the pack of a row in which a pipeline has none.
@@ -71,6 +79,37 @@ inline constexpr PackId no_pack = static_cast<PackId>(-1);
     out.rows.add_row(1, k);
   }
   return out;
+}
+
+/// Puts the packs of a group into rows: a merged pack in a row of its own, and the k-th local packs of all members in one row,
+/// after the merged ones or before them. The first `merged` packs are the merged ones. O(packs * members).
+/// @param sharers of merged packs. @param first [member] number of its first local pack, and the end.
+inline void put_group_in_rows(std::size_t merged, std::size_t sharers, std::span<const std::size_t> first,
+                              bool merged_last, PackRows& out) {
+  const std::size_t members = first.size() - 1;
+  for (std::size_t k = 0; k < merged; ++k) {
+    for (std::uint32_t i = 0; i < members; ++i) out.members.add(i);
+    out.members.close();
+  }
+  const auto add_merged = [&] {
+    for (std::size_t k = 0; k < merged; ++k) out.rows.add_row(1, static_cast<PackId>(k));
+  };
+  if (!merged_last) add_merged();
+  out.sharers.assign(out.packs.size(), 1);
+  std::fill_n(out.sharers.begin(), merged, static_cast<std::uint32_t>(sharers));
+  std::size_t most = 0;
+  for (std::size_t i = 0; i < members; ++i) {
+    most = std::max(most, first[i + 1] - first[i]);
+    for (std::size_t k = first[i]; k < first[i + 1]; ++k)
+      out.members.add_row(1, static_cast<std::uint32_t>(i));
+  }
+  for (std::size_t r = 0; r < most; ++r) {
+    for (std::size_t i = 0; i < members; ++i) {
+      if (first[i] + r < first[i + 1]) out.rows.add(static_cast<PackId>(first[i] + r));
+    }
+    out.rows.close();
+  }
+  if (merged_last) add_merged();
 }
 
 }  // namespace slimpack
