@@ -26,6 +26,12 @@ Strategy unequal() {
 
 }  // namespace
 
+TEST_CASE("a layout of more devices than can be listed is refused before it takes memory") {
+  CHECK_THROWS_WITH(layout_strategy(job({.dp = 2000000000})),
+                    "dp 2000000000, tp 1, cp 1 and pp 1 take 2000000000 devices; expected at most 4194304");
+  CHECK_THROWS_WITH(layout_strategy(job({.dp = 1 << 20, .tp = 8})), Catch::Contains("take 8388608 devices"));
+}
+
 TEST_CASE("a layout's strategy: one kind, devices numbered tp, cp, dp, pp") {
   const Layout layout{.dp = 3, .tp = 2, .cp = 4, .pp = 5};
   const Strategy strategy = layout_strategy(job(layout));

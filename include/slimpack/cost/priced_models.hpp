@@ -41,11 +41,12 @@ template <CostModel C, MemoryModel M, class A>
           .missing = missing_features(cost)};
 }
 
-/// The same for the pipelines of a job's layout. @throws InvalidInput also as `layout_strategy`.
+/// The same for the pipelines of a job's layout. @throws InvalidInput also if the job is impossible.
 template <CostModel C, MemoryModel M, class A>
   requires(BoundedAttentionModel<A> || std::same_as<A, NoAttentionModel>)
 [[nodiscard]] PricedModels price_models(const Job& job, const C& cost, const M& memory, const A& attention) {
-  return price_models(layout_strategy(job).pipelines.front(), cost, memory, attention);
+  validate(job);
+  return price_models(layout_pipeline(job.model, job.layout, 0), cost, memory, attention);
 }
 
 }  // namespace slimpack

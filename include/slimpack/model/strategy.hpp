@@ -138,12 +138,20 @@ inline void validate(const Strategy& strategy, const Transformer& model) {
   return spec;
 }
 
-/// The uniform strategy of a layout: `dp` pipelines of one kind. @throws InvalidInput if the job is impossible.
+/// Devices of the largest strategy that a layout makes: it lists each of them.
+inline constexpr std::int64_t most_listed_devices = std::int64_t{1} << 22;
+
+/// The uniform strategy of a layout: `dp` pipelines of one kind. @throws InvalidInput if the job is impossible, or has more
+/// devices than are listed.
 [[nodiscard]] inline Strategy layout_strategy(const Job& job) {
   validate(job);
+  const Layout& layout = job.layout;
+  require(layout.devices() <= most_listed_devices, "dp ", layout.dp, ", tp ", layout.tp, ", cp ", layout.cp,
+          " and pp ", layout.pp, " take ", layout.devices(), " devices; expected at most ",
+          most_listed_devices);
   Strategy strategy;
-  for (std::int32_t d = 0; d < job.layout.dp; ++d)
-    strategy.pipelines.push_back(layout_pipeline(job.model, job.layout, d));
+  for (std::int32_t d = 0; d < layout.dp; ++d)
+    strategy.pipelines.push_back(layout_pipeline(job.model, layout, d));
   strategy.kind.assign(strategy.pipelines.size(), 0);
   return strategy;
 }
