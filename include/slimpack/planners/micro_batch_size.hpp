@@ -26,8 +26,7 @@ namespace slimpack {
 /// `most_micro_batch_tokens`, however much memory there is.
 /// @throws InvalidInput if memory holds no token at all. O(layers * stages * log tokens).
 [[nodiscard]] inline Tokens largest_micro_batch(const Memory& memory, Tokens context, double headroom = 2.0) {
-  std::int32_t most = 0;
-  for (std::size_t s = 0; s < memory.stages(); ++s) most = std::max(most, memory.recompute_limit(s));
+  const std::int32_t most = most_recompute_layers(memory);
   Tokens tokens = 0;
   for (std::int32_t r = 0; r <= most; ++r) {
     tokens = std::max(tokens, largest_full_pack(memory, r));

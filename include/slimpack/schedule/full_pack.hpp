@@ -11,6 +11,13 @@
 
 namespace slimpack {
 
+/// Most layers that any stage may recompute. O(stages).
+[[nodiscard]] inline std::int32_t most_recompute_layers(const Memory& memory) {
+  std::int32_t most = 0;
+  for (std::size_t s = 0; s < memory.stages(); ++s) most = std::max(most, memory.recompute_limit(s));
+  return most;
+}
+
 /// Bytes that a 1F1B pipeline full of packs of so many tokens lacks on the device that lacks most; 0 or less if they
 /// fit. Each stage holds one pack for itself and for each stage after it, and runs one of them backward. O(stages).
 /// @param recompute layers that each stage recomputes, as far as it has them.
@@ -40,8 +47,7 @@ namespace slimpack {
 /// The same for each number of recomputed layers, from none to all that a stage has: MaxLen(P) of Hydraulis, which
 /// recomputes nothing, is the first. Never falling. O(layers stages log tokens).
 [[nodiscard]] inline std::vector<Tokens> largest_full_packs(const Memory& memory) {
-  std::int32_t all = 0;
-  for (std::size_t s = 0; s < memory.stages(); ++s) all = std::max(all, memory.recompute_limit(s));
+  const std::int32_t all = most_recompute_layers(memory);
   std::vector<Tokens> most;
   for (std::int32_t layers = 0; layers <= all; ++layers)
     most.push_back(std::max(most.empty() ? 0 : most.back(), largest_full_pack(memory, layers)));

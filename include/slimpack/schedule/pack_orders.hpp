@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <numeric>
 #include <span>
 #include <utility>
@@ -32,66 +31,6 @@ namespace slimpack {
     const auto moved = orders.back().end() - static_cast<std::ptrdiff_t>(back);
     std::rotate(orders.back().begin(), moved, moved + 1);
   }
-  return orders;
-}
-
-/// Packs in clusters of similar durations.
-struct PackClusters {
-  std::vector<std::uint32_t> falling;  ///< packs by falling duration
-  std::vector<std::size_t> ends;       ///< where each cluster ends among them
-};
-
-/// At most `clusters` clusters of packs such that durations have the least squared distances from their cluster's mean.
-/// O(clusters * n^2).
-[[nodiscard]] inline PackClusters cluster_packs(std::span<const double> durations, std::size_t clusters) {
-  PackClusters out{falling_packs(durations), {}};
-  const std::size_t n = durations.size();
-  std::vector<double> sum(n + 1, 0.0), squares(n + 1, 0.0);
-  for (std::size_t i = 0; i < n; ++i) {
-    const double own = durations[out.falling[i]];
-    sum[i + 1] = sum[i] + own;
-    squares[i + 1] = squares[i] + own * own;
-  }
-  const auto spread = [&](std::size_t begin, std::size_t end) {
-    const double total = sum[end] - sum[begin];
-    return squares[end] - squares[begin] - total * total / static_cast<double>(end - begin);
-  };
-  clusters = std::min(clusters, n);
-  std::vector<double> least(n + 1, std::numeric_limits<double>::infinity());
-  least[0] = 0.0;
-  std::vector<std::vector<std::size_t>> begin(clusters, std::vector<std::size_t>(n + 1, 0));
-  for (std::size_t c = 0; c < clusters; ++c) {
-    for (std::size_t end = n; end > c; --end) {
-      least[end] = std::numeric_limits<double>::infinity();
-      for (std::size_t from = c; from < end; ++from) {
-        const double own = least[from] + spread(from, end);
-        if (own >= least[end]) continue;
-        least[end] = own;
-        begin[c][end] = from;
-      }
-    }
-    least[c] = std::numeric_limits<double>::infinity();
-  }
-  for (std::size_t c = clusters, end = n; c-- > 0; end = begin[c][end]) out.ends.push_back(end);
-  std::reverse(out.ends.begin(), out.ends.end());
-  return out;
-}
-
-/// All orders of clusters of packs of similar durations, in each of which packs stand by falling duration (DynaPipe's
-/// permutations; Jiang et al., EuroSys 2024, section 5). O(clusters * n^2 + clusters! * n).
-[[nodiscard]] inline std::vector<std::vector<std::uint32_t>> cluster_orders(std::span<const double> durations,
-                                                                            std::size_t clusters) {
-  const PackClusters all = cluster_packs(durations, clusters);
-  std::vector<std::size_t> turn(all.ends.size());
-  std::iota(turn.begin(), turn.end(), std::size_t{0});
-  std::vector<std::vector<std::uint32_t>> orders;
-  do {
-    std::vector<std::uint32_t>& order = orders.emplace_back();
-    for (const std::size_t c : turn)
-      order.insert(order.end(),
-                   all.falling.begin() + static_cast<std::ptrdiff_t>(c == 0 ? 0 : all.ends[c - 1]),
-                   all.falling.begin() + static_cast<std::ptrdiff_t>(all.ends[c]));
-  } while (std::next_permutation(turn.begin(), turn.end()));
   return orders;
 }
 
