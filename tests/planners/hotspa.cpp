@@ -16,8 +16,8 @@
 #include "slimpack/plan/json.hpp"
 #include "slimpack/plan/timeline.hpp"
 #include "slimpack/plan/validate.hpp"
-#include "slimpack/planners/hotspa_search.hpp"
 #include "slimpack/planners/megatron.hpp"
+#include "slimpack/planners/phase_search.hpp"
 #include "tests/plan/naive_run.hpp"
 
 using namespace slimpack;
@@ -145,7 +145,7 @@ TEST_CASE("hotspa's classes and strategies are the best of all chains") {
     std::mt19937 random(seed);
     std::shuffle(strategies.begin(), strategies.end(), random);
     strategies.resize(std::min<std::size_t>(strategies.size(), 5));
-    detail::HotSpaSearch search(c.lengths, c.job.model, c.job.device, options);
+    detail::PhaseSearch search(c.lengths, c.job.model, c.job.device, options);
     for (const Strategy& strategy : strategies) search.add(strategy, c.make());
     // Samples by length, and the places where a class may end.
     std::vector<Tokens> sorted = c.lengths;
@@ -170,10 +170,10 @@ TEST_CASE("hotspa's classes and strategies are the best of all chains") {
         for (std::size_t s = 0; s < search.strategies(); ++s) {
           if (static_cast<int>(s) == before) continue;
           Scheduler scheduler(own, search.strategy(s).prices(), search.strategy(s).memory());
-          const double class_seconds =
-              search.plan(s, scheduler, own, std::numeric_limits<double>::infinity()).seconds;
+          const double class_seconds = search.plan(s, scheduler, own).seconds;
           if (class_seconds == std::numeric_limits<double>::infinity()) continue;
-          const double change = before < 0 ? 0.0 : search.switch_seconds(static_cast<std::size_t>(before), s);
+          const double change =
+              before < 0 ? 0.0 : search.seconds_between(static_cast<std::size_t>(before), s);
           chain(end, static_cast<int>(s), seconds + change + class_seconds);
         }
       }

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "slimpack/planners/length_classes.hpp"
+#include "slimpack/partition/length_classes.hpp"
 
 namespace slimpack::detail {
 
