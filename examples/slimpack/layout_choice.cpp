@@ -11,6 +11,7 @@
 
 #include "document_models.hpp"
 #include "slimpack/planners/best_layout.hpp"
+#include "slimpack/planners/layout_search.hpp"
 #include "slimpack/planners/rivals.hpp"
 
 namespace slimpack::command {

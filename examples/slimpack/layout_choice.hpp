@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "series.hpp"
-#include "slimpack/planners/layout_search.hpp"
+#include "slimpack/strategy/layout_rows.hpp"
 
 namespace slimpack::command {
 

@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "slimpack/model/parallel.hpp"
-#include "slimpack/planners/layouts.hpp"
+#include "slimpack/strategy/layouts.hpp"
 
 namespace slimpack::command {
 

@@ -4,7 +4,7 @@
 #include <span>
 #include <string>
 
-#include "slimpack/planners/layout_search.hpp"
+#include "slimpack/strategy/layout_rows.hpp"
 
 namespace slimpack::command {
 

@@ -19,10 +19,10 @@
 #include "slimpack/planners/dynapipe_options.hpp"
 #include "slimpack/planners/hotspa_options.hpp"
 #include "slimpack/planners/hydraulis_options.hpp"
-#include "slimpack/planners/layouts.hpp"
 #include "slimpack/planners/megatron_options.hpp"
 #include "slimpack/planners/sequence_parallel_options.hpp"
 #include "slimpack/planners/slimpack.hpp"
+#include "slimpack/strategy/layouts.hpp"
 
 namespace slimpack::command {
 

@@ -7,7 +7,7 @@
 
 #include "layout_table.hpp"
 #include "slimpack/plan/metrics.hpp"
-#include "slimpack/planners/layouts.hpp"
+#include "slimpack/strategy/layouts.hpp"
 
 namespace slimpack::command {
 

@@ -5,7 +5,7 @@
 
 #include "slimpack/planners/hotspa_options.hpp"
 #include "slimpack/planners/hydraulis.hpp"
-#include "slimpack/planners/layouts.hpp"
+#include "slimpack/strategy/layouts.hpp"
 
 namespace slimpack {
 

@@ -1,12 +1,11 @@
-#include "slimpack/planners/layouts.hpp"
+#include "slimpack/strategy/layouts.hpp"
 
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <random>
 #include <tuple>
 
-#include "github.hpp"
-#include "oracle.hpp"
+#include "tests/planners/github.hpp"
 
 using namespace slimpack;
 
