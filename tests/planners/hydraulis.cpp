@@ -356,15 +356,6 @@ TEST_CASE("no plan on a strategy takes less than its bound") {
   }
 }
 
-TEST_CASE("strategies that differ only in devices of the same nodes are planned once") {
-  HydraulisCase c = hydraulis_case(1);
-  Strategy other = c.strategies[0];
-  std::swap(other.pipelines[0].devices, other.pipelines[1].devices);
-  c.strategies.push_back(other);
-  const StrategySet set(c.job.model, c.strategies, calibrated_kinds(c.job.model, c.job.device));
-  CHECK(set.size() + 1 == c.strategies.size());
-}
-
 TEST_CASE("hydraulis refuses what no strategy holds, with the scheme that comes closest") {
   const Job job{.model = transformer_preset("llama-7b"),
                 .device = device_preset("a800"),
@@ -438,23 +429,4 @@ TEST_CASE("devices that no pipelines divide, and intervals without a length, are
   CHECK_THROWS_WITH(LengthHistogram(std::vector<LengthHistogram::Entry>{}), Catch::Contains("no samples"));
   CHECK_THROWS_WITH(LengthHistogram({{5, 1}, {7, 0}}), Catch::Contains("entry 1 has 0 samples"));
   CHECK_THROWS_WITH(LengthHistogram({{5, 1}, {5, 2}}), Catch::Contains("entry 1 is of length 5"));
-}
-
-TEST_CASE("pipelines that differ in transfers alone are priced as one, and those that do not as several") {
-  const HydraulisCase c = hydraulis_case(2);
-  // Two stages in a node, and in two.
-  std::vector<Strategy> strategies{
-      place_pipelines(c.job.model, c.job.device, 16, {{{4, 1, 2}, 2}}),
-      place_pipelines(c.job.model, c.job.device, 16, {{{4, 1, 2}, 2}}, Placement::by_stage),
-      place_pipelines(c.job.model, c.job.device, 16, {{{8, 1, 1}, 2}})};
-  const StrategySet set(c.job.model, strategies, calibrated_kinds(c.job.model, c.job.device));
-  REQUIRE(set.pipelines().size() == 3);
-  CHECK(set.alike(0) == 0);
-  CHECK(set.alike(1) == 0);
-  CHECK(set.alike(2) == 2);
-  StrategyBounds bounds(c.lengths, set);
-  CHECK(bounds.latencies(0) == bounds.latencies(1));
-  CHECK(bounds.latencies(0) != bounds.latencies(2));
-  std::vector<double> work;
-  CHECK(bounds.latencies(1) == set.pipelines()[1].latencies(c.lengths, work));
 }

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <numeric>
 #include <span>
 #include <string_view>
@@ -13,24 +12,10 @@
 #include "slimpack/cost/flops.hpp"
 #include "slimpack/model/strategy.hpp"
 #include "slimpack/plan/plan.hpp"
-#include "slimpack/schedule/schedule.hpp"
+#include "slimpack/schedule/placed_schedule.hpp"
 #include "slimpack/sharding/by_position.hpp"
 
 namespace slimpack {
-
-/// A schedule and the pipelines of the strategy that run it.
-struct PlacedSchedule {
-  std::vector<PipelineId> pipelines;  ///< [place in the schedule]
-  Schedule schedule;
-  std::vector<std::vector<double>> peak_bytes;  ///< [place in the schedule][stage]
-  std::size_t phase = 0;                        ///< in which its pipelines run
-};
-
-/// Schedules of all pipelines of a strategy.
-struct StrategySchedules {
-  std::vector<PlacedSchedule> placed = {};                   ///< empty: nothing fits
-  double seconds = std::numeric_limits<double>::infinity();  ///< of the slowest, without synchronisation
-};
 
 namespace detail {
 

@@ -9,7 +9,7 @@
 #include "slimpack/core/ids.hpp"
 #include "slimpack/model/strategy.hpp"
 #include "slimpack/partition/sample_prices.hpp"
-#include "slimpack/planners/strategy_models.hpp"
+#include "slimpack/strategy/strategy_models.hpp"
 
 namespace slimpack::detail {
 

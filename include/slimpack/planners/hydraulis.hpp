@@ -1,6 +1,5 @@
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -8,12 +7,11 @@
 #include <vector>
 
 #include "slimpack/core/batch.hpp"
-#include "slimpack/cost/attention_tables.hpp"
-#include "slimpack/cost/calibrated.hpp"
-#include "slimpack/cost/memory.hpp"
+#include "slimpack/plan/plan.hpp"
 #include "slimpack/planners/hydraulis_options.hpp"
-#include "slimpack/planners/strategy_candidates.hpp"
-#include "slimpack/planners/strategy_set.hpp"
+#include "slimpack/strategy/calibrated_kinds.hpp"
+#include "slimpack/strategy/candidate_strategies.hpp"
+#include "slimpack/strategy/strategy_set.hpp"
 
 namespace slimpack {
 
@@ -64,23 +62,6 @@ class HydraulisPlanner {
                                          const Device& device, std::span<const Strategy> strategies,
                                          const MakeKindModels& make, const HydraulisOptions& options = {}) {
   return HydraulisPlanner(model, device, {strategies.begin(), strategies.end()}, make, options)(lengths);
-}
-
-/// Makes the calibrated cost model, the transformer's memory model and the device's assumed attention table of any strategy's
-/// pipelines. ZeRO shards what it shards over all devices, whatever the strategy.
-[[nodiscard]] inline MakeKindModels calibrated_kinds(const Transformer& model, const Device& device,
-                                                     const CalibratedOptions& cost = {},
-                                                     const MemoryOptions& memory = {}) {
-  return [=](const Strategy& strategy, std::uint32_t kind) {
-    const PipelineSpec& spec = strategy.spec_of_kind(kind);
-    const Job alone{
-        .model = model,
-        .device = device,
-        .layout = {.dp = 1, .tp = spec.tp, .cp = spec.cp, .pp = static_cast<std::int32_t>(spec.stages())}};
-    return price_models(spec, CalibratedCost(model, device, strategy, kind, cost),
-                        TransformerMemory(model, device, spec, sharing_pipelines(strategy, kind), memory),
-                        assumed_attention(alone));
-  };
 }
 
 /// The same among the strategies that are proposed for a data set.

@@ -8,8 +8,6 @@
 #include "slimpack/partition/dispatch_search.hpp"
 #include "slimpack/partition/pack_pipeline.hpp"
 #include "slimpack/planners/slimpack_options.hpp"
-#include "slimpack/strategy/proposal.hpp"
-#include "slimpack/strategy/schemes.hpp"
 
 namespace slimpack {
 
@@ -30,14 +28,6 @@ struct TwoStageOptions {
   std::size_t refinements = 24;  ///< exchanges of samples with the slowest pipeline, whichever that is
   /// What is slower than the best plan so far by more than this share is not refined.
   double close = 0.05;
-};
-
-/// Which strategies are proposed.
-struct StrategySpace {
-  SchemeSpace schemes = {};
-  ProposalOptions proposal = {};
-  Tokens interval = 128;        ///< lengths are looked at in intervals of so many tokens, …
-  std::int64_t intervals = 64;  ///< … or of as many as make so many intervals
 };
 
 struct HydraulisOptions {

@@ -14,10 +14,12 @@
 #include "slimpack/planners/hydraulis_options.hpp"
 #include "slimpack/planners/sliced_strategy.hpp"
 #include "slimpack/planners/strategy_bounds.hpp"
-#include "slimpack/planners/strategy_set.hpp"
 #include "slimpack/planners/two_stage.hpp"
 #include "slimpack/planners/whole_samples.hpp"
+#include "slimpack/schedule/full_pack.hpp"
+#include "slimpack/schedule/idle_schedule.hpp"
 #include "slimpack/schedule/lower_bound.hpp"
+#include "slimpack/strategy/strategy_set.hpp"
 
 namespace slimpack::detail {
 
@@ -31,15 +33,9 @@ namespace slimpack::detail {
   WholeSamplePlan found = best_whole_samples(lengths, models.max_tokens(0, true), pipelines.size(),
                                              {&alone, 1}, scheduler, {.fit = FitPolicy::recompute}, most);
   StrategySchedules out{.placed = {}, .seconds = found.seconds};
-  for (std::size_t p = 0; p < found.schedules.size(); ++p) {
-    Schedule& own = found.schedules[p];
-    if (own.forward.packs.size() == 0) {
-      out.placed.push_back(idle_schedule(models.memory(0), pipelines.subspan(p, 1)));
-      continue;
-    }
-    auto peaks = scheduler.peak_bytes(own);
-    out.placed.push_back({{pipelines[p]}, std::move(own), std::move(peaks)});
-  }
+  for (std::size_t p = 0; p < found.schedules.size(); ++p)
+    out.placed.push_back(
+        place_or_idle(pipelines[p], std::move(found.schedules[p]), scheduler, models.memory(0)));
   return out;
 }
 

@@ -10,9 +10,9 @@
 #include "slimpack/partition/pack_pipeline.hpp"
 #include "slimpack/planners/best_of.hpp"
 #include "slimpack/planners/hydraulis_options.hpp"
-#include "slimpack/planners/strategy_models.hpp"
 #include "slimpack/schedule/pack_orders.hpp"
 #include "slimpack/schedule/scheduler.hpp"
+#include "slimpack/strategy/strategy_models.hpp"
 
 namespace slimpack::detail {
 
@@ -71,9 +71,8 @@ class PipelinePacker {
     }
   }
 
-  [[nodiscard]] std::vector<std::vector<double>> peak_bytes(const Schedule& schedule) {
-    return scheduler_.peak_bytes(schedule);
-  }
+  /// That makes the schedules.
+  [[nodiscard]] Scheduler& scheduler() { return scheduler_; }
 
  private:
   [[nodiscard]] PipelinePacking pack(std::span<const SampleId> samples, Tokens max_tokens,

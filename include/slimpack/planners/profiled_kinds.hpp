@@ -13,9 +13,9 @@
 #include "slimpack/cost/memory.hpp"
 #include "slimpack/cost/priced_models.hpp"
 #include "slimpack/cost/synchronise.hpp"
-#include "slimpack/planners/strategy_models.hpp"
 #include "slimpack/schedule/full_pack.hpp"
 #include "slimpack/strategy/schemes.hpp"
+#include "slimpack/strategy/strategy_models.hpp"
 
 namespace slimpack {
 

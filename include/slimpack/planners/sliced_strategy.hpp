@@ -11,7 +11,9 @@
 #include "slimpack/partition/dispatch_search.hpp"
 #include "slimpack/planners/best_of.hpp"
 #include "slimpack/planners/slimpack_search.hpp"
-#include "slimpack/planners/strategy_models.hpp"
+#include "slimpack/schedule/full_pack.hpp"
+#include "slimpack/schedule/idle_schedule.hpp"
+#include "slimpack/strategy/strategy_models.hpp"
 
 namespace slimpack {
 

@@ -12,7 +12,7 @@
 #include "slimpack/partition/dispatch.hpp"
 #include "slimpack/partition/dispatch_bound.hpp"
 #include "slimpack/partition/kind_shares.hpp"
-#include "slimpack/planners/strategy_set.hpp"
+#include "slimpack/strategy/strategy_set.hpp"
 
 namespace slimpack {
 

@@ -1,11 +1,14 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <string>
 #include <vector>
 
+#include "slimpack/core/error.hpp"
 #include "slimpack/core/ids.hpp"
 #include "slimpack/cost/memory_prices.hpp"
 
@@ -53,5 +56,17 @@ namespace slimpack {
     most.push_back(std::max(most.empty() ? 0 : most.back(), largest_full_pack(memory, layers)));
   return most;
 }
+
+namespace detail {
+
+/// What a full pipeline lacks to hold a sample, for messages: the bytes, and that a pack may be recomputed as far as it will go.
+[[nodiscard]] inline std::string lacks_text(const Memory& memory, Tokens longest, bool recompute) {
+  const std::int32_t layers = recompute ? std::numeric_limits<std::int32_t>::max() : 0;
+  const double gigabytes = full_pack_shortage(memory, longest, layers) / 1e9;
+  return concat("lacks ", std::max(0.01, std::ceil(100.0 * gigabytes) / 100.0), " GB on a device for it",
+                recompute ? ", with all layers recomputed" : "");
+}
+
+}  // namespace detail
 
 }  // namespace slimpack

@@ -1,22 +1,19 @@
 #pragma once
 
 #include <algorithm>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <limits>
 #include <memory>
 #include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "slimpack/core/ids.hpp"
 #include "slimpack/cost/priced_models.hpp"
 #include "slimpack/model/strategy.hpp"
 #include "slimpack/partition/sample_prices.hpp"
-#include "slimpack/plan/assemble.hpp"
-#include "slimpack/schedule/full_pack.hpp"
 
 namespace slimpack {
 
@@ -70,18 +67,6 @@ struct PipelineModels {
   }
 };
 
-namespace detail {
-
-/// What a full pipeline lacks to hold a sample, for messages: the bytes, and that a pack may be recomputed as far as it will go.
-[[nodiscard]] inline std::string lacks_text(const Memory& memory, Tokens longest, bool recompute) {
-  const std::int32_t layers = recompute ? std::numeric_limits<std::int32_t>::max() : 0;
-  const double gigabytes = full_pack_shortage(memory, longest, layers) / 1e9;
-  return concat("lacks ", std::max(0.01, std::ceil(100.0 * gigabytes) / 100.0), " GB on a device for it",
-                recompute ? ", with all layers recomputed" : "");
-}
-
-}  // namespace detail
-
 /// A strategy, and what its pipelines cost and hold.
 class StrategyModels {
  public:
@@ -118,19 +103,5 @@ class StrategyModels {
   std::vector<PipelineModels> models_;              // [kind]
   double sync_seconds_;
 };
-
-/// A schedule of pipelines of a kind that run nothing.
-[[nodiscard]] inline PlacedSchedule idle_schedule(const Memory& memory,
-                                                  std::span<const PipelineId> pipelines) {
-  PlacedSchedule idle;
-  idle.pipelines.assign(pipelines.begin(), pipelines.end());
-  idle.schedule.pipelines = pipelines.size();
-  idle.schedule.leads.reset(memory.stages(), 0);
-  idle.schedule.seconds = 0.0;
-  std::vector<double> bytes;
-  for (std::size_t s = 0; s < memory.stages(); ++s) bytes.push_back(memory.static_bytes(s));
-  idle.peak_bytes.assign(pipelines.size(), bytes);
-  return idle;
-}
 
 }  // namespace slimpack
