@@ -29,8 +29,8 @@
 #include "slimpack/plan/reshard_overlap.hpp"
 #include "slimpack/plan/timeline.hpp"
 #include "slimpack/planners/hotspa.hpp"
-#include "slimpack/planners/strategy_bounds.hpp"
 #include "slimpack/planners/whole_samples.hpp"
+#include "slimpack/strategy/strategy_bounds.hpp"
 
 namespace {
 
@@ -239,7 +239,7 @@ Steps dispatched_then_filled(const Cluster& c, const StrategySet& set) {
     Steps own{.strategy = i, .seconds = {}};
     for (const std::vector<Tokens>& lengths : c.batches) {
       StrategyBounds bounds(lengths, set);
-      const std::vector<double> latencies = bounds.latencies(i);
+      const std::vector<double> latencies = bounds.times().latencies(i);
       const Dispatch dispatch = search_dispatch({lengths, kinds, latencies}).dispatch;
       std::vector<std::vector<Tokens>> of(kinds[0].pipelines);
       for (std::size_t s = 0; s < lengths.size(); ++s) of[dispatch.pipeline[s]].push_back(lengths[s]);
@@ -548,7 +548,7 @@ void table2(const Run& run) {
       const StrategySet set(c.model, own, c.make);
       StrategyModels models = set.models(0);
       const std::vector<PipelineKind> kinds = kinds_of(c, models);
-      const std::vector<double> latencies = StrategyBounds(lengths, set).latencies(0);
+      const std::vector<double> latencies = SampleTimes(lengths, set).latencies(0);
       const DispatchProblem problem{lengths, kinds, latencies};
       Dispatch dispatch;
       greedy += seconds_of([&] { dispatch = greedy_dispatch(problem); });

@@ -19,7 +19,7 @@
 #include "slimpack/plan/validate.hpp"
 #include "slimpack/planners/megatron.hpp"
 #include "slimpack/planners/slimpack.hpp"
-#include "slimpack/planners/strategy_bounds.hpp"
+#include "slimpack/strategy/strategy_bounds.hpp"
 #include "tests/plan/naive_run.hpp"
 #include "tests/sanitized.hpp"
 

@@ -13,12 +13,11 @@
 #include "slimpack/core/batch.hpp"
 #include "slimpack/planners/hydraulis_options.hpp"
 #include "slimpack/planners/sliced_strategy.hpp"
-#include "slimpack/planners/strategy_bounds.hpp"
 #include "slimpack/planners/two_stage.hpp"
 #include "slimpack/planners/whole_samples.hpp"
 #include "slimpack/schedule/full_pack.hpp"
 #include "slimpack/schedule/idle_schedule.hpp"
-#include "slimpack/schedule/lower_bound.hpp"
+#include "slimpack/strategy/strategy_bounds.hpp"
 #include "slimpack/strategy/strategy_set.hpp"
 
 namespace slimpack::detail {
@@ -75,7 +74,7 @@ class StrategyChoice {
       if (own.seconds * stop >= seconds_) break;
       ++planned;
       plan(own, [&](StrategyModels& models, double most) {
-        const std::vector<double> seconds = bounds_.latencies(own.strategy);
+        const std::vector<double> seconds = bounds_.times().latencies(own.strategy);
         return TwoStageAssignment(lengths_, models, seconds, two_stage)(most);
       });
     }
@@ -101,7 +100,7 @@ class StrategyChoice {
       if (own.bound >= seconds_ || (mixed && unequal >= options_.most_unequal && found())) continue;
       if (mixed) ++unequal;
       plan(own, [&](StrategyModels& models, double) {
-        SlicedStrategy sliced(lengths_, models, bounds_.latencies(own.strategy), options_.slimpack);
+        SlicedStrategy sliced(lengths_, models, bounds_.times().latencies(own.strategy), options_.slimpack);
         return sliced(options_.rounds);
       });
     }
@@ -178,14 +177,6 @@ class StrategyChoice {
   StrategySchedules schedules_;
   std::size_t planned_ = 0;
 };
-
-/// Whether the prices of all kinds give a lower bound (`step_lower_bound`).
-[[nodiscard]] inline bool parts_cost_no_less(std::span<const Tokens> lengths, StrategyModels& models) {
-  for (std::size_t k = 0; k < models.kinds(); ++k) {
-    if (!step_lower_bound(lengths, models.pipelines(k).size(), models.prices(k)).exists) return false;
-  }
-  return true;
-}
 
 /// @throws InvalidInput that says what comes closest to holding the longest sample.
 [[noreturn]] inline void refuse_longest(Tokens longest, const StrategySet& set, bool recompute) {
