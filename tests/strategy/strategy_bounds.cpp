@@ -9,38 +9,10 @@
 #include <random>
 #include <vector>
 
-#include "slimpack/model/presets.hpp"
-#include "slimpack/strategy/calibrated_kinds.hpp"
-#include "slimpack/strategy/place_pipelines.hpp"
+#include "bounds_case.hpp"
 
 using namespace slimpack;
-
-namespace {
-
-/// Three strategies of llama-7b on 16 A800, and samples with a heavy tail; with an odd seed, more of them than classes.
-struct BoundsCase {
-  Transformer model = transformer_preset("llama-7b");
-  Device device = device_preset("a800");
-  std::vector<Tokens> lengths;
-  std::vector<Strategy> strategies;
-
-  explicit BoundsCase(unsigned seed) {
-    std::mt19937 random(seed);
-    lengths.resize(1 + random() % (seed % 2 == 0 ? 100 : 400));
-    for (Tokens& length : lengths) {
-      const double x = static_cast<double>(random() % 1000 + 1) / 1000.0;
-      length = 1 + static_cast<Tokens>(20000.0 * x * x * x * x);
-    }
-    for (const std::vector<SchemeCount>& counts : {std::vector<SchemeCount>{{{4, 1, 2}, 2}},
-                                                   {{{8, 1, 1}, 1}, {{2, 1, 2}, 2}},
-                                                   {{{8, 1, 1}, 1}, {{2, 1, 1}, 4}}})
-      strategies.push_back(place_pipelines(model, device, 16, counts));
-  }
-
-  [[nodiscard]] StrategySet set() const { return {model, strategies, calibrated_kinds(model, device)}; }
-};
-
-}  // namespace
+using slimpack::testing::BoundsCase;
 
 TEST_CASE("times of samples, classes and the longest sample are those of the models") {
   for (unsigned seed = 1; seed <= 10; ++seed) {

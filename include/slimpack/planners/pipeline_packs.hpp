@@ -71,8 +71,9 @@ class PipelinePacker {
     }
   }
 
-  /// That makes the schedules.
-  [[nodiscard]] Scheduler& scheduler() { return scheduler_; }
+  [[nodiscard]] std::vector<std::vector<double>> peak_bytes(const Schedule& schedule) {
+    return scheduler_.peak_bytes(schedule);
+  }
 
  private:
   [[nodiscard]] PipelinePacking pack(std::span<const SampleId> samples, Tokens max_tokens,

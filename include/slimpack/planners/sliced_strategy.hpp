@@ -12,7 +12,7 @@
 #include "slimpack/planners/best_of.hpp"
 #include "slimpack/planners/slimpack_search.hpp"
 #include "slimpack/schedule/full_pack.hpp"
-#include "slimpack/schedule/idle_schedule.hpp"
+#include "slimpack/schedule/placed_schedule.hpp"
 #include "slimpack/strategy/strategy_models.hpp"
 
 namespace slimpack {

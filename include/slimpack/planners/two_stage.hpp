@@ -11,7 +11,7 @@
 #include "slimpack/partition/dispatch_search.hpp"
 #include "slimpack/planners/hydraulis_options.hpp"
 #include "slimpack/planners/pipeline_packs.hpp"
-#include "slimpack/schedule/idle_schedule.hpp"
+#include "slimpack/schedule/placed_schedule.hpp"
 #include "slimpack/strategy/strategy_models.hpp"
 
 namespace slimpack::detail {
@@ -147,9 +147,13 @@ class TwoStageAssignment {
     if (out.seconds >= most) return {};
     std::vector<std::size_t> next(models_.kinds(), 0);
     for (PipelineRun& run : runs) {
-      const PipelineId pipeline = models_.pipelines(run.kind)[next[run.kind]++];
-      out.placed.push_back(place_or_idle(pipeline, std::move(run.schedule), packer(run).scheduler(),
-                                         models_.memory(run.kind)));
+      const std::span<const PipelineId> pipeline = models_.pipelines(run.kind).subspan(next[run.kind]++, 1);
+      if (run.samples.empty()) {
+        out.placed.push_back(idle_schedule(models_.memory(run.kind), pipeline));
+        continue;
+      }
+      auto peaks = packer(run).peak_bytes(run.schedule);
+      out.placed.push_back({{pipeline.front()}, std::move(run.schedule), std::move(peaks)});
     }
     return out;
   }

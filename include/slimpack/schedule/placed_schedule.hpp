@@ -2,9 +2,11 @@
 
 #include <cstddef>
 #include <limits>
+#include <span>
 #include <vector>
 
 #include "slimpack/core/ids.hpp"
+#include "slimpack/cost/memory_prices.hpp"
 #include "slimpack/schedule/schedule.hpp"
 
 namespace slimpack {
@@ -22,5 +24,19 @@ struct StrategySchedules {
   std::vector<PlacedSchedule> placed = {};                   ///< empty: nothing fits
   double seconds = std::numeric_limits<double>::infinity();  ///< of the slowest, without synchronisation
 };
+
+/// A schedule of pipelines of a kind that run nothing.
+[[nodiscard]] inline PlacedSchedule idle_schedule(const Memory& memory,
+                                                  std::span<const PipelineId> pipelines) {
+  PlacedSchedule idle;
+  idle.pipelines.assign(pipelines.begin(), pipelines.end());
+  idle.schedule.pipelines = pipelines.size();
+  idle.schedule.leads.reset(memory.stages(), 0);
+  idle.schedule.seconds = 0.0;
+  std::vector<double> bytes;
+  for (std::size_t s = 0; s < memory.stages(); ++s) bytes.push_back(memory.static_bytes(s));
+  idle.peak_bytes.assign(pipelines.size(), bytes);
+  return idle;
+}
 
 }  // namespace slimpack

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "slimpack/core/error.hpp"
 #include "slimpack/cost/model_probes.hpp"
 #include "slimpack/schedule/full_pack.hpp"
 #include "slimpack/strategy/strategy_models.hpp"
@@ -94,5 +95,27 @@ class StrategySet {
   std::vector<std::size_t> alike_;  // [place in pipelines_]
   std::string reason_;
 };
+
+namespace detail {
+
+/// Refuses a sample that no strategy holds. @throws InvalidInput that says which pipelines come closest.
+[[noreturn]] inline void refuse_longest(Tokens longest, const StrategySet& set, bool recompute) {
+  std::string closest;
+  Tokens most = -1;
+  for (std::size_t i = 0; i < set.size(); ++i) {
+    for (std::uint32_t n = 0; n < set.kinds(i).size(); ++n) {
+      const PipelineModels& models = set.pipelines()[set.kinds(i)[n]];
+      if (models.most(recompute) <= most) continue;
+      most = models.most(recompute);
+      closest = concat("; (", to_text(set.strategy(i).spec_of_kind(n)), ") comes closest with ", most,
+                       ", and ", lacks_text(models.priced->memory, longest, recompute));
+    }
+  }
+  throw InvalidInput(concat("a sample of ", longest, " tokens fits none of ", set.size(), " strategies",
+                            closest, "; expected shorter samples, more devices or more memory",
+                            set.reason().empty() ? "" : concat(" (", set.reason(), ")")));
+}
+
+}  // namespace detail
 
 }  // namespace slimpack
