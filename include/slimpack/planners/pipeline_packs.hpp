@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "slimpack/partition/handover.hpp"
 #include "slimpack/partition/pack_pipeline.hpp"
 #include "slimpack/planners/best_of.hpp"
 #include "slimpack/planners/hydraulis_options.hpp"
@@ -25,6 +26,7 @@ class PipelinePacker {
       : lengths_(lengths),
         seconds_(seconds),
         options_(options),
+        max_tokens_(models.max_tokens(kind, options.recompute)),
         stages_(models.memory(kind).stages()),
         useful_tokens_(models.useful_tokens(kind)),
         scheduler_(lengths, models.prices(kind), models.memory(kind)) {
@@ -42,15 +44,20 @@ class PipelinePacker {
     return sum;
   }
 
-  /// The schedule of the packs that Eq. 1 likes best. @param max_tokens of a pack. @param most gives up, with infinite
-  /// seconds, if it takes so long or longer. @pre there are samples, and each has at most `max_tokens`.
-  [[nodiscard]] Schedule operator()(std::span<const SampleId> samples, Tokens max_tokens, double most) {
-    return schedule(samples, pack(samples, max_tokens, options_.packing), most);
+  /// Samples, as one side of a handover.
+  [[nodiscard]] HandoverSide side(std::span<const SampleId> samples) const {
+    return {samples, seconds_, max_tokens_};
+  }
+
+  /// The schedule of the packs that Eq. 1 likes best. @param most gives up, with infinite seconds, if it takes so long or
+  /// longer. @pre there are samples, and a pipeline holds each.
+  [[nodiscard]] Schedule operator()(std::span<const SampleId> samples, double most) {
+    return schedule(samples, pack(samples, max_tokens_, options_.packing), most);
   }
 
   /// The fastest schedule of packs as even as can be, for each of several limits of their tokens: shorter packs may need less
   /// recomputation, or none. @pre as above.
-  [[nodiscard]] Schedule careful(std::span<const SampleId> samples, Tokens max_tokens, double most) {
+  [[nodiscard]] Schedule careful(std::span<const SampleId> samples, double most) {
     Schedule best;
     best.seconds = most;
     Tokens longest = 0;
@@ -59,7 +66,7 @@ class PipelinePacker {
     even.max_exchange_steps = even.max_exact_steps = options_.careful_steps;
     even.most_counts = options_.careful_counts;
     std::vector<std::vector<std::uint32_t>> known;
-    for (Tokens limit = max_tokens;; limit = std::max(longest, limit * 3 / 4)) {
+    for (Tokens limit = max_tokens_;; limit = std::max(longest, limit * 3 / 4)) {
       for (const PackPipelineOptions& options : {options_.packing, even}) {
         PipelinePacking packing = pack(samples, limit, options);
         if (std::find(known.begin(), known.end(), packing.pack) != known.end()) continue;
@@ -67,7 +74,7 @@ class PipelinePacker {
         known.push_back(std::move(packing.pack));
         improve(std::move(found), best);
       }
-      if (limit <= longest || limit <= max_tokens / 4) return best;
+      if (limit <= longest || limit <= max_tokens_ / 4) return best;
     }
   }
 
@@ -115,6 +122,7 @@ class PipelinePacker {
   std::span<const Tokens> lengths_;
   std::span<const double> seconds_;
   const TwoStageOptions& options_;
+  Tokens max_tokens_;  // of a pack
   std::size_t stages_;
   Tokens useful_tokens_;
   Scheduler scheduler_;
