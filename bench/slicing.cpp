@@ -20,7 +20,7 @@
 #include "slimpack/cost/calibrated.hpp"
 #include "slimpack/model/presets.hpp"
 #include "slimpack/slicing/chunk_balance.hpp"
-#include "slimpack/slicing/chunks.hpp"
+#include "slimpack/slicing/chunk_ways.hpp"
 
 namespace {
 

@@ -4,10 +4,12 @@
 #include <catch2/catch.hpp>
 #include <numeric>
 #include <random>
+#include <utility>
 #include <vector>
 
 #include "slimpack/slicing/chunk_balance.hpp"
 #include "slimpack/slicing/chunk_sequences.hpp"
+#include "slimpack/slicing/chunk_ways.hpp"
 #include "tests/schedule/random_rows.hpp"
 
 using namespace slimpack;
@@ -50,10 +52,50 @@ struct AdditiveCost {
   [[nodiscard]] static double transfer_seconds(std::size_t, Tokens, Pass) { return 0.1; }
 };
 
+/// A batch, what its slices take, and a number of slices into which its longest sample can be cut.
+struct ChunkCase {
+  ChunkCase(unsigned seed, std::size_t stages, Tokens most_slices)
+      : ChunkCase(std::mt19937(seed), stages, most_slices) {}
+
+  std::vector<Tokens> lengths;
+  std::vector<SampleId> ids;
+  Prices prices;
+  SlicePrices backward;
+  std::size_t slices;
+
+ private:
+  ChunkCase(std::mt19937 random, std::size_t stages, Tokens most_slices)
+      : lengths(random_batch(random)),
+        ids(all_of(lengths)),
+        prices(oracle::random_cost(random, stages)),
+        backward(prices, Pass::backward),
+        slices(static_cast<std::size_t>(std::uniform_int_distribution<Tokens>(
+            1, std::min(most_slices, *std::max_element(lengths.begin(), lengths.end())))(random))) {}
+};
+
 double seconds_of(const SlicePrices& prices, std::span<const Slice> chunk) {
   double sum = 0.0;
   for (const Slice& slice : chunk) sum += prices(slice.begin, slice.end);
   return sum;
+}
+
+double most_seconds(const SlicePrices& prices, const Chunks& chunks) {
+  double most = 0.0;
+  for (std::size_t k = 0; k < chunks.packs.size(); ++k)
+    most = std::max(most, seconds_of(prices, chunks.packs[k]));
+  return most;
+}
+
+/// The slices of cut samples, in token order.
+std::vector<Slice> parts_of(const Chunks& chunks, const std::vector<Tokens>& lengths) {
+  std::vector<Slice> parts;
+  for (const Slice& slice : chunks.packs.slices()) {
+    if (slice.size() < lengths[slice.sample]) parts.push_back(slice);
+  }
+  std::sort(parts.begin(), parts.end(), [](const Slice& a, const Slice& b) {
+    return std::pair(a.sample, a.begin) < std::pair(b.sample, b.begin);
+  });
+  return parts;
 }
 
 /// Each token is in one chunk, in token order; no chunk ends two cut samples or holds a middle slice of one with anything else.
@@ -131,14 +173,7 @@ std::vector<std::vector<Slice>> algorithm_1(const std::vector<Tokens>& lengths, 
 TEST_CASE("chunks hold each token once, in order, within the limit of tokens") {
   for (unsigned seed = 1; seed <= 400; ++seed) {
     INFO("seed " << seed);
-    std::mt19937 random(seed);
-    const std::vector<Tokens> lengths = random_batch(random);
-    const std::vector<SampleId> ids = all_of(lengths);
-    const Prices prices(oracle::random_cost(random, 2));
-    const SlicePrices backward(prices, Pass::backward);
-    const Tokens longest = *std::max_element(lengths.begin(), lengths.end());
-    const auto slices = static_cast<std::size_t>(
-        std::uniform_int_distribution<Tokens>(1, std::min<Tokens>(longest, 12))(random));
+    const auto& [lengths, ids, prices, backward, slices] = ChunkCase(seed, 2, 12);
     const ChunkLimits limits = balanced_limits(lengths, ids, backward, slices);
     const Chunks balanced = balanced_chunks(lengths, ids, backward, slices);
     check_chunks(balanced, lengths);
@@ -163,14 +198,7 @@ TEST_CASE("chunks hold each token once, in order, within the limit of tokens") {
 TEST_CASE("chunks are those of Algorithm 1, step by step") {
   for (unsigned seed = 1; seed <= 300; ++seed) {
     INFO("seed " << seed);
-    std::mt19937 random(seed);
-    const std::vector<Tokens> lengths = random_batch(random);
-    const std::vector<SampleId> ids = all_of(lengths);
-    const Prices prices(oracle::random_cost(random, 1));
-    const SlicePrices backward(prices, Pass::backward);
-    const Tokens longest = *std::max_element(lengths.begin(), lengths.end());
-    const auto slices = static_cast<std::size_t>(
-        std::uniform_int_distribution<Tokens>(1, std::min<Tokens>(longest, 6))(random));
+    const auto& [lengths, ids, prices, backward, slices] = ChunkCase(seed, 1, 6);
     const ChunkLimits limits = balanced_limits(lengths, ids, backward, slices);
     const Chunks chunks = balanced_chunks(lengths, ids, backward, slices);
     std::vector<std::vector<Slice>> found;
@@ -179,6 +207,51 @@ TEST_CASE("chunks are those of Algorithm 1, step by step") {
         found.emplace_back(chunks.packs[k].begin(), chunks.packs[k].end());
     }
     CHECK(found == algorithm_1(lengths, backward, limits));
+  }
+}
+
+TEST_CASE("level chunks have the mesh of balanced ones, and no longer a chunk than samples and slices need") {
+  int faster = 0;
+  for (unsigned seed = 1; seed <= 300; ++seed) {
+    INFO("seed " << seed);
+    const auto& [lengths, ids, prices, backward, slices] = ChunkCase(seed, 1, 6);
+    const ChunkLimits limits = balanced_limits(lengths, ids, backward, slices);
+    const Chunks balanced = balanced_chunks(lengths, ids, backward, slices);
+    const Chunks limited = level_chunks(lengths, ids, backward, slices, 1, true);
+    const Chunks unlimited = level_chunks(lengths, ids, backward, slices, 1, false);
+    for (const Chunks* chunks : {&limited, &unlimited}) {
+      check_chunks(*chunks, lengths);
+      CHECK(parts_of(*chunks, lengths) == parts_of(balanced, lengths));
+    }
+    for (std::size_t k = 0; k < limited.packs.size(); ++k)
+      CHECK(count_tokens(limited.packs[k]) <= limits.tokens);
+    // List scheduling: the fullest chunk was the lightest when it got its last sample.
+    double all = 0.0, last = 0.0;
+    for (std::size_t k = 0; k < unlimited.packs.size(); ++k) {
+      all += seconds_of(backward, unlimited.packs[k]);
+      for (const Slice& slice : unlimited.packs[k]) last = std::max(last, backward(slice.begin, slice.end));
+    }
+    std::size_t open = 0;  // chunks that take whole samples
+    for (std::size_t k = 0; k < unlimited.packs.size(); ++k) {
+      const Slice& first = unlimited.packs[k].front();
+      open += first.end == lengths[first.sample] ? 1 : 0;
+    }
+    CHECK(most_seconds(backward, unlimited) <= (all / static_cast<double>(open) + last) * (1 + 1e-12));
+    faster += most_seconds(backward, unlimited) < most_seconds(backward, balanced) * (1 - 1e-9) ? 1 : 0;
+  }
+  CHECK(faster > 20);
+}
+
+TEST_CASE("even slices are the fewest tiles with which so many hold a sample") {
+  for (Tokens length = 1; length <= 40; ++length) {
+    for (Tokens tile = 1; tile <= 7; ++tile) {
+      for (Tokens slices = 1; slices <= 9; ++slices) {
+        INFO(length << " tokens, tile " << tile << ", " << slices << " slices");
+        Tokens least = tile;
+        while (least * slices < length) least += tile;
+        CHECK(even_slice(length, static_cast<std::size_t>(slices), tile) == least);
+      }
+    }
   }
 }
 

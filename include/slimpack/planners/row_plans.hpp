@@ -7,6 +7,7 @@
 #include <limits>
 #include <numeric>
 #include <span>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -80,7 +81,7 @@ struct RowPlan {
 }
 
 /// The plan of schedules of all pipelines of a job's layout, with its lower bound.
-[[nodiscard]] inline Plan assemble_on_layout(const char* planner, std::span<const Tokens> lengths,
+[[nodiscard]] inline Plan assemble_on_layout(std::string_view planner, std::span<const Tokens> lengths,
                                              const Job& job, std::vector<PlacedSchedule> placed,
                                              GroupPrices& prices) {
   Plan plan = assemble_plan(planner, lengths, job.model, job.device, layout_strategy(job), std::move(placed),

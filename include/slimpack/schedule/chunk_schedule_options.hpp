@@ -28,7 +28,8 @@ struct ChunkScheduleOptions {
   bool offload = false;
   /// Whether sequences of unlike lengths may run in pipelines one after another, if that recomputes less.
   bool groups = true;
-  std::size_t kept = 1;  ///< chunks of a sequence that are not recomputed, for ChunkRecompute::oldest
+  /// Chunks of a sequence that are not recomputed, for ChunkRecompute::oldest; 0: the best of 1, 2, 4, … and all.
+  std::size_t kept = 1;
   /// Of the checkpointing program: by default its relaxation, rounded well. More changes little (docs/infinipipe.md).
   CoveringOptions solver = {
       .solver = {.relative_gap = 0.05}, .node_limit = 0, .cut_rounds = 0, .block_nodes = 0};

@@ -75,7 +75,8 @@ class ChunkScheduler {
 
   /// The fastest schedule of these chunks. Its seconds are infinite if none fits into memory, or takes less than `most`.
   /// @param chunks as `chunk_sequences` takes them.
-  /// O(slices + chunks * stages), and where memory is short, the solver's time for each group that is tried.
+  /// O(slices + chunks * stages) for each number of kept chunks, and where memory is short, the solver's time for each group
+  /// that is tried.
   [[nodiscard]] ChunkSchedule operator()(const Packs& chunks,
                                          double most = std::numeric_limits<double>::infinity()) {
     best_ = {};
@@ -83,7 +84,14 @@ class ChunkScheduler {
     sequences_ = chunk_sequences(chunks, lengths_);
     const std::vector<std::uint32_t> order = rising_order();
     const bool equal = order.empty() || sequences_[order.front()].size() == sequences_[order.back()].size();
+    const bool any_kept = options_.recompute == ChunkRecompute::oldest && options_.kept == 0;
+    kept_ = any_kept ? 1 : options_.kept;
     try_orders(chunks, order, !equal);
+    const std::size_t longest = order.empty() ? 1 : sequences_[order.back()].size();
+    while (any_kept && kept_ < longest) {
+      kept_ = std::min(2 * kept_, longest);
+      try_orders(chunks, order, !equal);
+    }
     if (options_.groups && options_.recompute == ChunkRecompute::adaptive && memory_bound_ && !equal)
       try_groups(chunks, order);
     return std::move(best_);
@@ -234,7 +242,7 @@ class ChunkScheduler {
     return Recompute(std::move(layers));
   }
 
-  /// All layers of the chunks of a sequence but the last `kept`, which run backward first.
+  /// All layers of the chunks of a sequence but the last `kept_`, which run backward first.
   [[nodiscard]] Recompute all_but_last(const Schedule& packs) const {
     const std::size_t stages = memory_.stages();
     std::vector<std::int32_t> layers(packs.backward.packs.size() * stages, 0);
@@ -243,7 +251,7 @@ class ChunkScheduler {
       const auto cut = std::find_if(
           own.begin(), own.end(), [&](const Slice& slice) { return slice.size() < lengths_[slice.sample]; });
       place = cut == own.end() || cut->end == lengths_[cut->sample] ? 0 : place + 1;
-      for (std::size_t s = 0; place >= options_.kept && s < stages; ++s)
+      for (std::size_t s = 0; place >= kept_ && s < stages; ++s)
         layers[k * stages + s] = memory_.recompute_limit(s);
     }
     return {stages, std::move(layers)};
@@ -256,6 +264,7 @@ class ChunkScheduler {
   Ragged<PackId> sequences_;
   ChunkSchedule best_;
   double most_ = infinite;
+  std::size_t kept_ = 0;       // chunks of a sequence that are not recomputed
   bool memory_bound_ = false;  // of any schedule without groups
 };
 

@@ -12,7 +12,7 @@
 
 #include "slimpack/core/error.hpp"
 #include "slimpack/core/packs.hpp"
-#include "slimpack/slicing/equal_slices.hpp"
+#include "slimpack/cost/prices.hpp"
 
 namespace slimpack {
 
@@ -27,6 +27,11 @@ enum class ChunkKind : std::uint8_t {
 struct Chunks {
   Packs packs;
   std::vector<ChunkKind> kinds;  ///< [pack]
+
+  /// Whether no sample is cut.
+  [[nodiscard]] bool whole_samples() const {
+    return std::all_of(kinds.begin(), kinds.end(), [](ChunkKind kind) { return kind == ChunkKind::batched; });
+  }
 };
 
 /// Up to where chunks are filled.
@@ -217,53 +222,6 @@ class ChunkPacker {
     for (std::size_t i = 0; b < cut.size() && i + 1 < cut[b].size(); ++i)
       append({&cut[b][i], 1}, ChunkKind::split);
     if (!buckets[b].slices.empty()) append(buckets[b].slices, buckets[b].kind);
-  }
-  return out;
-}
-
-/// The limits of workload-balanced chunking: the longest sample's slices of equal time.
-/// @param slices of the longest sample. @param prices of the backward pass. @throws InvalidInput as `equal_slices`.
-[[nodiscard]] inline ChunkLimits balanced_limits(std::span<const Tokens> lengths,
-                                                 std::span<const SampleId> samples, const SlicePrices& prices,
-                                                 std::size_t slices, Tokens tile = 1) {
-  Tokens longest = 0;
-  for (const SampleId id : samples) longest = std::max(longest, lengths[id]);
-  EqualSlices mesh = equal_slices(prices, longest, slices, tile);
-  const Tokens most = *std::max_element(mesh.sizes.begin(), mesh.sizes.end());
-  return {.mesh = std::move(mesh.sizes), .seconds = mesh.most, .tokens = most};
-}
-
-/// Workload-balanced chunking (InfiniPipe, Algorithm 1): the longest sample's slices of equal time are the mesh for all longer
-/// samples, and limit time and tokens of what is packed. Where only time has no room for a sample, its limit rises by as much as
-/// that sample needs. Parameters as `balanced_limits` and `pack_chunks`.
-[[nodiscard]] inline Chunks balanced_chunks(std::span<const Tokens> lengths,
-                                            std::span<const SampleId> samples, const SlicePrices& prices,
-                                            std::size_t slices, Tokens tile = 1) {
-  return pack_chunks(lengths, samples, prices, balanced_limits(lengths, samples, prices, slices, tile),
-                     ChunkChoice::lightest);
-}
-
-/// Chunks of up to `tokens` tokens, whatever time they take: what InfiniPipe compares with (section 5.5, `w/o wbc`), and its
-/// enhanced Seq1F1B (section 5.1).
-[[nodiscard]] inline Chunks even_chunks(std::span<const Tokens> lengths, std::span<const SampleId> samples,
-                                        const SlicePrices& prices, Tokens tokens) {
-  return pack_chunks(lengths, samples, prices, {.mesh = {tokens}, .tokens = tokens}, ChunkChoice::fullest);
-}
-
-/// Each sample alone, in as many slices of equal time as the others (Seq1F1B, as published), or as it has tiles.
-/// @param prices of the backward pass. @throws InvalidInput as `equal_slices`.
-[[nodiscard]] inline Chunks lone_chunks(std::span<const Tokens> lengths, std::span<const SampleId> samples,
-                                        const SlicePrices& prices, std::size_t slices, Tokens tile = 1) {
-  Chunks out;
-  for (const SampleId id : samples) {
-    const auto tiles = static_cast<std::size_t>((lengths[id] - 1) / tile + 1);
-    Tokens begin = 0;
-    for (const Tokens size : equal_slices(prices, lengths[id], std::min(slices, tiles), tile).sizes) {
-      out.packs.add({id, begin, begin + size});
-      out.packs.close();
-      out.kinds.push_back(size < lengths[id] ? ChunkKind::split : ChunkKind::batched);
-      begin += size;
-    }
   }
   return out;
 }
