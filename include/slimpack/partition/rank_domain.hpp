@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <bit>
 #include <cstddef>
 #include <span>
@@ -66,6 +67,16 @@ class RankDomain {
     std::size_t place = 0;
     while (place < sizes_.size() && tokens_per_rank(id, place) > static_cast<double>(limit)) ++place;
     return place;
+  }
+  /// Work of all ranks of the smallest group that holds a sample so. @pre the largest one does. O(sizes).
+  [[nodiscard]] double group_work(SampleId id, Tokens limit) const {
+    const std::size_t place = least_place(id, limit);
+    return work(id, place) * static_cast<double>(sizes_[place]);
+  }
+  /// The least limit with which the largest group holds the longest sample. @pre there are samples. O(samples).
+  [[nodiscard]] Tokens least_limit() const {
+    const auto largest = static_cast<Tokens>(sizes_.back());
+    return (*std::max_element(lengths_.begin(), lengths_.end()) + largest - 1) / largest;
   }
 
  private:

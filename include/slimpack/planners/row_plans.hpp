@@ -1,7 +1,5 @@
 #pragma once
 
-#include <algorithm>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -11,7 +9,6 @@
 #include <utility>
 #include <vector>
 
-#include "slimpack/partition/rank_domain.hpp"
 #include "slimpack/partition/rank_rows.hpp"
 #include "slimpack/plan/assemble.hpp"
 #include "slimpack/schedule/lower_bound.hpp"
@@ -20,23 +17,6 @@
 #include "slimpack/slicing/rank_packs.hpp"
 
 namespace slimpack::detail {
-
-/// Limits of tokens per rank to try, a factor of the square root of two apart: from the least, through the longest
-/// sample, with which none has to be shared, to one with which a row holds the whole batch, however its samples are
-/// distributed. Ascending. @param lengths of all samples. @param least > 0.
-[[nodiscard]] inline std::vector<Tokens> limits_of_tokens(std::span<const Tokens> lengths, std::size_t ranks,
-                                                          double least) {
-  const Tokens longest = *std::max_element(lengths.begin(), lengths.end());
-  const double share = std::accumulate(lengths.begin(), lengths.end(), 0.0) / static_cast<double>(ranks);
-  const double most = std::max(static_cast<double>(longest), 2.0 * share);
-  const int steps = static_cast<int>(std::ceil(2.0 * std::log2(most / least)));
-  std::vector<Tokens> limits{longest};
-  for (int i = 0; i <= steps; ++i)
-    limits.push_back(static_cast<Tokens>(std::ceil(least * std::exp2(0.5 * i))));
-  std::sort(limits.begin(), limits.end());
-  limits.erase(std::unique(limits.begin(), limits.end()), limits.end());
-  return limits;
-}
 
 /// A schedule of rows of groups, and what all its pipelines wait for each other besides.
 struct RowPlan {
@@ -54,21 +34,30 @@ struct RowPlan {
   return seconds > schedule.seconds * (1.0 + rounding) ? seconds - schedule.seconds : 0.0;
 }
 
-/// Schedules rows of groups on pipelines of one stage, all of which wait for each other after each row: with ZeRO-3, a
-/// micro-batch's layers begin with parameters that all ranks gather together. Recomputes the same, and as little as fits, in all
-/// packs. @returns infinite seconds if that takes `most` seconds or longer, or does not fit.
-[[nodiscard]] inline RowPlan schedule_with_barriers(std::span<const Tokens> lengths,
-                                                    std::span<const RankRow> rows, std::size_t ranks,
-                                                    Scheduler& scheduler, double most) {
-  RankPacks packs = rank_packs(lengths, rows, ranks, false);
+/// Schedules rows of groups. Recomputes the same, and as little as fits, in all packs.
+/// @param one_by_one a pack for each sample; otherwise one for each group. @param barriers whether all pipelines, of one
+/// stage each, wait for each other after each row. @returns infinite seconds if that takes `most` seconds or longer, or
+/// does not fit.
+[[nodiscard]] inline RowPlan schedule_rows(std::span<const Tokens> lengths, std::span<const RankRow> rows,
+                                           std::size_t ranks, bool one_by_one, bool barriers,
+                                           Scheduler& scheduler, double most) {
+  RankPacks packs = rank_packs(lengths, rows, ranks, one_by_one);
   RowPlan plan;
   plan.schedule.pipelines = ranks;
   plan.schedule.forward = plan.schedule.backward = std::move(packs.packs);
   scheduler(plan.schedule, {.fit = FitPolicy::recompute}, most);
-  plan.barrier_wait = barrier_wait(plan.schedule, packs.row);
+  if (barriers) plan.barrier_wait = barrier_wait(plan.schedule, packs.row);
   plan.seconds = plan.schedule.seconds + plan.barrier_wait;
   if (plan.seconds >= most) plan.seconds = std::numeric_limits<double>::infinity();
   return plan;
+}
+
+/// The same with a pack for each group and with barriers: with ZeRO-3, a micro-batch's layers begin with parameters that
+/// all ranks gather together.
+[[nodiscard]] inline RowPlan schedule_with_barriers(std::span<const Tokens> lengths,
+                                                    std::span<const RankRow> rows, std::size_t ranks,
+                                                    Scheduler& scheduler, double most) {
+  return schedule_rows(lengths, rows, ranks, false, true, scheduler, most);
 }
 
 /// A schedule on neighbouring pipelines. @pre it fits.

@@ -12,7 +12,7 @@
 #include "slimpack/plan/notes.hpp"
 #include "slimpack/planners/best_of.hpp"
 #include "slimpack/planners/distribution_candidates.hpp"
-#include "slimpack/planners/dynamic_cp_search.hpp"
+#include "slimpack/planners/rank_row_search.hpp"
 #include "slimpack/planners/row_plans.hpp"
 #include "slimpack/planners/slimpack_options.hpp"
 #include "slimpack/planners/whole_sample_plan.hpp"
@@ -37,13 +37,12 @@ namespace slimpack::detail {
 }
 
 /// The best nested groups that the options allow. @param most gives up plans that take this long or longer.
-[[nodiscard]] inline DynamicCpPlan allowed_nested_groups(std::span<const Tokens> lengths,
-                                                         std::size_t pipelines, GroupPrices& prices,
-                                                         const Memory& memory, const SlimPackOptions& options,
-                                                         double most) {
+[[nodiscard]] inline RowPlan allowed_nested_groups(std::span<const Tokens> lengths, std::size_t pipelines,
+                                                   GroupPrices& prices, const Memory& memory,
+                                                   const SlimPackOptions& options, double most) {
   const bool sizes = options.group_sizes == GroupSizes::any || std::has_single_bit(pipelines);
   if (!options.merge || !sizes || pipelines == 1) return {};
-  return DynamicCpSearch(lengths, pipelines, prices, memory, {}).nested(most);
+  return RankRowSearch(lengths, pipelines, prices, memory, 0).nested(most);
 }
 
 /// The shortest step that one search finds.
@@ -67,7 +66,7 @@ namespace slimpack::detail {
   const auto nested = [&](double most) {
     StrategySchedules out;
     if (!options.search.nested_groups || !any_packs) return out;
-    DynamicCpPlan best =
+    RowPlan best =
         allowed_nested_groups(lengths, pipelines, prices, memory, options, distributions.decided_seconds());
     if (best.seconds >= most) return out;
     out.seconds = best.seconds;

@@ -1,0 +1,64 @@
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <numeric>
+#include <span>
+#include <vector>
+
+#include "slimpack/partition/rank_domain.hpp"
+
+namespace slimpack::detail {
+
+/// Limits of tokens per rank to try, a factor of the square root of two apart: from the least, through the longest
+/// sample, with which none has to be shared, to one with which a row holds the whole batch, however its samples are
+/// distributed. Ascending. @param lengths of all samples. @param least > 0.
+[[nodiscard]] inline std::vector<Tokens> limits_of_tokens(std::span<const Tokens> lengths, std::size_t ranks,
+                                                          double least) {
+  const Tokens longest = *std::max_element(lengths.begin(), lengths.end());
+  const double share = std::accumulate(lengths.begin(), lengths.end(), 0.0) / static_cast<double>(ranks);
+  const double most = std::max(static_cast<double>(longest), 2.0 * share);
+  const int steps = static_cast<int>(std::ceil(2.0 * std::log2(most / least)));
+  std::vector<Tokens> limits{longest};
+  for (int i = 0; i <= steps; ++i)
+    limits.push_back(static_cast<Tokens>(std::ceil(least * std::exp2(0.5 * i))));
+  std::sort(limits.begin(), limits.end());
+  limits.erase(std::unique(limits.begin(), limits.end()), limits.end());
+  return limits;
+}
+
+/// The same for samples and groups of a domain, or a given limit alone. @param given 0: none.
+[[nodiscard]] inline std::vector<Tokens> limits_of_tokens(const RankDomain& domain, Tokens given) {
+  if (given > 0) return {given};
+  return limits_of_tokens(domain.lengths(), domain.ranks(), static_cast<double>(domain.least_limit()));
+}
+
+/// Seconds that packs of up to `limit` tokens on each rank promise: ranks have equal work, samples run on the smallest
+/// groups that the limit allows, and equal packs would take twice as long as this to fill and drain their pipelines.
+/// @param domain with work in seconds of all stages. O(samples * sizes).
+[[nodiscard]] inline double promised_seconds(const RankDomain& domain, Tokens limit, std::size_t stages) {
+  double work = 0.0, tokens = 0.0;
+  for (SampleId id = 0; id < domain.samples(); ++id) {
+    work += domain.group_work(id, limit);
+    tokens += static_cast<double>(domain.length(id));
+  }
+  const auto ranks = static_cast<double>(domain.ranks());
+  const double packs = std::max(1.0, tokens / ranks / static_cast<double>(limit));
+  const auto n = static_cast<double>(stages);
+  return work / ranks / n * (1.0 + (n - 1.0) / packs);
+}
+
+/// Tries limits around the best, a fourth of a power of two away from it, then an eighth.
+/// @param best is what `try_limit` changes if it finds a better one; 0: none is known, and nothing is tried.
+template <class Try>
+void try_limits_around(const Tokens& best, const Try& try_limit) {
+  for (const double step : {0.25, 0.125}) {
+    const auto middle = static_cast<double>(best);
+    for (const double direction : {1.0, -1.0}) {
+      if (middle > 0.0) try_limit(static_cast<Tokens>(middle * std::exp2(direction * step)));
+    }
+  }
+}
+
+}  // namespace slimpack::detail
