@@ -2,6 +2,7 @@
 #include <bit>
 #include <catch2/catch.hpp>
 #include <fstream>
+#include <limits>
 #include <numeric>
 #include <random>
 #include <sstream>
@@ -11,6 +12,7 @@
 #include "slimpack/partition/balanced_rank_rows.hpp"
 #include "slimpack/partition/nested_rank_groups.hpp"
 #include "slimpack/partition/packed_rank_rows.hpp"
+#include "slimpack/partition/uniform_rank_rows.hpp"
 
 using namespace slimpack;
 
@@ -157,6 +159,39 @@ TEST_CASE("no rank holds more tokens of a pack than the limit") {
           }
           REQUIRE(pack <= setting.limit * static_cast<Tokens>(group.size));
         }
+      }
+    }
+  }
+}
+
+TEST_CASE("uniform rows are best-fit packs on groups of one size, those with most attention first") {
+  for (unsigned seed = 0; seed < 400; ++seed) {
+    Setting setting(seed);
+    const std::size_t groups = 1 + setting.random() % 6, size = 1 + setting.random() % 4;
+    const Tokens longest = *std::max_element(setting.lengths.begin(), setting.lengths.end());
+    const Tokens most = longest + static_cast<Tokens>(setting.random() % 3) * longest / 2;
+    INFO("seed " << seed << ", " << groups << " groups of " << size << ", packs of " << most);
+    const std::vector<RankRow> rows = uniform_rank_rows(setting.lengths, most, groups * size, size);
+    std::vector<SampleId> all(setting.lengths.size());
+    std::iota(all.begin(), all.end(), SampleId{0});
+    REQUIRE(sorted_samples(rows) == all);
+    const std::size_t packs = best_fit_decreasing(setting.lengths, most).load.size();
+    REQUIRE(rows.size() == (packs + groups - 1) / groups);
+    double before = std::numeric_limits<double>::infinity();
+    for (std::size_t r = 0; r < rows.size(); ++r) {
+      REQUIRE(rows[r].size() == (r + 1 < rows.size() ? groups : packs - r * groups));
+      for (std::size_t g = 0; g < rows[r].size(); ++g) {
+        CHECK(rows[r][g].first == g * size);
+        CHECK(rows[r][g].size == size);
+        Tokens tokens = 0;
+        double squares = 0.0;
+        for (const SampleId id : rows[r][g].samples) {
+          tokens += setting.lengths[id];
+          squares += static_cast<double>(setting.lengths[id]) * static_cast<double>(setting.lengths[id]);
+        }
+        CHECK(tokens <= most);
+        CHECK(squares <= before);
+        before = squares;
       }
     }
   }

@@ -27,8 +27,8 @@ namespace slimpack::detail {
   Scheduler scheduler(lengths, prices, memory);
   constexpr double unlimited = std::numeric_limits<double>::infinity();
   RowPlan best = asked == 0 ? best_uniform_rows(lengths, context, ranks, 1, scheduler, unlimited)
-                            : schedule_with_barriers(lengths, uniform_rows(lengths, asked, ranks, 1), ranks,
-                                                     scheduler, unlimited);
+                            : schedule_with_barriers(lengths, uniform_rank_rows(lengths, asked, ranks, 1),
+                                                     ranks, scheduler, unlimited);
   require(best.schedule.fits(), "packs of ", std::max(longest, asked), " tokens do not fit into ",
           memory.capacity_text(), " with sequence parallelism of cp = ", job.layout.cp,
           " and all layers recomputed; expected shorter samples, a larger cp or more memory");

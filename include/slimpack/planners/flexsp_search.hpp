@@ -3,16 +3,15 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
-#include <limits>
 #include <numeric>
 #include <set>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "slimpack/core/batch.hpp"
-#include "slimpack/planners/deepspeed_search.hpp"
-#include "slimpack/planners/flexsp_micro_batches.hpp"
+#include "slimpack/partition/flexible_micro_batches.hpp"
 #include "slimpack/planners/limit_search.hpp"
 #include "slimpack/planners/sequence_parallel_options.hpp"
 #include "slimpack/planners/ulysses.hpp"
@@ -23,153 +22,86 @@ namespace slimpack::detail {
 /// Looks for the limit of tokens per rank and the number of micro-batches with the shortest step.
 class FlexSpSearch {
  public:
-  /// All have to outlive this.
-  FlexSpSearch(std::span<const Tokens> lengths, std::size_t ranks, GroupPrices& prices, const Memory& memory,
-               const FlexSpOptions& options)
-      : lengths_(lengths),
+  /// @param constant seconds of a row beyond those of its samples. @param best plan so far. All but it have to outlive this.
+  FlexSpSearch(const RankDomain& domain, double constant, const FlexSpOptions& options, Scheduler& scheduler,
+               RowPlan best)
+      : domain_(domain),
+        constant_(constant),
         options_(options),
-        domain_(lengths, ranks,
-                rank_group_sizes(ranks, [&](std::size_t size) { return prices.allows(size); }),
-                [&](Tokens length, std::size_t size) {
-                  return document_seconds(prices.shared_by(size), length);
-                }),
-        longest_first_(longest_first(domain_)),
-        least_limit_(std::ceil(domain_.tokens_per_rank(longest_first_.front(), domain_.sizes() - 1))),
-        constants_(prices.alone().pack_seconds(0, Pass::forward) +
-                   prices.alone().pack_seconds(0, Pass::backward)),
-        ends_(weights([&](SampleId id) { return static_cast<double>(lengths[id]); })),
-        rows_(lengths, domain_, options.split_trials),
-        scheduler_(lengths, prices, memory) {
-    for (const Tokens length : lengths) tokens_ += static_cast<double>(length);
-  }
+        micro_batches_(domain, constant, options.split_trials),
+        scheduler_(scheduler),
+        best_(std::move(best)) {}
 
   /// The best plan; its seconds are infinite if none fits.
   [[nodiscard]] RowPlan operator()() {
-    if (options_.limit == 0) try_groups_of_one_size();
-    for (const Tokens limit : limits()) try_limit(limit);
-    for (const double step : {0.25, 0.125}) {
-      if (options_.limit > 0 || made_.limit == 0) break;
-      const auto middle = static_cast<double>(made_.limit);
-      for (const double direction : {1.0, -1.0})
-        try_limit(static_cast<Tokens>(middle * std::exp2(direction * step)));
-    }
-    rows_.start_again(options_.final_split_trials);
-    if (made_.limit > 0) {
-      prepare(made_.limit);
-      try_micro_batches(made_);
+    std::vector<Tokens> limits = limits_of_tokens(domain_, options_.limit);
+    std::reverse(limits.begin(), limits.end());
+    for (const Tokens limit : limits) try_limit(limit);
+    if (options_.limit == 0) try_limits_around(way_.limit, [&](Tokens limit) { try_limit(limit); });
+    micro_batches_.start_again(options_.final_split_trials);
+    if (way_.limit > 0) {
+      micro_batches_.use_limit(way_.limit);
+      try_micro_batches(way_);
     }
     return std::move(best_);
   }
 
-  [[nodiscard]] Scheduler& scheduler() { return scheduler_; }
-  /// Tokens of a rank with which the best plan was made; 0: its groups have one size.
-  [[nodiscard]] Tokens limit() const { return made_.limit; }
+  /// Tokens of a rank with which the best plan was made; 0: it is the one from before.
+  [[nodiscard]] Tokens limit() const { return way_.limit; }
 
  private:
-  /// What one size of all groups would give: DeepSpeed with each degree, and the same micro-batches on groups of any sizes.
-  void try_groups_of_one_size() {
-    const Tokens context = pack_context(lengths_, options_.context);
-    for (std::size_t place = 0; place < domain_.sizes(); ++place) {
-      const std::size_t size = domain_.size(place);
-      if (domain_.ranks() % size == 0)
-        keep(best_uniform_rows(lengths_, context, domain_.ranks(), size, scheduler_, best_.seconds), {});
-    }
-  }
-
-  /// Falling.
-  [[nodiscard]] std::vector<Tokens> limits() const {
-    if (options_.limit > 0) return {options_.limit};
-    std::vector<Tokens> limits = limits_of_tokens(lengths_, domain_.ranks(), least_limit_);
-    std::reverse(limits.begin(), limits.end());
-    return limits;
-  }
+  /// How micro-batches are made.
+  struct Way {
+    Tokens limit = 0;  ///< tokens of each rank
+    std::size_t count = 0;
+    MicroBatchCut cut = MicroBatchCut::tokens;
+  };
 
   /// Tries numbers of micro-batches from the fewest that hold all tokens, until some more in a row are no better.
   void try_limit(Tokens limit) {
-    if (static_cast<double>(limit) < least_limit_) return;
-    prepare(limit);
+    if (limit < domain_.least_limit()) return;
+    micro_batches_.use_limit(limit);
     const double held = static_cast<double>(limit) * static_cast<double>(domain_.ranks());
-    const auto least = static_cast<std::size_t>(std::ceil(tokens_ / held));
+    const std::span<const Tokens> lengths = domain_.lengths();
+    const double tokens = std::accumulate(lengths.begin(), lengths.end(), 0.0);
+    const auto least = static_cast<std::size_t>(std::ceil(tokens / held));
     std::size_t tried = 0;
     for (std::size_t count = std::max<std::size_t>(least, 1);
-         count <= lengths_.size() && tried < options_.micro_batch_trials; ++count) {
+         count <= lengths.size() && tried < options_.micro_batch_trials; ++count) {
       const double before = best_.seconds;
       bool held_all = false;
       for (const MicroBatchCut cut :
            {MicroBatchCut::tokens, MicroBatchCut::tokens_last_full, MicroBatchCut::work})
         held_all = try_micro_batches({limit, count, cut}) || held_all;
       if (held_all) tried = best_.seconds < before ? 1 : tried + 1;
-      if (static_cast<double>(count) * constants_ >= best_.seconds) break;
+      if (static_cast<double>(count) * constant_ >= best_.seconds) break;
     }
   }
 
-  /// @returns whether groups hold all samples so.
-  bool try_micro_batches(const MicroBatches& made) {
-    const std::vector<std::size_t>& ends = ends_(made.count, made.cut);
-    std::vector<double> least{0.0};  // work of micro-batches from the last on
-    for (std::size_t k = ends.size(); k-- > 0;)
-      least.push_back(least.back() + constants_ + least_group_work(domain_, part(least_, ends, k)));
-    std::vector<RankRow> rows;
-    std::vector<std::size_t> ids;
-    double work = 0.0;
-    for (std::size_t k = 0; k < ends.size(); ++k) {
-      if (work + least[ends.size() - k] >= best_.seconds) return true;
-      const FlexibleRows::Row& known = rows_(part(longest_first_, ends, k), made.limit);
-      if (known.groups.row.empty()) return false;
-      work += known.groups.work + constants_;
-      rows.push_back(known.groups.row);
-      ids.push_back(known.id);
-    }
-    if (ids == best_ids_) made_ = made;  // limits fall
-    if (work < best_.seconds && scheduled_.insert(ids).second &&
-        keep(schedule_with_barriers(lengths_, rows, domain_.ranks(), scheduler_, best_.seconds), made))
-      best_ids_ = std::move(ids);
-    return true;
-  }
-
-  /// Makes ready for micro-batches with this limit.
-  void prepare(Tokens limit) {
-    ends_.use_work(weights([&](SampleId id) { return rank_work(id, limit); }));
-    least_.clear();
-    for (const SampleId id : longest_first_) least_.push_back(least_sample_work(domain_, limit, id));
-  }
-
-  template <class Weight>
-  [[nodiscard]] std::vector<double> weights(const Weight& weight) const {
-    std::vector<double> all;
-    all.reserve(longest_first_.size());
-    for (const SampleId id : longest_first_) all.push_back(weight(id));
-    return all;
-  }
-
-  /// Work of all ranks of the smallest group that holds a sample.
-  [[nodiscard]] double rank_work(SampleId id, Tokens limit) const {
-    const std::size_t place = std::min(domain_.least_place(id, limit), domain_.sizes() - 1);
-    return domain_.work(id, place) * static_cast<double>(domain_.size(place));
-  }
-
-  bool keep(RowPlan plan, const MicroBatches& made) {
-    if (plan.seconds >= best_.seconds) return false;
+  /// Schedules micro-batches, unless they were before or take too long. @returns whether groups hold all samples so.
+  bool try_micro_batches(const Way& way) {
+    FlexibleMicroBatches::Made made = micro_batches_(way.count, way.cut, best_.seconds);
+    if (made.rows.empty()) return made.held;
+    if (made.ids == best_ids_) way_ = way;  // limits fall
+    if (made.work >= best_.seconds || !scheduled_.insert(made.ids).second) return true;
+    RowPlan plan =
+        schedule_with_barriers(domain_.lengths(), made.rows, domain_.ranks(), scheduler_, best_.seconds);
+    if (plan.seconds >= best_.seconds) return true;
     best_ = std::move(plan);
-    made_ = made;
+    best_ids_ = std::move(made.ids);
+    way_ = way;
     return true;
   }
 
-  std::span<const Tokens> lengths_;
+  const RankDomain& domain_;
+  double constant_;
   FlexSpOptions options_;
-  RankDomain domain_;
-  std::vector<SampleId> longest_first_;
-  double least_limit_;  // fewest tokens of a rank with which the largest group holds the longest sample
-  double constants_;    // of the packs of a row
-  double tokens_ = 0.0;
-  MicroBatchEnds ends_;
-  FlexibleRows rows_;
-  std::vector<LeastSampleWork> least_;  // of the samples, longest first, with the last limit
-  Scheduler scheduler_;
+  FlexibleMicroBatches micro_batches_;
+  Scheduler& scheduler_;
   RowPlan best_;
-  MicroBatches made_;                             // of the best; a limit of 0: its groups have one size
+  Way way_;                                       // to the best
+  std::vector<std::size_t> best_ids_;             // of its rows
   std::set<std::vector<std::size_t>> scheduled_;  // ids of the rows that were
-  std::vector<std::size_t> best_ids_;             // of the best
 };
 
 /// `plan_flexsp` with prices and memory of any models.
@@ -178,13 +110,23 @@ class FlexSpSearch {
   require_sequence_parallel("flexsp", job.layout);
   validate_batch(lengths);
   require(options.limit >= 0, "limit is ", options.limit, "; expected 0 or a positive number of tokens");
-  FlexSpSearch search(lengths, static_cast<std::size_t>(job.layout.dp), prices, memory, options);
-  RowPlan best = search();
+  const auto ranks = static_cast<std::size_t>(job.layout.dp);
+  const RankDomain domain(
+      lengths, ranks, rank_group_sizes(ranks, [&](std::size_t size) { return prices.allows(size); }),
+      [&](Tokens length, std::size_t size) { return document_seconds(prices.shared_by(size), length); });
+  Scheduler scheduler(lengths, prices, memory);
+  // What one size of all groups gives, as DeepSpeed has it with any degree, is also a plan of groups of any sizes.
+  RowPlan best;
+  if (options.limit == 0) best = best_uniform_rows(domain, pack_context(lengths, options.context), scheduler);
+  const double constant =
+      prices.alone().pack_seconds(0, Pass::forward) + prices.alone().pack_seconds(0, Pass::backward);
+  FlexSpSearch search(domain, constant, options, scheduler, std::move(best));
+  best = search();
   require(best.schedule.fits(), "no micro-batches that were tried fit into ", memory.capacity_text(),
           " with sequence-parallel groups of up to dp = ", job.layout.dp,
           " pipelines and all layers recomputed; expected shorter samples, more devices or more memory",
           options.limit > 0 ? ", or the limit of tokens left to the planner" : "");
-  Plan plan = assemble_rows("flexsp", lengths, job, std::move(best), prices, search.scheduler());
+  Plan plan = assemble_rows("flexsp", lengths, job, std::move(best), prices, scheduler);
   plan.notes.push_back(search.limit() > 0 ? concat("groups of different sizes, with at most ", search.limit(),
                                                    " tokens of a micro-batch on each rank")
                                           : std::string("groups of one size were the best"));

@@ -1,56 +1,41 @@
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <span>
 #include <vector>
 
-#include "slimpack/partition/packing.hpp"
-#include "slimpack/partition/rank_rows.hpp"
+#include "slimpack/partition/uniform_rank_rows.hpp"
 #include "slimpack/planners/best_of.hpp"
 #include "slimpack/planners/row_plans.hpp"
 #include "slimpack/planners/whole_samples.hpp"
 
 namespace slimpack::detail {
 
-/// Best-fit-decreasing packs of whole samples on groups of one size: as many in each row as there are groups, those with the most
-/// attention first, so that packs of a row take about as long. @param length tokens of a pack at most, none less than a sample.
-/// @pre size divides ranks. O(n log n).
-[[nodiscard]] inline std::vector<RankRow> uniform_rows(std::span<const Tokens> lengths, Tokens length,
-                                                       std::size_t ranks, std::size_t size) {
-  const Packing packing = best_fit_decreasing(lengths, length);
-  struct Bin {
-    double squares = 0.0;
-    std::vector<SampleId> samples = {};
-  };
-  std::vector<Bin> bins(packing.load.size());
-  for (std::size_t i = 0; i < lengths.size(); ++i) {
-    Bin& bin = bins[packing.bin[i]];
-    bin.squares += squared_tokens(lengths[i], 1);
-    bin.samples.push_back(static_cast<SampleId>(i));
-  }
-  std::stable_sort(bins.begin(), bins.end(),
-                   [](const Bin& a, const Bin& b) { return a.squares > b.squares; });
-  std::vector<RankRow> rows;
-  for (std::size_t k = 0; k < bins.size(); ++k) {
-    const std::size_t group = k % (ranks / size);
-    if (group == 0) rows.emplace_back();
-    rows.back().push_back({group * size, size, std::move(bins[k].samples)});
-  }
-  return rows;
-}
-
-/// The best plan of such rows, of all useful lengths of packs up to the context (`useful_pack_lengths`).
+/// The best plan of packs on groups of one size (`uniform_rank_rows`), of all useful lengths of packs up to the context
+/// (`useful_pack_lengths`).
 [[nodiscard]] inline RowPlan best_uniform_rows(std::span<const Tokens> lengths, Tokens context,
                                                std::size_t ranks, std::size_t size, Scheduler& scheduler,
                                                double most) {
   RowPlan best;
   best.seconds = most;
   for (const Tokens length : useful_pack_lengths(lengths, context)) {
-    const std::vector<RankRow> rows = uniform_rows(lengths, length, ranks, size);
+    const std::vector<RankRow> rows = uniform_rank_rows(lengths, length, ranks, size);
     improve(schedule_with_barriers(lengths, rows, ranks, scheduler, best.seconds), best);
   }
   if (best.schedule.pipelines == 0 || !best.schedule.fits()) best = {};
+  return best;
+}
+
+/// The same with the best of a domain's sizes that divide its ranks.
+[[nodiscard]] inline RowPlan best_uniform_rows(const RankDomain& domain, Tokens context,
+                                               Scheduler& scheduler) {
+  RowPlan best;
+  for (std::size_t place = 0; place < domain.sizes(); ++place) {
+    const std::size_t size = domain.size(place);
+    if (domain.ranks() % size == 0)
+      improve(best_uniform_rows(domain.lengths(), context, domain.ranks(), size, scheduler, best.seconds),
+              best);
+  }
   return best;
 }
 
