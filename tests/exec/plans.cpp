@@ -251,9 +251,8 @@ Plan elastic_plan(const ElasticOptions& o) {
                                   PassOrder::gpipe};
   Scheduler scheduler(o.lengths, prices, memory);
   scheduler(schedule, Recompute(layers.size(), std::move(recompute_layers)), {.order = orders[pick(0, 3)]});
-  auto peaks = scheduler.peak_bytes(schedule);
   std::vector<PlacedSchedule> placed;
-  placed.push_back({{0}, std::move(schedule), std::move(peaks)});
+  placed.push_back(placed_from(0, scheduler.with_peaks(std::move(schedule))));
   Plan plan = assemble_plan("elastic", o.lengths, o.model, job.device, strategy, std::move(placed), 0.0);
   if (pick(0, 3) == 0) take_shuffled_orders(plan, o.seed);
   return plan;

@@ -93,8 +93,7 @@ inline Plan plan(std::span<const Tokens> lengths, const Transformer& model, cons
     schedule.backward = in_rows(std::move(own.backward));
     scheduler(schedule, Recompute(spec.stages(), std::move(recompute_layers)));
     require(schedule.fits(), "chunks of ", size, " tokens do not fit into memory; expected smaller ones");
-    auto peaks = scheduler.peak_bytes(schedule);
-    placed.push_back({{p}, std::move(schedule), std::move(peaks)});
+    placed.push_back({{p}, scheduler.with_peaks(std::move(schedule))});
   }
   return assemble_plan("unequal chunks", lengths, model, device, strategy, std::move(placed),
                        sync_seconds(strategy, model, device));

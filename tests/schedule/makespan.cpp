@@ -49,15 +49,13 @@ double one_f_one_b(std::size_t packs, std::size_t stages, double forward, double
 }
 
 /// A plan of one schedule on equal pipelines.
-Plan plan_of(const oracle::RandomRows& rows, Schedule schedule, std::vector<std::vector<double>> peaks) {
+Plan plan_of(const oracle::RandomRows& rows, Schedule schedule) {
   const auto stages = static_cast<std::int32_t>(rows.stages);
   const Transformer model{"tiny", 2 * stages, 64, 4, 2, 16, 160, 500};
-  std::vector<PipelineId> ids(rows.pipelines);
-  std::iota(ids.begin(), ids.end(), PipelineId{0});
   std::vector<PipelineSpec> specs(rows.pipelines,
                                   {.layers = std::vector<std::int32_t>(rows.stages, 2), .devices = {}});
   std::vector<PlacedSchedule> placed;
-  placed.push_back({std::move(ids), std::move(schedule), std::move(peaks)});
+  placed.push_back(placed_from(0, std::move(schedule)));
   return assemble_plan("test", rows.lengths, model, device_preset("h100"), strategy_of(std::move(specs)),
                        std::move(placed), 0.5);
 }
@@ -118,7 +116,7 @@ TEST_CASE(
       REQUIRE(schedule.fits());
       CHECK_FALSE(schedule.memory_bound);
       const double seconds = schedule.seconds;
-      const Plan plan = plan_of(rows, schedule, scheduler.peak_bytes(schedule));
+      const Plan plan = plan_of(rows, scheduler.with_peaks(schedule));
       const auto found = violations(plan);
       INFO((found.empty() ? "" : found.front()));
       CHECK(found.empty());

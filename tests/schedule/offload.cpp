@@ -89,11 +89,8 @@ struct Parts {
 };
 
 Plan plan_of(const OffloadCase& c, Scheduler& scheduler, Schedule schedule) {
-  auto peaks = scheduler.peak_bytes(schedule);
-  std::vector<PipelineId> all(schedule.pipelines);
-  std::iota(all.begin(), all.end(), PipelineId{0});
   std::vector<PlacedSchedule> placed;
-  placed.push_back({all, std::move(schedule), std::move(peaks)});
+  placed.push_back(placed_from(0, scheduler.with_peaks(std::move(schedule))));
   return assemble_plan("offload", c.lengths, c.job.model, c.job.device, layout_strategy(c.job),
                        std::move(placed), 0.0);
 }

@@ -159,7 +159,7 @@ inline void reserve_pass(std::span<const PlacedSchedule> schedules, Pass pass, P
       pipeline.order = std::move(orders[i]);
       pipeline.phase = static_cast<std::int32_t>(placed.phase);
       phases[placed.phase].stages += static_cast<double>(pipeline.stages());
-      plan.step.peak_bytes[placed.pipelines[i]] = placed.peak_bytes[i];
+      plan.step.peak_bytes[placed.pipelines[i]] = placed.schedule.peak_bytes[i];
     }
     detail::append_pass(placed, Pass::forward, strategy, model, plan.forward);
     detail::append_pass(placed, Pass::backward, strategy, model, plan.backward);

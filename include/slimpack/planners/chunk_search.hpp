@@ -84,7 +84,8 @@ inline void refuse_chunks(std::size_t samples, const SliceSearch::Shortage& shor
       most = best.seconds();
       slowest = best;
     }
-    placed.push_back(placed_from(placed.size(), std::move(best.found.schedule), search.scheduler()));
+    placed.push_back(
+        placed_from(placed.size(), search.scheduler().with_peaks(std::move(best.found.schedule))));
   }
   Plan plan = assemble_on_layout(planner, lengths, job, std::move(placed), prices);
   plan.notes.push_back(chunk_note(slowest, lengths));

@@ -12,6 +12,7 @@
 #include "slimpack/planners/distribution_decisions.hpp"
 #include "slimpack/planners/equal_packs.hpp"
 #include "slimpack/planners/tile_search.hpp"
+#include "slimpack/schedule/full_pack.hpp"
 #include "slimpack/slicing/cut_seconds.hpp"
 
 namespace slimpack {
@@ -37,15 +38,6 @@ namespace detail {
   Tokens tile = search.deciding_tile;
   while (tile > 1 && static_cast<double>(search.tiles_per_stage * tile) > tokens) tile /= 2;
   return tile;
-}
-
-/// What one more cut costs a stage of a pipeline on average, in both passes.
-[[nodiscard]] inline double stage_cut_seconds(std::span<const Tokens> lengths, const Prices& alone) {
-  const auto both_passes = [&](Tokens begin, Tokens end) {
-    return alone.pipeline_seconds(begin, end, Pass::forward) +
-           alone.pipeline_seconds(begin, end, Pass::backward);
-  };
-  return mean_cut_seconds(lengths, both_passes) / static_cast<double>(alone.stages());
 }
 
 /// Tries distributions of samples over pipelines, each with its best schedules, and finds the best.

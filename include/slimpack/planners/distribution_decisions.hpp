@@ -16,17 +16,6 @@ namespace slimpack {
 
 namespace detail {
 
-/// Most tokens of one sample that a pipeline holds. @param recompute whether all layers are recomputed, or none.
-[[nodiscard]] inline double most_sample_tokens(const Memory& memory, bool recompute) {
-  double most = std::numeric_limits<double>::infinity();
-  for (std::size_t s = 0; s < memory.stages(); ++s) {
-    const std::int32_t layers = recompute ? memory.recompute_limit(s) : 0;
-    const double per_token = memory.activation_bytes(s, layers) + memory.kv_gradient_bytes(s);
-    if (per_token > 0.0) most = std::min(most, memory.room_bytes(s) / per_token);
-  }
-  return most;
-}
-
 /// Distributions that were looked at.
 struct DistributionLooks {
   static constexpr double infinite = std::numeric_limits<double>::infinity();

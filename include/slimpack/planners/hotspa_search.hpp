@@ -37,10 +37,10 @@ inline void place_phase(PhaseSearch& search, const Phase& phase, std::size_t num
   const std::vector<Tokens> lengths = search.classes().lengths_of(ids);
   Scheduler scheduler(lengths, own.prices(), own.memory());
   for (Schedule& schedule : search.plan(phase.strategy, scheduler, lengths).schedules) {
-    auto peaks = scheduler.peak_bytes(schedule);
-    rename_samples(ids, schedule);
-    placed.push_back(
-        {{static_cast<PipelineId>(placed.size())}, std::move(schedule), std::move(peaks), number});
+    PlacedSchedule& next =
+        placed.emplace_back(placed_from(placed.size(), scheduler.with_peaks(std::move(schedule))));
+    rename_samples(ids, next.schedule);
+    next.phase = number;
   }
 }
 

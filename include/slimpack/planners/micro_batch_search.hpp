@@ -91,8 +91,7 @@ namespace slimpack::detail {
   std::vector<PlacedSchedule> placed;
   for (const Packs& own : replicas) {
     Schedule schedule = schedule_replica(own, models.memory, options, scheduler);
-    auto peaks = scheduler.peak_bytes(schedule);
-    placed.push_back({{static_cast<PipelineId>(placed.size())}, std::move(schedule), std::move(peaks)});
+    placed.push_back(placed_from(placed.size(), scheduler.with_peaks(std::move(schedule))));
   }
   Plan plan = assemble_plan(planner, lengths, job.model, job.device, layout_strategy(job), std::move(placed),
                             prices.sync_seconds());

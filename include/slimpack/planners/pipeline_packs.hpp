@@ -78,9 +78,7 @@ class PipelinePacker {
     }
   }
 
-  [[nodiscard]] std::vector<std::vector<double>> peak_bytes(const Schedule& schedule) {
-    return scheduler_.peak_bytes(schedule);
-  }
+  [[nodiscard]] Schedule with_peaks(Schedule schedule) { return scheduler_.with_peaks(std::move(schedule)); }
 
  private:
   [[nodiscard]] PipelinePacking pack(std::span<const SampleId> samples, Tokens max_tokens,

@@ -60,15 +60,6 @@ struct RowPlan {
   return schedule_rows(lengths, rows, ranks, false, true, scheduler, most);
 }
 
-/// A schedule on neighbouring pipelines. @pre it fits.
-[[nodiscard]] inline PlacedSchedule placed_from(std::size_t first, Schedule&& schedule,
-                                                Scheduler& scheduler) {
-  std::vector<PipelineId> ids(schedule.pipelines);
-  std::iota(ids.begin(), ids.end(), static_cast<PipelineId>(first));
-  auto peaks = scheduler.peak_bytes(schedule);
-  return {std::move(ids), std::move(schedule), std::move(peaks)};
-}
-
 /// The plan of schedules of all pipelines of a job's layout, with its lower bound.
 [[nodiscard]] inline Plan assemble_on_layout(std::string_view planner, std::span<const Tokens> lengths,
                                              const Job& job, std::vector<PlacedSchedule> placed,
@@ -85,7 +76,7 @@ struct RowPlan {
 [[nodiscard]] inline Plan assemble_rows(const char* planner, std::span<const Tokens> lengths, const Job& job,
                                         RowPlan best, GroupPrices& prices, Scheduler& scheduler) {
   std::vector<PlacedSchedule> placed;
-  placed.push_back(placed_from(0, std::move(best.schedule), scheduler));
+  placed.push_back(placed_from(0, scheduler.with_peaks(std::move(best.schedule))));
   Plan plan = assemble_on_layout(planner, lengths, job, std::move(placed), prices);
   plan.step.sync_seconds += best.barrier_wait;
   plan.step.seconds += best.barrier_wait;

@@ -59,7 +59,8 @@ namespace slimpack::detail {
     if (best.seconds >= most) return out;
     out.seconds = best.seconds;
     for (std::size_t g = 0; g < best.groups.size(); ++g)
-      out.placed.push_back(placed_from(best.groups[g].first, std::move(best.plans[g].schedule), scheduler));
+      out.placed.push_back(
+          placed_from(best.groups[g].first, scheduler.with_peaks(std::move(best.plans[g].schedule))));
     return out;
   };
   // What nested groups are given up by does not depend on the plan's tile or boundaries: a finer tile gives up no more of them.
@@ -70,7 +71,7 @@ namespace slimpack::detail {
         allowed_nested_groups(lengths, pipelines, prices, memory, options, distributions.decided_seconds());
     if (best.seconds >= most) return out;
     out.seconds = best.seconds;
-    out.placed.push_back(placed_from(0, std::move(best.schedule), scheduler));
+    out.placed.push_back(placed_from(0, scheduler.with_peaks(std::move(best.schedule))));
     return out;
   };
   const auto whole_samples = [&](double most) {

@@ -77,8 +77,7 @@ class TwoStageAssignment {
         out.placed.push_back(idle_schedule(models_.memory(run.kind), pipeline));
         continue;
       }
-      auto peaks = packer(run).peak_bytes(run.schedule);
-      out.placed.push_back({{pipeline.front()}, std::move(run.schedule), std::move(peaks)});
+      out.placed.push_back({{pipeline.front()}, packer(run).with_peaks(std::move(run.schedule))});
     }
     return out;
   }

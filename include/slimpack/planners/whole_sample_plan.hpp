@@ -18,13 +18,15 @@ namespace slimpack::detail {
 [[nodiscard]] inline StrategySchedules placed_groups(WholeSamplePlan&& plan, Scheduler& scheduler) {
   StrategySchedules out{.seconds = plan.seconds};
   for (std::size_t g = 0; g < plan.schedules.size(); ++g)
-    out.placed.push_back(placed_from(g * plan.pipelines_per_pack, std::move(plan.schedules[g]), scheduler));
+    out.placed.push_back(
+        placed_from(g * plan.pipelines_per_pack, scheduler.with_peaks(std::move(plan.schedules[g]))));
   return out;
 }
 
 /// Turns a schedule whose pipelines run all packs together into that of one pipeline with all their context-parallel ranks.
 inline Schedule as_one_pipeline(Schedule schedule) {
   schedule.pipelines = 1;
+  schedule.peak_bytes.resize(1);  // all have the same
   for (PackRows* const rows : {&schedule.forward, &schedule.backward})
     *rows = in_rows(std::move(rows->packs));
   return schedule;
@@ -40,11 +42,7 @@ inline Schedule as_one_pipeline(Schedule schedule) {
   used.layout.cp *= static_cast<std::int32_t>(best.pipelines_per_pack);
   std::vector<PlacedSchedule> placed;
   for (Schedule& schedule : best.schedules) {
-    auto peaks = scheduler.peak_bytes(schedule);
-    peaks.resize(1);
-    placed.push_back({.pipelines = {static_cast<PipelineId>(placed.size())},
-                      .schedule = as_one_pipeline(std::move(schedule)),
-                      .peak_bytes = std::move(peaks)});
+    placed.push_back(placed_from(placed.size(), as_one_pipeline(scheduler.with_peaks(std::move(schedule)))));
   }
   Plan plan = assemble_plan(planner, lengths, job.model, job.device, layout_strategy(used), std::move(placed),
                             prices.alone().sync_seconds());

@@ -59,6 +59,17 @@ namespace slimpack {
 
 namespace detail {
 
+/// Most tokens of one sample that a pipeline holds. @param recompute whether all layers are recomputed, or none. O(stages).
+[[nodiscard]] inline double most_sample_tokens(const Memory& memory, bool recompute) {
+  double most = std::numeric_limits<double>::infinity();
+  for (std::size_t s = 0; s < memory.stages(); ++s) {
+    const std::int32_t layers = recompute ? memory.recompute_limit(s) : 0;
+    const double per_token = memory.activation_bytes(s, layers) + memory.kv_gradient_bytes(s);
+    if (per_token > 0.0) most = std::min(most, memory.room_bytes(s) / per_token);
+  }
+  return most;
+}
+
 /// What a full pipeline lacks to hold a sample, for messages: the bytes, and that a pack may be recomputed as far as it will go.
 [[nodiscard]] inline std::string lacks_text(const Memory& memory, Tokens longest, bool recompute) {
   const std::int32_t layers = recompute ? std::numeric_limits<std::int32_t>::max() : 0;

@@ -14,7 +14,7 @@
 namespace slimpack {
 
 /// Packs of both passes on pipelines that share some of them: which pipelines run them, in which order, what is recomputed,
-/// and how long it takes.
+/// how long it takes, and how much memory.
 struct Schedule {
   std::size_t pipelines = 0;
   PackRows forward, backward;
@@ -24,6 +24,7 @@ struct Schedule {
   double seconds = std::numeric_limits<double>::infinity();    ///< infinite: refused by memory, or too slow
   double unlimited = std::numeric_limits<double>::infinity();  ///< seconds with enough memory
   bool memory_bound = false;  ///< memory forced recomputation or a smaller lead, or refused the packs
+  std::vector<std::vector<double>> peak_bytes;  ///< [pipeline][stage]; empty until `Scheduler::with_peaks`
 
   [[nodiscard]] std::size_t stages() const { return leads.stages(); }
   [[nodiscard]] bool fits() const { return seconds < std::numeric_limits<double>::infinity(); }

@@ -143,6 +143,11 @@ class Scheduler {
     }
     return peaks;
   }
+  /// The same schedule with its peaks of memory.
+  [[nodiscard]] Schedule with_peaks(Schedule schedule) {
+    schedule.peak_bytes = peak_bytes(schedule);
+    return schedule;
+  }
 
  private:
   static constexpr double infinite = std::numeric_limits<double>::infinity();

@@ -4,6 +4,7 @@
 #include <span>
 
 #include "slimpack/core/ids.hpp"
+#include "slimpack/cost/prices.hpp"
 
 namespace slimpack {
 
@@ -20,6 +21,15 @@ template <class Seconds>
     if (cut < length) sum += whole * (seconds(0, cut) + seconds(cut, length) - whole);
   }
   return all > 0.0 ? std::max(0.0, sum / all) : 0.0;
+}
+
+/// What one more cut costs a stage of a pipeline on average, in both passes. O(samples) prices.
+[[nodiscard]] inline double stage_cut_seconds(std::span<const Tokens> lengths, const Prices& alone) {
+  const auto both_passes = [&](Tokens begin, Tokens end) {
+    return alone.pipeline_seconds(begin, end, Pass::forward) +
+           alone.pipeline_seconds(begin, end, Pass::backward);
+  };
+  return mean_cut_seconds(lengths, both_passes) / static_cast<double>(alone.stages());
 }
 
 }  // namespace slimpack
