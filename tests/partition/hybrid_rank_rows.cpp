@@ -54,7 +54,7 @@ TEST_CASE(
     const HybridRowsCase c = hybrid_rows_case(seed);
     const HybridRankRows rows = c.rows();
     for (const Tokens more : {0, 100, 2000}) {
-      const Tokens limit = rows.least_limit() + more;
+      const Tokens limit = rows.domain().least_limit() + more;
       for (const HybridKind kind : all_hybrid_kinds) {
         INFO(hybrid_name(kind) << ", limit " << limit);
         const bool in_rows = kind == HybridKind::rows || kind == HybridKind::squared_rows;
@@ -94,8 +94,8 @@ TEST_CASE("the least limit of hybrid packs is the least with which all samples f
     const HybridRowsCase c = hybrid_rows_case(seed);
     const HybridRankRows rows = c.rows();
     for (const HybridKind kind : all_hybrid_kinds) {
-      CHECK_NOTHROW(rows(kind, {.tokens = rows.least_limit()}));
-      CHECK_THROWS_AS(rows(kind, {.tokens = rows.least_limit() - 1}), InvalidInput);
+      CHECK_NOTHROW(rows(kind, {.tokens = rows.domain().least_limit()}));
+      CHECK_THROWS_AS(rows(kind, {.tokens = rows.domain().least_limit() - 1}), InvalidInput);
     }
   }
 }
@@ -113,7 +113,7 @@ TEST_CASE("hybrid packs of squared tokens do not depend on the work, and their m
     double tokens = 0.0;
     for (const Tokens length : c.lengths) tokens += static_cast<double>(length);
     CHECK(other.mean_work() == Approx(tokens / static_cast<double>(c.ranks)));
-    const HybridLimits limits{.tokens = 2 * given.least_limit()};
+    const HybridLimits limits{.tokens = 2 * given.domain().least_limit()};
     CHECK(given(HybridKind::squared_rows, limits) == other(HybridKind::squared_rows, limits));
     by_work += given(HybridKind::rows, limits) != other(HybridKind::rows, limits) ? 1 : 0;
   }
@@ -129,7 +129,7 @@ TEST_CASE("balanced ranks end sooner than balanced packs, and a limit of work ma
     c.ranks = ranks;
     c.sizes = c.row_sizes = {1};
     const HybridRankRows rows = c.rows();
-    const Tokens limit = 2 * rows.least_limit();
+    const Tokens limit = 2 * rows.domain().least_limit();
     const auto end = [&](HybridKind kind) {
       std::vector<double> work(ranks, 0.0);
       for (const RankRow& row : rows(kind, {.tokens = limit})) {

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -50,12 +49,8 @@ class HybridRankRows {
     return hybrid_rank_packs(any_, limits, ranks ? HybridBalance::ranks : HybridBalance::packs);
   }
 
-  /// Fewest tokens of a rank with which the largest group holds the longest sample. O(samples).
-  [[nodiscard]] Tokens least_limit() const {
-    const auto largest = static_cast<Tokens>(any_.size(any_.sizes() - 1));
-    const Tokens longest = *std::max_element(any_.lengths().begin(), any_.lengths().end());
-    return (longest + largest - 1) / largest;
-  }
+  /// Samples and groups of the first two kinds.
+  [[nodiscard]] const RankDomain& domain() const { return any_; }
 
   /// Work of each rank if all samples run on the smallest groups, and ranks share it equally. O(samples).
   [[nodiscard]] double mean_work() const {

@@ -64,9 +64,7 @@ class HybridSearch {
     rows_.emplace(
         lengths_, ranks_, std::move(sizes), rank_group_sizes(ranks_, allows),
         [&](Tokens length, std::size_t size) { return document_seconds(prices_.shared_by(size), length); });
-    const std::vector<Tokens> tokens =
-        options_.limit > 0 ? std::vector<Tokens>{options_.limit}
-                           : limits_of_tokens(lengths_, ranks_, static_cast<double>(rows_->least_limit()));
+    const std::vector<Tokens> tokens = limits_of_tokens(rows_->domain(), options_.limit);
     const double before = best_.seconds;
     for (const Tokens limit : tokens) {
       try_rows(limit);
@@ -88,7 +86,7 @@ class HybridSearch {
         try_packs({middle.tokens, middle.work * factor});
         if (options_.limit > 0) continue;
         const auto other = static_cast<Tokens>(static_cast<double>(middle.tokens) * factor);
-        if (other < rows_->least_limit()) continue;
+        if (other < rows_->domain().least_limit()) continue;
         try_rows(other);
         try_packs({other, middle.work});
         try_packs({other, middle.work * factor});

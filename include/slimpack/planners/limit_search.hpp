@@ -13,11 +13,14 @@ namespace slimpack::detail {
 
 /// Limits of tokens per rank to try, a factor of the square root of two apart: from the least, through the longest
 /// sample, with which none has to be shared, to one with which a row holds the whole batch, however its samples are
-/// distributed. Ascending. @param lengths of all samples. @param least > 0.
-[[nodiscard]] inline std::vector<Tokens> limits_of_tokens(std::span<const Tokens> lengths, std::size_t ranks,
-                                                          double least) {
+/// distributed. Ascending. @param given the only limit to try; 0: none. O(samples).
+[[nodiscard]] inline std::vector<Tokens> limits_of_tokens(const RankDomain& domain, Tokens given) {
+  if (given > 0) return {given};
+  const std::span<const Tokens> lengths = domain.lengths();
   const Tokens longest = *std::max_element(lengths.begin(), lengths.end());
-  const double share = std::accumulate(lengths.begin(), lengths.end(), 0.0) / static_cast<double>(ranks);
+  const double share =
+      std::accumulate(lengths.begin(), lengths.end(), 0.0) / static_cast<double>(domain.ranks());
+  const auto least = static_cast<double>(domain.least_limit());
   const double most = std::max(static_cast<double>(longest), 2.0 * share);
   const int steps = static_cast<int>(std::ceil(2.0 * std::log2(most / least)));
   std::vector<Tokens> limits{longest};
@@ -26,12 +29,6 @@ namespace slimpack::detail {
   std::sort(limits.begin(), limits.end());
   limits.erase(std::unique(limits.begin(), limits.end()), limits.end());
   return limits;
-}
-
-/// The same for samples and groups of a domain, or a given limit alone. @param given 0: none.
-[[nodiscard]] inline std::vector<Tokens> limits_of_tokens(const RankDomain& domain, Tokens given) {
-  if (given > 0) return {given};
-  return limits_of_tokens(domain.lengths(), domain.ranks(), static_cast<double>(domain.least_limit()));
 }
 
 /// Seconds that packs of up to `limit` tokens on each rank promise: ranks have equal work, samples run on the smallest
