@@ -56,7 +56,7 @@ TEST_CASE(
     for (const Tokens more : {0, 100, 2000}) {
       const Tokens limit = rows.domain().least_limit() + more;
       for (const HybridKind kind : all_hybrid_kinds) {
-        INFO(hybrid_name(kind) << ", limit " << limit);
+        INFO(hybrid_kind_name(kind) << ", limit " << limit);
         const bool in_rows = kind == HybridKind::rows || kind == HybridKind::squared_rows;
         const std::vector<std::size_t>& sizes = in_rows ? c.row_sizes : c.sizes;
         std::vector<int> seen(c.lengths.size(), 0);
@@ -120,7 +120,7 @@ TEST_CASE("hybrid packs of squared tokens do not depend on the work, and their m
   CHECK(by_work > 20);
 }
 
-TEST_CASE("balanced ranks end sooner than balanced packs, and a limit of work makes packs shorter") {
+TEST_CASE("balanced ranks end sooner than balanced packs, and no pack has more work than its limit") {
   const std::size_t ranks = 8;
   double ends_by_ranks = 0.0, ends_by_packs = 0.0;
   for (unsigned seed = 1; seed <= 60; ++seed) {

@@ -73,7 +73,7 @@ TEST_CASE("schedulers have different names") {
   std::set<std::string> names;
   for (const RankScheduler each : {RankScheduler::packed, RankScheduler::balanced,
                                    RankScheduler::balanced_packed, RankScheduler::nested})
-    names.insert(scheduler_name(each));
+    names.insert(rank_scheduler_name(each));
   CHECK(names.size() == 4);
 }
 

@@ -154,8 +154,11 @@ TEST_CASE("orders of clusters are all different, and each has all packs, those o
       std::iota(expected.begin(), expected.end(), std::uint32_t{0});
       CHECK(all == expected);
       std::size_t runs = order.empty() ? 0 : 1;
-      for (std::size_t i = 1; i < order.size(); ++i)
-        runs += cluster_of[order[i]] != cluster_of[order[i - 1]] ? 1 : 0;
+      for (std::size_t i = 1; i < order.size(); ++i) {
+        const bool next = cluster_of[order[i]] != cluster_of[order[i - 1]];
+        runs += next ? 1 : 0;
+        if (!next) CHECK(durations[order[i]] <= durations[order[i - 1]]);
+      }
       CHECK(runs == made);
     }
     std::sort(orders.begin(), orders.end());

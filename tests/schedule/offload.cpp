@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cstdint>
-#include <numeric>
 #include <random>
 #include <utility>
 #include <vector>

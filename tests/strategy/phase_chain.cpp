@@ -1,5 +1,6 @@
 #include "slimpack/strategy/phase_chain.hpp"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cstddef>
 #include <functional>

@@ -6,9 +6,7 @@
 #include "slimpack/core/ids.hpp"
 #include "slimpack/cost/priced_models.hpp"
 
-namespace slimpack {
-
-namespace detail {
+namespace slimpack::detail {
 
 /// Lengths at which models are asked.
 [[nodiscard]] inline std::vector<Tokens> probe_lengths() {
@@ -53,6 +51,4 @@ namespace detail {
   return probes;
 }
 
-}  // namespace detail
-
-}  // namespace slimpack
+}  // namespace slimpack::detail

@@ -138,7 +138,7 @@ inline void validate(const Strategy& strategy, const Transformer& model) {
   return spec;
 }
 
-/// Devices of the largest strategy that a layout makes: it lists each of them.
+/// Most devices of a layout that `layout_strategy` takes, because a strategy lists each device.
 inline constexpr std::int64_t most_listed_devices = std::int64_t{1} << 22;
 
 /// The uniform strategy of a layout: `dp` pipelines of one kind. @throws InvalidInput if the job is impossible, or has more

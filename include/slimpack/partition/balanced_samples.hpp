@@ -15,7 +15,7 @@ namespace slimpack {
 
 /// Deals samples to bins, as equal in work as LPT and exchanges make them.
 /// @param work of each sample. @param bins positive.
-/// @returns samples of each bin in their order; bins by falling work. Complexity: that of `improve_assignment`.
+/// @returns the samples of each bin, ascending; bins by falling work. Complexity: that of `improve_assignment`.
 [[nodiscard]] inline std::vector<std::vector<SampleId>> balanced_samples(std::span<const double> work,
                                                                          std::size_t bins) {
   Assignment assignment = lpt(work, bins);

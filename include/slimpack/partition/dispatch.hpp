@@ -135,16 +135,6 @@ inline void check_problem(const DispatchProblem& problem) {
   return first;
 }
 
-/// Samples by decreasing length, equal ones in their order.
-[[nodiscard]] inline std::vector<SampleId> longest_samples_first(std::span<const Tokens> lengths) {
-  std::vector<SampleId> order(lengths.size());
-  std::iota(order.begin(), order.end(), SampleId{0});
-  std::sort(order.begin(), order.end(), [&](SampleId a, SampleId b) {
-    return lengths[a] > lengths[b] || (lengths[a] == lengths[b] && a < b);
-  });
-  return order;
-}
-
 /// Eq. 2 of every pipeline. @param pipeline of each sample, one that holds it.
 [[nodiscard]] inline Dispatch dispatch_of(const DispatchProblem& problem, std::vector<PipelineId> pipeline) {
   const std::vector<std::size_t> first = first_pipelines(problem);

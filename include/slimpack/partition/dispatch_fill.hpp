@@ -12,6 +12,7 @@
 #include "slimpack/partition/dispatch.hpp"
 #include "slimpack/partition/dispatch_bound.hpp"
 #include "slimpack/partition/dispatch_greedy.hpp"
+#include "slimpack/partition/longest_first.hpp"
 #include "slimpack/partition/open_pipelines.hpp"
 
 namespace slimpack::detail {
@@ -25,7 +26,7 @@ class DispatchFill {
       : problem_(problem),
         first_(first_pipelines(problem)),
         open_(open_pipelines(problem)),
-        order_(longest_samples_first(problem.lengths)),
+        order_(longest_first(problem.lengths)),
         pipeline_(problem.lengths.size()) {
     sort_kinds(bound);
   }

@@ -10,6 +10,7 @@
 #include "slimpack/partition/distribution_options.hpp"
 #include "slimpack/partition/greedy.hpp"
 #include "slimpack/partition/groups.hpp"
+#include "slimpack/partition/longest_first.hpp"
 #include "slimpack/partition/merged_groups.hpp"
 #include "slimpack/partition/sample_prices.hpp"
 
@@ -28,7 +29,7 @@ class Distributor {
       : lengths_(lengths),
         pipelines_(pipelines),
         options_(options),
-        by_length_(longest_first(lengths)),
+        by_length_(detail::longest_first(lengths)),
         prices_(lengths, by_length_, prices),
         merged_(lengths, by_length_, prices_, allowed_sizes(prices), options) {}
 
@@ -94,13 +95,6 @@ class Distributor {
   }
 
  private:
-  static std::vector<SampleId> longest_first(std::span<const Tokens> lengths) {
-    std::vector<SampleId> ids(lengths.size());
-    std::iota(ids.begin(), ids.end(), SampleId{0});
-    std::stable_sort(ids.begin(), ids.end(), [&](SampleId a, SampleId b) { return lengths[a] > lengths[b]; });
-    return ids;
-  }
-
   /// [size - 1] whether a group may have this size.
   [[nodiscard]] std::vector<bool> allowed_sizes(GroupPrices& prices) const {
     std::vector<bool> allowed;

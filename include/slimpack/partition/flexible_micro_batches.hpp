@@ -14,7 +14,7 @@
 
 namespace slimpack {
 
-/// The groups of micro-batches (`flexible_groups`), kept for limits with which they serve as well.
+/// Finds the groups of micro-batches (`flexible_groups`), and uses them again for lower limits that they keep.
 class FlexibleRows {
  public:
   struct Row {
@@ -81,6 +81,10 @@ class FlexibleMicroBatches {
         ends_(each([&](SampleId id) { return static_cast<double>(domain.length(id)); })),
         rows_(domain, splits) {}
 
+  // `rows_` knows micro-batches by their place in `samples_`.
+  FlexibleMicroBatches(const FlexibleMicroBatches&) = delete;
+  FlexibleMicroBatches& operator=(const FlexibleMicroBatches&) = delete;
+
   /// Later calls are about at most so many tokens of each rank. @pre the largest group holds each sample so.
   void use_limit(Tokens limit) {
     limit_ = limit;
@@ -91,7 +95,7 @@ class FlexibleMicroBatches {
   /// Makes all groups anew from now on, with so many splits.
   void start_again(std::size_t splits) { rows_.start_again(splits); }
 
-  /// At most `count` micro-batches. @param most gives up those with so much work or more.
+  /// At most `count` micro-batches. @pre `use_limit` was called, and count is positive. @param most gives up those with so much work or more.
   /// Complexity: that of `flexible_groups` for each micro-batch that is new.
   [[nodiscard]] Made operator()(std::size_t count, MicroBatchCut cut, double most) {
     const std::vector<std::size_t>& ends = ends_(count, cut);

@@ -23,8 +23,9 @@ struct HandoverSide {
   Tokens max_tokens = 0;                   ///< of a sample that it holds
 };
 
-/// The handover by which one pipeline's seconds fall, and the other's rise, by the closest to `wanted` on the mean, the first of
-/// equals. None if no handover does better than none. @param lengths [sample of the batch]. O(samples of both, multiplied).
+/// The handover for which the seconds that one pipeline loses and the other gains, averaged over both, are closest to `wanted`;
+/// the first one if several are. None if doing nothing is as close. @param wanted seconds. @param lengths [sample of the batch].
+/// O(samples of from * samples of to).
 [[nodiscard]] inline std::optional<Handover> closest_handover(std::span<const Tokens> lengths,
                                                               const HandoverSide& from,
                                                               const HandoverSide& to, double wanted) {

@@ -21,7 +21,7 @@ enum class HybridKind : std::uint8_t {
 };
 
 /// A kind's name in notes.
-[[nodiscard]] constexpr const char* hybrid_name(HybridKind kind) {
+[[nodiscard]] constexpr const char* hybrid_kind_name(HybridKind kind) {
   if (kind == HybridKind::ranks) return "DP balance";
   if (kind == HybridKind::packs) return "PP balance";
   return kind == HybridKind::rows ? "PP balance, row by row" : "PP balance, row by row, of squared tokens";

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "slimpack/core/ids.hpp"
-#include "slimpack/partition/packing.hpp"
+#include "slimpack/partition/longest_first.hpp"
 
 namespace slimpack::detail {
 
@@ -16,8 +16,7 @@ class LengthClasses {
  public:
   /// @param lengths at least one; they have to outlive this. @param thresholds most parts.
   LengthClasses(std::span<const Tokens> lengths, std::size_t thresholds)
-      : lengths_(lengths),
-        by_length_(falling_order(lengths, *std::max_element(lengths.begin(), lengths.end()))) {
+      : lengths_(lengths), by_length_(longest_first(lengths)) {
     std::reverse(by_length_.begin(), by_length_.end());
     for (std::size_t i = thresholds; i-- > 0;) {
       const Tokens most = i < 63 ? longest() >> i : 0;

@@ -9,8 +9,8 @@
 
 #include "slimpack/core/packs.hpp"
 #include "slimpack/cost/prices.hpp"
+#include "slimpack/partition/longest_first.hpp"
 #include "slimpack/partition/ordered_parts.hpp"
-#include "slimpack/partition/packing.hpp"
 
 namespace slimpack {
 
@@ -27,7 +27,7 @@ class MicroBatchSplitter {
  public:
   MicroBatchSplitter(std::span<const Tokens> lengths, const Prices& prices)
       : lengths_(lengths),
-        by_length_(falling_order(lengths, *std::max_element(lengths.begin(), lengths.end()))),
+        by_length_(longest_first(lengths)),
         constant_(prices.pack_seconds(0, Pass::forward) + prices.pack_seconds(0, Pass::backward)),
         seconds_(1, 0.0),
         tokens_(1, 0) {

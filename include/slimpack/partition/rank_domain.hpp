@@ -68,7 +68,8 @@ class RankDomain {
     while (place < sizes_.size() && tokens_per_rank(id, place) > static_cast<double>(limit)) ++place;
     return place;
   }
-  /// Work of all ranks of the smallest group that holds a sample so. @pre the largest one does. O(sizes).
+  /// Work of all ranks of the smallest group whose ranks hold at most `limit` tokens each of a sample. @pre those of the largest
+  /// group do. O(sizes).
   [[nodiscard]] double group_work(SampleId id, Tokens limit) const {
     const std::size_t place = least_place(id, limit);
     return work(id, place) * static_cast<double>(sizes_[place]);

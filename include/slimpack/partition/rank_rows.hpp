@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "slimpack/core/error.hpp"
-#include "slimpack/partition/packing.hpp"
+#include "slimpack/partition/longest_first.hpp"
 #include "slimpack/partition/rank_domain.hpp"
 
 namespace slimpack {
@@ -138,9 +138,7 @@ class OpenRow {
 
 /// All samples, longest first; those of equal length in their order.
 [[nodiscard]] inline std::vector<SampleId> longest_first(const RankDomain& domain) {
-  const std::span<const Tokens> lengths = domain.lengths();
-  return lengths.empty() ? std::vector<SampleId>{}
-                         : falling_order(lengths, *std::max_element(lengths.begin(), lengths.end()));
+  return longest_first(domain.lengths());
 }
 
 /// @throws InvalidInput if even the largest group holds more than `limit` tokens of a sample on each rank.

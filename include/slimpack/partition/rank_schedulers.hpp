@@ -20,7 +20,7 @@ enum class RankScheduler : std::uint8_t {
 };
 
 /// A scheduler's name in notes.
-[[nodiscard]] constexpr const char* scheduler_name(RankScheduler scheduler) {
+[[nodiscard]] constexpr const char* rank_scheduler_name(RankScheduler scheduler) {
   switch (scheduler) {
     case RankScheduler::packed:
       return "the default scheduler";

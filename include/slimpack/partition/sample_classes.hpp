@@ -5,16 +5,16 @@
 #include <vector>
 
 #include "slimpack/core/ids.hpp"
-#include "slimpack/partition/dispatch.hpp"
+#include "slimpack/partition/longest_first.hpp"
 
 namespace slimpack {
 
-/// Classes of samples of about the same length. The longest samples are classes of their own.
+/// Classes of samples of about the same length: the 64 longest samples are classes of their own, the others form 64 of about equal
+/// numbers. With up to 128 samples, each is a class.
 class SampleClasses {
  public:
   /// O(samples log(samples)).
-  explicit SampleClasses(std::span<const Tokens> lengths)
-      : by_length_(detail::longest_samples_first(lengths)) {
+  explicit SampleClasses(std::span<const Tokens> lengths) : by_length_(detail::longest_first(lengths)) {
     const std::size_t own = lengths.size() <= alone + together ? lengths.size() : alone;
     for (std::size_t i = 0; i <= own; ++i) begin_.push_back(i);
     const std::size_t rest = lengths.size() - own;

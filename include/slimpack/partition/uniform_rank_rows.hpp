@@ -12,8 +12,8 @@
 namespace slimpack {
 
 /// Best-fit-decreasing packs of whole samples on groups of one size: as many in each row as there are groups, those with the most
-/// attention first, so that packs of a row take about as long. @param length tokens of a pack at most, none less than a sample.
-/// @pre size divides ranks. O(n log n).
+/// attention first, so that packs of a row take about as long. @param length most tokens of a pack, on all ranks of
+/// its group together. @pre no sample is longer, and size divides ranks. O(n log n).
 [[nodiscard]] inline std::vector<RankRow> uniform_rank_rows(std::span<const Tokens> lengths, Tokens length,
                                                             std::size_t ranks, std::size_t size) {
   const Packing packing = best_fit_decreasing(lengths, length);

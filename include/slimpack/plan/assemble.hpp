@@ -116,8 +116,9 @@ inline void reserve_pass(std::span<const PlacedSchedule> schedules, Pass pass, P
 /// Puts schedules together into a plan: packs numbered one schedule after another, orders of all stages, step time,
 /// bubble ratio and peaks of memory. The lower bound is left to the caller.
 /// @param schedules of all pipelines of the strategy, each of which is in one of them; those of pipelines of one kind
-/// have as many stages as that kind. Freed as the plan takes them over. @param sync_seconds after the last task.
+/// have as many stages as that kind. Each has its peaks of memory (`Scheduler::with_peaks`). Freed as the plan takes them over. @param sync_seconds after the last task.
 /// @param switch_seconds between each phase and the next; each phase has schedules.
+/// @throws InvalidInput if a schedule lacks its peaks of memory.
 /// O(slices + tasks).
 [[nodiscard]] inline Plan assemble_plan(std::string_view planner, std::span<const Tokens> lengths,
                                         const Transformer& model, const Device& device,
@@ -150,6 +151,9 @@ inline void reserve_pass(std::span<const PlacedSchedule> schedules, Pass pass, P
     const PlacedSchedule placed = std::move(next);
     const auto first_forward = static_cast<PackId>(plan.forward.packs.size()),
                first_backward = static_cast<PackId>(plan.backward.packs.size());
+    require(placed.schedule.peak_bytes.size() == placed.pipelines.size(), "a schedule of ",
+            placed.pipelines.size(), " pipelines has peaks of memory for ", placed.schedule.peak_bytes.size(),
+            "; expected one for each (Scheduler::with_peaks)");
     auto orders = stage_orders(placed.schedule);
     for (std::size_t i = 0; i < placed.pipelines.size(); ++i) {
       for (auto& order : orders[i]) {

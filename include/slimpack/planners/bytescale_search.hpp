@@ -44,7 +44,7 @@ namespace slimpack::detail {
   }
   Plan plan = assemble_rows("bytescale", lengths, job, RowPlan{std::move(best.schedule), 0.0, best.seconds},
                             prices, scheduler);
-  plan.notes.push_back(concat(hybrid_name(best.kind), ", with at most ", best.limits.tokens,
+  plan.notes.push_back(concat(hybrid_kind_name(best.kind), ", with at most ", best.limits.tokens,
                               " tokens of a pack on each rank"));
   return plan;
 }

@@ -28,8 +28,6 @@ struct ChunkPlanOptions {
   /// Up to so many samples of a pipeline, the paper's algorithm is tried as well; above, it takes too long.
   std::size_t most_samples_lightest = 20000;
   bool whole_samples = true;  ///< tries packs of whole samples above the longest one's length
-  std::size_t kept =
-      0;  ///< chunks of a sequence that are not recomputed, for ChunkRecompute::oldest; 0: searched
   ChunkScheduleOptions schedule = {};
 };
 

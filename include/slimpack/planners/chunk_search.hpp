@@ -12,25 +12,25 @@
 
 #include "slimpack/core/batch.hpp"
 #include "slimpack/partition/balanced_samples.hpp"
-#include "slimpack/planners/row_plans.hpp"
+#include "slimpack/planners/assemble_on_layout.hpp"
 #include "slimpack/planners/slice_search.hpp"
 
 namespace slimpack::detail {
 
 /// Says what the finest chunks of a pipeline lack. @throws InvalidInput always.
-inline void refuse_chunks(std::size_t samples, const SliceSearch::Shortage& shortage, const Memory& memory,
-                          const ChunkPlanOptions& options) {
+[[noreturn]] inline void refuse_chunks(std::size_t samples, const SliceSearch::Shortage& shortage,
+                                       const Memory& memory, const ChunkPlanOptions& options) {
   const ChunkScheduler::Shortage& most = shortage.most;
   const bool recomputes = options.schedule.recompute != ChunkRecompute::none;
-  require(false, "chunks of ", samples, " samples, the longest of ", shortage.longest, " tokens in ",
-          shortage.slices, " slices, do not fit into ", memory.capacity_text(), " because stage ", most.stage,
-          " needs ", most.bytes / 1e9,
-          recomputes ? " GB with all layers recomputed, " : " GB with nothing recomputed, ",
-          std::max(0.0, most.bytes - memory.capacity_bytes()) / 1e9,
-          " GB more than there are; expected shorter samples, more stages, more context parallelism or more "
-          "memory",
-          options.slices > 0 ? ", or the number of slices left to the planner" : "",
-          recomputes ? "" : ", or recomputation");
+  throw InvalidInput(concat(
+      "chunks of ", samples, " samples, the longest of ", shortage.longest, " tokens in ", shortage.slices,
+      " slices, do not fit into ", memory.capacity_text(), " because stage ", most.stage, " needs ",
+      most.bytes / 1e9, recomputes ? " GB with all layers recomputed, " : " GB with nothing recomputed, ",
+      std::max(0.0, most.bytes - memory.capacity_bytes()) / 1e9,
+      " GB more than there are; expected shorter samples, more stages, more context parallelism or more "
+      "memory",
+      options.slices > 0 ? ", or the number of slices left to the planner" : "",
+      recomputes ? "" : ", or recomputation"));
 }
 
 /// What kind of pipeline was chosen, and what else it would have cost (InfiniPipe, section 1: elastic pipelines).

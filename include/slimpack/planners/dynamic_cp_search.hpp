@@ -13,7 +13,7 @@ namespace slimpack::detail {
 
 /// Notes who made the plan's rows, and what is slimpack's own in them.
 inline void note_rows(const RankRowSearch::Way& way, bool one_stage, Plan& plan) {
-  plan.notes.push_back(concat("rows by ", scheduler_name(way.scheduler), ", deciding by ",
+  plan.notes.push_back(concat("rows by ", rank_scheduler_name(way.scheduler), ", deciding by ",
                               way.by_prices ? "prices" : "squared tokens", ", with at most ", way.limit,
                               " tokens of a micro-batch on each rank"));
   if (way.scheduler == RankScheduler::balanced && !one_stage)

@@ -12,7 +12,7 @@
 
 #include "slimpack/core/batch.hpp"
 #include "slimpack/partition/flexible_micro_batches.hpp"
-#include "slimpack/planners/limit_search.hpp"
+#include "slimpack/planners/rank_limits.hpp"
 #include "slimpack/planners/sequence_parallel_options.hpp"
 #include "slimpack/planners/ulysses.hpp"
 #include "slimpack/planners/uniform_rows.hpp"

@@ -12,7 +12,7 @@
 #include "slimpack/partition/hybrid_rank_rows.hpp"
 #include "slimpack/planners/best_of.hpp"
 #include "slimpack/planners/bytescale_options.hpp"
-#include "slimpack/planners/limit_search.hpp"
+#include "slimpack/planners/rank_limits.hpp"
 #include "slimpack/schedule/scheduler.hpp"
 #include "slimpack/slicing/rank_packs.hpp"
 

@@ -17,6 +17,16 @@
 
 namespace slimpack::detail {
 
+/// A pipeline with its samples.
+struct PipelineRun {
+  std::size_t kind = 0;           ///< of the strategy
+  std::vector<SampleId> samples;  ///< ascending
+  Schedule schedule;              ///< empty without samples
+  bool careful = false;           ///< whether `PipelinePacker::careful` has packed them
+
+  [[nodiscard]] double seconds() const { return samples.empty() ? 0.0 : schedule.seconds; }
+};
+
 /// Packs and schedules the samples of one pipeline of a kind (Eq. 1, and the simulation).
 class PipelinePacker {
  public:

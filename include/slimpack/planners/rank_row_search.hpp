@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "slimpack/partition/rank_schedulers.hpp"
-#include "slimpack/planners/limit_search.hpp"
+#include "slimpack/planners/rank_limits.hpp"
 #include "slimpack/planners/row_plans.hpp"
 
 namespace slimpack::detail {

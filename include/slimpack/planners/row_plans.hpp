@@ -3,14 +3,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
-#include <numeric>
 #include <span>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "slimpack/partition/rank_rows.hpp"
-#include "slimpack/plan/assemble.hpp"
+#include "slimpack/planners/assemble_on_layout.hpp"
 #include "slimpack/schedule/lower_bound.hpp"
 #include "slimpack/schedule/row_barriers.hpp"
 #include "slimpack/schedule/scheduler.hpp"
@@ -58,17 +57,6 @@ struct RowPlan {
                                                     std::span<const RankRow> rows, std::size_t ranks,
                                                     Scheduler& scheduler, double most) {
   return schedule_rows(lengths, rows, ranks, false, true, scheduler, most);
-}
-
-/// The plan of schedules of all pipelines of a job's layout, with its lower bound.
-[[nodiscard]] inline Plan assemble_on_layout(std::string_view planner, std::span<const Tokens> lengths,
-                                             const Job& job, std::vector<PlacedSchedule> placed,
-                                             GroupPrices& prices) {
-  Plan plan = assemble_plan(planner, lengths, job.model, job.device, layout_strategy(job), std::move(placed),
-                            prices.alone().sync_seconds());
-  const StepLowerBound bound = step_lower_bound(lengths, static_cast<std::size_t>(job.layout.dp), prices);
-  state_lower_bound(bound.seconds(), bound.exists, plan);
-  return plan;
 }
 
 /// The plan of a schedule of all pipelines of a job's layout, with its lower bound; the step and a note have the wait at

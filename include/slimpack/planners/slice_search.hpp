@@ -37,10 +37,9 @@ class SliceSearch {
         prices_(prices.alone(), Pass::backward),
         scheduler_(lengths, prices, memory, options.schedule) {
     scheduler_.options().groups = false;
-    scheduler_.options().kept = options.kept;
   }
 
-  /// @param samples of the pipeline. @param first slices to try before others; 0: none.
+  /// @param samples of the pipeline; they have to outlive a call of `shortage`. @param first slices to try before others; 0: none.
   /// @param enough seconds; the search ends when a schedule takes no more.
   [[nodiscard]] ChunkCandidate operator()(std::span<const SampleId> samples, std::size_t first,
                                           double enough) {
@@ -61,7 +60,7 @@ class SliceSearch {
 
   [[nodiscard]] Scheduler& scheduler() { return scheduler_.scheduler(); }
 
-  /// Why nothing fits. @pre nothing did for the last samples.
+  /// Why nothing fits. @pre the last call had samples, and found no schedule.
   struct Shortage {
     Tokens longest = 0;      ///< sample
     std::size_t slices = 0;  ///< most that it may be cut into

@@ -138,10 +138,7 @@ inline void note_imbalance(const SlimPackOptions& options, Plan& plan) {
           options.packs > 0 ? ", or merged and local samples need more than the packs asked for" : "",
           "; expected shorter samples, more stages or more memory",
           options.packs > 0 || options.equal_packs ? ", or the number of packs left to the planner" : "");
-  Plan plan = assemble_plan("slimpack", lengths, job.model, job.device, layout_strategy(job),
-                            std::move(best.placed), prices.alone().sync_seconds());
-  const StepLowerBound bound = step_lower_bound(lengths, pipelines, prices);
-  state_lower_bound(bound.seconds(), bound.exists, plan);
+  Plan plan = assemble_on_layout("slimpack", lengths, job, std::move(best.placed), prices);
   if (options.packs > 0) note_fewer_packs(options.packs, options.tile, plan);
   note_imbalance(options, plan);
   return plan;

@@ -13,22 +13,12 @@
 
 namespace slimpack::detail {
 
-/// A pipeline with its samples.
-struct PipelineRun {
-  std::size_t kind = 0;
-  std::vector<SampleId> samples;
-  Schedule schedule;  // empty without samples
-  bool careful = false;
-
-  [[nodiscard]] double seconds() const { return samples.empty() ? 0.0 : schedule.seconds; }
-};
-
 /// Makes the slowest pipeline of a strategy faster, as far as the simulation says that it becomes so.
-class SlowestPipeline {
+class SlowestPipelineImprover {
  public:
   /// @param packers [kind]. All have to outlive this.
-  SlowestPipeline(std::span<const Tokens> lengths, std::span<PipelinePacker> packers,
-                  const TwoStageOptions& options)
+  SlowestPipelineImprover(std::span<const Tokens> lengths, std::span<PipelinePacker> packers,
+                          const TwoStageOptions& options)
       : lengths_(lengths), packers_(packers), options_(options) {}
 
   /// Whichever pipeline is the slowest gets better packs, and exchanges samples with the fastest ones, until neither helps.

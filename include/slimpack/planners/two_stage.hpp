@@ -17,7 +17,7 @@ namespace slimpack::detail {
 
 /// Hydraulis' two-stage assignment of a batch to one strategy: samples to pipelines, then each pipeline's samples to
 /// packs. What the formulas leave open is decided by the simulation: orders of packs, and what the slowest pipeline
-/// hands to others (`SlowestPipeline`).
+/// hands to others (`SlowestPipelineImprover`).
 /// Source: sections 6.1 and 6.2.
 class TwoStageAssignment {
  public:
@@ -49,7 +49,7 @@ class TwoStageAssignment {
       runs[p].schedule = packer(runs[p])(runs[p].samples, far);
       if (runs[p].seconds() >= far) return {};
     }
-    SlowestPipeline(lengths_, packers_, options_)(runs);
+    SlowestPipelineImprover(lengths_, packers_, options_)(runs);
     return finish(runs, most);
   }
 

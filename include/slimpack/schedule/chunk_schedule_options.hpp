@@ -28,8 +28,9 @@ struct ChunkScheduleOptions {
   bool offload = false;
   /// Whether sequences of unlike lengths may run in pipelines one after another, if that recomputes less.
   bool groups = true;
-  /// Chunks of a sequence that are not recomputed, for ChunkRecompute::oldest; 0: the best of 1, 2, 4, … and all.
-  std::size_t kept = 1;
+  /// Chunks of a sequence that are not recomputed, for ChunkRecompute::oldest; 0: the best of 1, 2, 4, … and all. To keep none,
+  /// use ChunkRecompute::full.
+  std::size_t kept = 0;
   /// Of the checkpointing program: by default its relaxation, rounded well. More changes little (docs/infinipipe.md).
   CoveringOptions solver = {
       .solver = {.relative_gap = 0.05}, .node_limit = 0, .cut_rounds = 0, .block_nodes = 0};

@@ -86,7 +86,7 @@ inline void shorten_by_cluster_orders(Schedule& best, std::size_t clusters, Sche
 }
 
 /// The same for schedules that run at the same time: the slowest first, as long as that makes the last one end sooner.
-/// @param enough seconds of the slowest from which on this is of no use. @returns seconds of the slowest.
+/// @param enough stops when one of them takes this many seconds or longer even so: the result is then of no use.
 inline double shorten_slowest_by_cluster_orders(std::span<Schedule> schedules, std::size_t clusters,
                                                 double enough, Scheduler& scheduler) {
   std::vector<std::size_t> slowest(schedules.size());

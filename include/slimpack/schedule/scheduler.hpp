@@ -41,6 +41,7 @@ class Scheduler {
 
   /// The same for packs that are priced already: `out.forward_times` and `out.backward_times` hold their prices.
   void schedule_priced(Schedule& out, const ScheduleOptions& options = {}, double most = infinite) {
+    out.peak_bytes.clear();
     trials_->recompute_prices().begin(out);
     fit_search_(out, options, most);
   }
@@ -74,6 +75,7 @@ class Scheduler {
 
   /// The same for packs that are priced already.
   void schedule_priced(Schedule& out, const Recompute& recompute, const ScheduleOptions& options = {}) {
+    out.peak_bytes.clear();
     trials_->recompute_prices().begin(out);
     trials_->load(out, options);
     out.seconds = infinite;
@@ -96,6 +98,7 @@ class Scheduler {
     std::optional<LeadTable> unmoved;
     if (out.recompute.offloads()) unmoved = leads_without_offload(out, options);
     price_without_recompute(out);
+    out.peak_bytes.clear();
     trials_->recompute_prices().begin(out);
     trials_->load(out, options);
     std::optional<Checkpoints> chosen;
@@ -143,7 +146,7 @@ class Scheduler {
     }
     return peaks;
   }
-  /// The same schedule with its peaks of memory.
+  /// The same schedule with its peaks of memory. @pre as for `peak_bytes`. Complexity: the same.
   [[nodiscard]] Schedule with_peaks(Schedule schedule) {
     schedule.peak_bytes = peak_bytes(schedule);
     return schedule;

@@ -13,6 +13,7 @@ namespace slimpack {
 
 /// The limits of workload-balanced chunking: the longest sample's slices of equal time.
 /// @param slices of the longest sample. @param prices of the backward pass. @throws InvalidInput as `equal_slices`.
+/// @pre samples is not empty. Complexity: that of `equal_slices`, and O(samples).
 [[nodiscard]] inline ChunkLimits balanced_limits(std::span<const Tokens> lengths,
                                                  std::span<const SampleId> samples, const SlicePrices& prices,
                                                  std::size_t slices, Tokens tile = 1) {
@@ -25,7 +26,7 @@ namespace slimpack {
 
 /// Workload-balanced chunking (InfiniPipe, Algorithm 1): the longest sample's slices of equal time are the mesh for all longer
 /// samples, and limit time and tokens of what is packed. Where only time has no room for a sample, its limit rises by as much as
-/// that sample needs. Parameters as `balanced_limits` and `pack_chunks`.
+/// that sample needs. Parameters as `balanced_limits` and `pack_chunks`. Complexity: that of `pack_chunks`.
 [[nodiscard]] inline Chunks balanced_chunks(std::span<const Tokens> lengths,
                                             std::span<const SampleId> samples, const SlicePrices& prices,
                                             std::size_t slices, Tokens tile = 1) {
@@ -34,7 +35,8 @@ namespace slimpack {
 }
 
 /// The same mesh, and time divided equally over as many chunks as the limits need, which the paper's algorithm does not.
-/// @param limit_tokens whether chunks hold no more tokens than the longest slice.
+/// @param limit_tokens whether chunks hold no more tokens than the longest slice. Other parameters as `balanced_limits`.
+/// Complexity: that of `pack_chunks`.
 [[nodiscard]] inline Chunks level_chunks(std::span<const Tokens> lengths, std::span<const SampleId> samples,
                                          const SlicePrices& prices, std::size_t slices, Tokens tile,
                                          bool limit_tokens) {
@@ -43,21 +45,22 @@ namespace slimpack {
   return pack_chunks(lengths, samples, prices, limits, ChunkChoice::shortest);
 }
 
-/// Tokens of a slice if a sample has at most so many of equal size, which end at multiples of a tile.
+/// The fewest tokens, a multiple of `tile`, such that `slices` slices of so many hold a sample of `length` tokens.
+/// @pre slices and tile are positive. O(1).
 [[nodiscard]] inline Tokens even_slice(Tokens length, std::size_t slices, Tokens tile) {
   const auto n = static_cast<Tokens>(slices);
   return ((length + n - 1) / n + tile - 1) / tile * tile;
 }
 
 /// Chunks of up to `tokens` tokens, whatever time they take: what InfiniPipe compares with (section 5.5, `w/o wbc`), and its
-/// enhanced Seq1F1B (section 5.1).
+/// enhanced Seq1F1B (section 5.1). Complexity: that of `pack_chunks`.
 [[nodiscard]] inline Chunks even_chunks(std::span<const Tokens> lengths, std::span<const SampleId> samples,
                                         const SlicePrices& prices, Tokens tokens) {
   return pack_chunks(lengths, samples, prices, {.mesh = {tokens}, .tokens = tokens}, ChunkChoice::fullest);
 }
 
 /// Each sample alone, in as many slices of equal time as the others (Seq1F1B, as published), or as it has tiles.
-/// @param prices of the backward pass. @throws InvalidInput as `equal_slices`.
+/// @param prices of the backward pass. @throws InvalidInput as `equal_slices`. Complexity: that of `equal_slices` for each sample.
 [[nodiscard]] inline Chunks lone_chunks(std::span<const Tokens> lengths, std::span<const SampleId> samples,
                                         const SlicePrices& prices, std::size_t slices, Tokens tile = 1) {
   Chunks out;

@@ -23,7 +23,8 @@ template <class Seconds>
   return all > 0.0 ? std::max(0.0, sum / all) : 0.0;
 }
 
-/// What one more cut costs a stage of a pipeline on average, in both passes. O(samples) prices.
+/// Seconds that one more cut costs a stage of a pipeline on average, in both passes. @param alone prices of a pipeline that shares
+/// no packs. O(samples) prices.
 [[nodiscard]] inline double stage_cut_seconds(std::span<const Tokens> lengths, const Prices& alone) {
   const auto both_passes = [&](Tokens begin, Tokens end) {
     return alone.pipeline_seconds(begin, end, Pass::forward) +

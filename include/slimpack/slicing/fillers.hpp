@@ -36,7 +36,7 @@ class Fillers {
     free_.erase(stream_.at(position));
   }
 
-  /// The latest forward pack that samples which may fill end in.
+  /// Samples whose forward pass ends in this pack, or before it, may fill.
   [[nodiscard]] std::uint32_t bound() const { return bound_; }
 
   /// Lets samples whose forward pass ends in a pack up to `bound` fill packs.

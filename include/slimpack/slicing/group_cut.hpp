@@ -48,7 +48,7 @@ struct GroupPackSize {
 };
 
 /// The size of about `how.packs` packs such that merged and local samples both fill whole numbers of them as nearly as can be:
-/// the choice with the least ratio of largest pack to mean. O(how.packs).
+/// the choice with the least ratio of largest pack to mean. @pre how.packs is positive. O(how.packs).
 /// @param merged seconds of the merged samples. @param local seconds of a member's own samples, on average.
 [[nodiscard]] inline GroupPackSize group_pack_size(const GroupCut& how, double merged, double local) {
   const auto wanted = static_cast<double>(how.packs);

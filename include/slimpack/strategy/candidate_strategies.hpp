@@ -24,8 +24,8 @@ namespace slimpack {
 struct StrategySpace {
   SchemeSpace schemes = {};
   ProposalOptions proposal = {};
-  Tokens interval = 128;        ///< lengths are looked at in intervals of so many tokens, …
-  std::int64_t intervals = 64;  ///< … or of as many as make so many intervals
+  Tokens interval = 128;        ///< least width of an interval of lengths, in tokens
+  std::int64_t intervals = 64;  ///< at most about so many: where there would be more, they are wider
 };
 
 namespace detail {

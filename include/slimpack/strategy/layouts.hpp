@@ -2,12 +2,12 @@
 
 #include <array>
 #include <cstdint>
-#include <limits>
 #include <string>
 #include <vector>
 
 #include "slimpack/core/error.hpp"
 #include "slimpack/model/parallel.hpp"
+#include "slimpack/model/strategy.hpp"
 
 namespace slimpack {
 
@@ -40,7 +40,7 @@ namespace detail {
 inline void validate_space(const Transformer& model, const Device& device, const LayoutSpace& space) {
   validate(model);
   validate(device);
-  constexpr std::int64_t most = std::numeric_limits<std::int32_t>::max();
+  constexpr std::int64_t most = most_listed_devices;
   require(space.devices > 0 && space.devices <= most, "the number of devices is ", space.devices,
           "; expected 1 to ", most);
   struct Size {

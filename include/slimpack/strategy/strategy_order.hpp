@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <compare>
 #include <cstddef>
-#include <functional>
 #include <optional>
 #include <queue>
 #include <utility>

@@ -19,6 +19,7 @@ namespace slimpack {
   const ParameterShards after = propagation_shards(to, model);
   const ParameterShards optimiser = aligned_shards(to, model);
   const double pull = reshard_seconds(plan_reshard(before, after, device), device, weight_bytes).slowest();
+  // A push is a pull from the optimiser's shards, read backwards (`ReshardPlan`).
   const double push =
       reshard_seconds(plan_reshard(optimiser, before, device), device, gradient_bytes).slowest();
   return pull + push;

@@ -6,7 +6,6 @@
 #include <limits>
 #include <span>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "slimpack/core/error.hpp"

@@ -31,9 +31,10 @@ namespace slimpack::detail {
   return limits;
 }
 
-/// Seconds that packs of up to `limit` tokens on each rank promise: ranks have equal work, samples run on the smallest
-/// groups that the limit allows, and equal packs would take twice as long as this to fill and drain their pipelines.
-/// @param domain with work in seconds of all stages. O(samples * sizes).
+/// Seconds of a step if ranks have equal work, each sample runs on the smallest group that the limit allows, and packs are equal
+/// and full, so that as many of them as there are other stages fill and drain the pipeline. No bound: real packs may be lighter.
+/// @param domain with work in seconds of all stages. @pre the largest group holds each sample with this limit.
+/// O(samples * sizes).
 [[nodiscard]] inline double promised_seconds(const RankDomain& domain, Tokens limit, std::size_t stages) {
   double work = 0.0, tokens = 0.0;
   for (SampleId id = 0; id < domain.samples(); ++id) {
@@ -46,7 +47,7 @@ namespace slimpack::detail {
   return work / ranks / n * (1.0 + (n - 1.0) / packs);
 }
 
-/// Tries limits around the best, a fourth of a power of two away from it, then an eighth.
+/// Tries limits around the best: a factor of 2^(1/4) above and below it, then of 2^(1/8).
 /// @param best is what `try_limit` changes if it finds a better one; 0: none is known, and nothing is tried.
 template <class Try>
 void try_limits_around(const Tokens& best, const Try& try_limit) {

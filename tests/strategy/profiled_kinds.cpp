@@ -1,5 +1,5 @@
 #ifdef SLIMPACK_TEST_EIGEN
-#include "slimpack/planners/profiled_kinds.hpp"
+#include "slimpack/strategy/profiled_kinds.hpp"
 
 #include <algorithm>
 #include <catch2/catch.hpp>
