@@ -9,12 +9,12 @@
 #include <string>
 #include <vector>
 
-#include "note_of.hpp"
-#include "oracle.hpp"
-#include "rules.hpp"
 #include "slimpack/model/presets.hpp"
 #include "slimpack/plan/validate.hpp"
 #include "slimpack/planners/hydraulis.hpp"
+#include "tests/planners/note_of.hpp"
+#include "tests/planners/oracle.hpp"
+#include "tests/planners/rules.hpp"
 
 using namespace slimpack;
 
