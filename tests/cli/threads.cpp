@@ -1,7 +1,9 @@
 #include <array>
 #include <catch2/catch.hpp>
 #include <chrono>
+#include <condition_variable>
 #include <cstdio>
+#include <mutex>
 #include <numeric>
 #include <ostream>
 #include <sstream>
@@ -14,8 +16,37 @@
 
 using namespace slimpack;
 
+namespace {
+
+/// A stream's buffer that tells one thread what another has flushed.
+class Heard : public std::stringbuf {
+ public:
+  /// What was flushed up to now, once it holds `part`.
+  [[nodiscard]] std::string until(const std::string& part) {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return text_.find(part) != std::string::npos; });
+    return text_;
+  }
+
+ protected:
+  int sync() override {
+    const std::lock_guard lock(mutex_);
+    text_ = str();
+    changed_.notify_all();
+    return 0;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::string text_;
+};
+
+}  // namespace
+
 TEST_CASE("progress is said once an interval, and never again after its end", "[threads]") {
-  std::ostringstream out;
+  Heard heard;
+  std::ostream out(&heard);
   {
     command::Progress progress(12, &out, std::chrono::milliseconds(2));
     progress.begin("megatron");
@@ -23,13 +54,12 @@ TEST_CASE("progress is said once an interval, and never again after its end", "[
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
       progress.advance();
     });
-    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    static_cast<void>(heard.until("slimpack: 12 of 12 plans made in "));
   }
-  const std::string text = out.str();
-  CHECK(text.find("slimpack: 12 of 12 plans made in ") != std::string::npos);
+  const std::string text = heard.str();
   CHECK(text.find(" 13 of") == std::string::npos);
   std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  CHECK(out.str() == text);
+  CHECK(heard.str() == text);
 }
 
 TEST_CASE("progress is silent in its first interval, and where nobody listens") {
