@@ -79,6 +79,7 @@ template <LayoutPlanner P>
   for (const Layout& layout : layouts) rows.push_back({.layout = layout});
   const std::vector<std::size_t> order = detail::find_bounds(rows, planner, threads);
   std::vector<double> bounds;
+  bounds.reserve(order.size());
   for (const std::size_t i : order) bounds.push_back(rows[i].bound);
   BestInOrder<Planned> best(std::move(bounds));
   std::vector<LayoutRow> tried(order.size());

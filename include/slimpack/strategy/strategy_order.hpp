@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <optional>
 #include <queue>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -49,7 +50,7 @@ struct RankedStrategy {
 class StrategiesByEstimate {
  public:
   /// @param ranked by bounds of this freedom (`strategies_by_bound`), without slices. @param bounds have to outlive this.
-  StrategiesByEstimate(std::vector<RankedStrategy> ranked, StrategyBounds& bounds, PlanFreedom freedom)
+  StrategiesByEstimate(std::span<const RankedStrategy> ranked, StrategyBounds& bounds, PlanFreedom freedom)
       : bounds_(bounds), freedom_(freedom) {
     for (const RankedStrategy& each : ranked) waiting_.push({each, false});
   }
