@@ -217,8 +217,8 @@ TEST_CASE("level chunks have the mesh of balanced ones, and no longer a chunk th
     const auto& [lengths, ids, prices, backward, slices] = ChunkCase(seed, 1, 6);
     const ChunkLimits limits = balanced_limits(lengths, ids, backward, slices);
     const Chunks balanced = balanced_chunks(lengths, ids, backward, slices);
-    const Chunks limited = level_chunks(lengths, ids, backward, slices, 1, true);
-    const Chunks unlimited = level_chunks(lengths, ids, backward, slices, 1, false);
+    const Chunks limited = level_chunks(lengths, ids, backward, limits, true);
+    const Chunks unlimited = level_chunks(lengths, ids, backward, limits, false);
     for (const Chunks* chunks : {&limited, &unlimited}) {
       check_chunks(*chunks, lengths);
       CHECK(parts_of(*chunks, lengths) == parts_of(balanced, lengths));

@@ -92,10 +92,11 @@ class FlexibleMicroBatches {
     least_ = each([&](SampleId id) { return least_sample_work(domain_, limit, id); });
   }
 
-  /// Makes all groups anew from now on, with so many splits.
+  /// Forgets all groups, and tries so many splits for each micro-batch from now on.
   void start_again(std::size_t splits) { rows_.start_again(splits); }
 
-  /// At most `count` micro-batches. @pre `use_limit` was called, and count is positive. @param most gives up those with so much work or more.
+  /// At most `count` micro-batches. @pre `use_limit` was called, and count is positive.
+  /// @param most gives up those with so much work or more.
   /// Complexity: that of `flexible_groups` for each micro-batch that is new.
   [[nodiscard]] Made operator()(std::size_t count, MicroBatchCut cut, double most) {
     const std::vector<std::size_t>& ends = ends_(count, cut);

@@ -116,7 +116,8 @@ inline void reserve_pass(std::span<const PlacedSchedule> schedules, Pass pass, P
 /// Puts schedules together into a plan: packs numbered one schedule after another, orders of all stages, step time,
 /// bubble ratio and peaks of memory. The lower bound is left to the caller.
 /// @param schedules of all pipelines of the strategy, each of which is in one of them; those of pipelines of one kind
-/// have as many stages as that kind. Each has its peaks of memory (`Scheduler::with_peaks`). Freed as the plan takes them over. @param sync_seconds after the last task.
+/// have as many stages as that kind. Each has its peaks of memory (`Scheduler::with_peaks`). Freed as the plan takes them
+/// over. @param sync_seconds after the last task.
 /// @param switch_seconds between each phase and the next; each phase has schedules.
 /// @throws InvalidInput if a schedule lacks its peaks of memory.
 /// O(slices + tasks).

@@ -10,7 +10,6 @@
 
 #include "slimpack/partition/rank_rows.hpp"
 #include "slimpack/planners/assemble_on_layout.hpp"
-#include "slimpack/schedule/lower_bound.hpp"
 #include "slimpack/schedule/row_barriers.hpp"
 #include "slimpack/schedule/scheduler.hpp"
 #include "slimpack/slicing/rank_packs.hpp"

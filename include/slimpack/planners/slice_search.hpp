@@ -39,7 +39,8 @@ class SliceSearch {
     scheduler_.options().groups = false;
   }
 
-  /// @param samples of the pipeline; they have to outlive a call of `shortage`. @param first slices to try before others; 0: none.
+  /// @param samples of the pipeline; they have to outlive a call of `shortage`.
+  /// @param first slices to try before others; 0: none.
   /// @param enough seconds; the search ends when a schedule takes no more.
   [[nodiscard]] ChunkCandidate operator()(std::span<const SampleId> samples, std::size_t first,
                                           double enough) {
@@ -113,16 +114,21 @@ class SliceSearch {
     const Tokens tile = options_.tile;
     std::vector<Chunks> out;
     for (const Chunking way : options_.chunking) {
-      const bool balanced = way == Chunking::balanced, level = balanced && options_.level;
-      if (balanced && (!level || samples_.size() <= options_.most_samples_lightest))
-        out.push_back(balanced_chunks(lengths_, samples_, prices_, slices, tile));
-      if (level) out.push_back(level_chunks(lengths_, samples_, prices_, slices, tile, true));
-      if (level) out.push_back(level_chunks(lengths_, samples_, prices_, slices, tile, false));
+      if (way == Chunking::balanced) add_balanced(slices, out);
       if (way == Chunking::even)
         out.push_back(even_chunks(lengths_, samples_, prices_, even_slice(longest_, slices, tile)));
       if (way == Chunking::lone) out.push_back(lone_chunks(lengths_, samples_, prices_, slices, tile));
     }
     return out;
+  }
+
+  void add_balanced(std::size_t slices, std::vector<Chunks>& out) const {
+    const ChunkLimits limits = balanced_limits(lengths_, samples_, prices_, slices, options_.tile);
+    if (!options_.level || samples_.size() <= options_.most_samples_lightest)
+      out.push_back(pack_chunks(lengths_, samples_, prices_, limits, ChunkChoice::lightest));
+    if (!options_.level) return;
+    for (const bool limit_tokens : {true, false})
+      out.push_back(level_chunks(lengths_, samples_, prices_, limits, limit_tokens));
   }
 
   void try_whole_samples() {

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "slimpack/core/batch.hpp"
-#include "slimpack/plan/assemble.hpp"
 #include "slimpack/plan/notes.hpp"
+#include "slimpack/planners/assemble_on_layout.hpp"
 #include "slimpack/planners/best_of.hpp"
 #include "slimpack/planners/distribution_candidates.hpp"
 #include "slimpack/planners/rank_row_search.hpp"
@@ -17,7 +17,6 @@
 #include "slimpack/planners/slimpack_options.hpp"
 #include "slimpack/planners/whole_sample_plan.hpp"
 #include "slimpack/planners/whole_samples.hpp"
-#include "slimpack/schedule/lower_bound.hpp"
 
 namespace slimpack::detail {
 

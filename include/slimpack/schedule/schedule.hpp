@@ -24,8 +24,8 @@ struct Schedule {
   double seconds = std::numeric_limits<double>::infinity();    ///< infinite: refused by memory, or too slow
   double unlimited = std::numeric_limits<double>::infinity();  ///< seconds with enough memory
   bool memory_bound = false;  ///< memory forced recomputation or a smaller lead, or refused the packs
-  std::vector<std::vector<double>>
-      peak_bytes;  ///< [pipeline][stage] most in use at any time; empty: not found yet
+  /// [pipeline][stage] most in use at any time; empty: not found yet.
+  std::vector<std::vector<double>> peak_bytes;
 
   [[nodiscard]] std::size_t stages() const { return leads.stages(); }
   [[nodiscard]] bool fits() const { return seconds < std::numeric_limits<double>::infinity(); }

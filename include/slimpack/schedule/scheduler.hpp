@@ -41,8 +41,7 @@ class Scheduler {
 
   /// The same for packs that are priced already: `out.forward_times` and `out.backward_times` hold their prices.
   void schedule_priced(Schedule& out, const ScheduleOptions& options = {}, double most = infinite) {
-    out.peak_bytes.clear();
-    trials_->recompute_prices().begin(out);
+    begin(out);
     fit_search_(out, options, most);
   }
 
@@ -75,8 +74,7 @@ class Scheduler {
 
   /// The same for packs that are priced already.
   void schedule_priced(Schedule& out, const Recompute& recompute, const ScheduleOptions& options = {}) {
-    out.peak_bytes.clear();
-    trials_->recompute_prices().begin(out);
+    begin(out);
     trials_->load(out, options);
     out.seconds = infinite;
     LeadTable leads = trials_->full_leads();
@@ -98,8 +96,7 @@ class Scheduler {
     std::optional<LeadTable> unmoved;
     if (out.recompute.offloads()) unmoved = leads_without_offload(out, options);
     price_without_recompute(out);
-    out.peak_bytes.clear();
-    trials_->recompute_prices().begin(out);
+    begin(out);
     trials_->load(out, options);
     std::optional<Checkpoints> chosen;
     if (memory_.recomputes()) {
@@ -154,6 +151,12 @@ class Scheduler {
 
  private:
   static constexpr double infinite = std::numeric_limits<double>::infinity();
+
+  /// Forgets what was found of an earlier schedule of these packs.
+  void begin(Schedule& out) {
+    out.peak_bytes.clear();
+    trials_->recompute_prices().begin(out);
+  }
 
   /// Resets the packs' seconds to those without recomputation and offloading.
   void price_without_recompute(Schedule& out) {

@@ -35,12 +35,10 @@ namespace slimpack {
 }
 
 /// The same mesh, and time divided equally over as many chunks as the limits need, which the paper's algorithm does not.
-/// @param limit_tokens whether chunks hold no more tokens than the longest slice. Other parameters as `balanced_limits`.
-/// Complexity: that of `pack_chunks`.
+/// @param limits as `balanced_limits` gives them. @param limit_tokens whether chunks keep that of tokens.
+/// Other parameters as `pack_chunks`. Complexity: the same.
 [[nodiscard]] inline Chunks level_chunks(std::span<const Tokens> lengths, std::span<const SampleId> samples,
-                                         const SlicePrices& prices, std::size_t slices, Tokens tile,
-                                         bool limit_tokens) {
-  ChunkLimits limits = balanced_limits(lengths, samples, prices, slices, tile);
+                                         const SlicePrices& prices, ChunkLimits limits, bool limit_tokens) {
   if (!limit_tokens) limits.tokens = std::numeric_limits<Tokens>::max() / 2;
   return pack_chunks(lengths, samples, prices, limits, ChunkChoice::shortest);
 }
