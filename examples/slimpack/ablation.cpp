@@ -42,7 +42,7 @@ Techniques slimpack_techniques(const JobOptions& given) {
   add("injection", [](SlimPackOptions& o) { o.inject = false; });
   add("DP-Merge", [](SlimPackOptions& o) { o.merge = false; });
   if (given.slimpack.packs == 0)
-    add("nested groups", [](SlimPackOptions& o) { o.search.nested_groups = false; });
+    add("rows of groups", [](SlimPackOptions& o) { o.search.rank_rows = false; });
   return own;
 }
 

@@ -47,7 +47,12 @@ class Judge {
 
   Result operator()() {
     const Outcome own = plan_own();
-    if (wanted(Check::megatron) || wanted(Check::bound)) against_megatron(own);
+    const Outcome megatron = plan_megatron();
+    if (unrestricted()) {
+      compare(Check::megatron, own, megatron);
+      if (wanted(Check::dynamic_cp)) compare(Check::dynamic_cp, own, plan_dynamic_cp());
+    }
+    if (wanted(Check::quick)) against_quick(own, megatron);
     if (setting_.options.packs ==
         0) {  // else the closest number that can be had is not the same with less freedom
       against_restrictions(own);
@@ -215,10 +220,27 @@ class Judge {
     return o.packs == 0 && !o.equal_packs && o.asymmetric && o.merge && o.group_sizes == GroupSizes::any;
   }
 
-  void against_megatron(const Outcome& own) {
-    const Outcome megatron = plan("megatron", setting_.job, [&] { return planner_.megatron(memory_); });
+  /// No plan if no check needs it.
+  Outcome plan_megatron() {
+    if (!wanted(Check::megatron) && !wanted(Check::bound) && !wanted(Check::quick)) return {};
+    Outcome megatron = plan("megatron", setting_.job, [&] { return planner_.megatron(memory_); });
     if (megatron.planned) result_.megatron = megatron.seconds;
-    if (wanted(Check::megatron) && unrestricted()) compare(Check::megatron, own, megatron);
+    return megatron;
+  }
+
+  Outcome plan_dynamic_cp() {
+    return plan("dynamic-cp", setting_.job, [&] { return planner_.dynamic_cp(memory_); });
+  }
+
+  void against_quick(const Outcome& own, const Outcome& megatron) {
+    SlimPackOptions options = setting_.options;
+    options.search.thorough = false;
+    const Outcome quick = plan_slimpack_with("quick", options);
+    if (quick.planned) result_.quick = quick.seconds;
+    compare(Check::quick, own, quick);
+    compare(Check::quick, quick, unrestricted() ? megatron : Outcome{});
+    if (own.planned && !quick.planned)
+      note(Check::quick, infinite, true, [&] { return "quick refused: " + quick.refusal; });
   }
 
   void against_restrictions(const Outcome& own) {

@@ -20,6 +20,8 @@ enum class Check : std::uint8_t {
   peaks,
   capacity,
   megatron,
+  quick,
+  dynamic_cp,
   symmetric,
   unmerged,
   tile,
@@ -31,7 +33,7 @@ enum class Check : std::uint8_t {
   groups,
   multiples,
 };
-inline constexpr std::size_t number_of_checks = 16;
+inline constexpr std::size_t number_of_checks = 18;
 
 struct CheckText {
   const char* name;
@@ -47,6 +49,8 @@ inline constexpr std::array<CheckText, number_of_checks> check_texts{{
     {"peaks", "naive peaks of memory are the plan's and those of its curves, to 1e-6", true},
     {"capacity", "no peak exceeds a device's memory", true},
     {"megatron", "slimpack <= megatron on the same devices", true},
+    {"quick", "slimpack <= a quick search's <= megatron, and the quick one refuses nothing more", true},
+    {"dynamic_cp", "slimpack <= dynamic-cp on the same pipelines", false},
     {"symmetric", "slimpack <= with the same boundaries in both passes", true},
     {"unmerged", "slimpack <= without merging", true},
     {"tile", "slimpack <= with tiles 2, 4, 8, … times as coarse", true},
@@ -73,7 +77,8 @@ struct Finding {
 /// What was found out about a setting.
 struct Result {
   std::array<Finding, number_of_checks> findings;
-  std::optional<double> step, megatron;  ///< seconds; none where the planner refused
+  std::optional<double> step, quick,
+      megatron;  ///< seconds; none where the planner refused, or no check asked it
   double bound = 0.0;
   double planning_seconds = 0.0;      ///< of the setting's own plan
   double all_planning_seconds = 0.0;  ///< of all plans

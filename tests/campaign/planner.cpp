@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "prices_of_plan.hpp"
+#include "slimpack/planners/dynamic_cp.hpp"
 #include "slimpack/planners/megatron.hpp"
 #include "slimpack/planners/slimpack.hpp"
 
@@ -22,6 +23,10 @@ Planner planner_of(const Setting& setting, C model, const A& attention = {}) {
               [&setting, cost, attention](const TransformerMemory& memory) {
                 return plan_megatron(setting.lengths, setting.job, *cost, memory, attention,
                                      {.context = setting.options.context});
+              },
+          .dynamic_cp =
+              [&setting, cost, attention](const TransformerMemory& memory) {
+                return plan_dynamic_cp(setting.lengths, setting.job, *cost, memory, attention);
               },
           .price_anew = [cost, attention](Plan& plan) { campaign::price_anew(plan, *cost, attention); }};
 }

@@ -12,6 +12,7 @@ namespace campaign {
 struct Planner {
   std::function<Plan(const SlimPackOptions&, const TransformerMemory&)> slimpack;
   std::function<Plan(const TransformerMemory&)> megatron;
+  std::function<Plan(const TransformerMemory&)> dynamic_cp;
   std::function<void(Plan&)> price_anew;  ///< by the setting's model
 };
 

@@ -30,9 +30,24 @@ std::size_t allowed(Check check, std::size_t looked_at) {
   return check == Check::memory ? (looked_at + 999) / 1000 : 0;
 }
 
+/// The geometric mean of the ratio of two steps, over the settings that have both.
+void print_ratio(std::ostream& out, const std::vector<Judged>& judged, const char* names,
+                 std::optional<double> Result::*step, std::optional<double> Result::*other) {
+  double logs = 0.0;
+  std::size_t both = 0;
+  for (const Judged& j : judged) {
+    if (!(j.result.*step) || !(j.result.*other)) continue;
+    ++both;
+    logs += std::log(*(j.result.*step) / *(j.result.*other));
+  }
+  if (both > 0)
+    out << names << ", geometric mean: " << std::exp(logs / static_cast<double>(both)) << " (" << both
+        << " settings)\n";
+}
+
 void print_figures(std::ostream& out, const std::vector<Judged>& judged) {
-  double logs = 0.0, gaps = 0.0, own = 0.0, all = 0.0;
-  std::size_t both = 0, planned = 0, refused = 0, plans = 0;
+  double gaps = 0.0, own = 0.0, all = 0.0;
+  std::size_t planned = 0, refused = 0, plans = 0;
   for (const Judged& j : judged) {
     const Result& r = j.result;
     own += r.planning_seconds;
@@ -44,16 +59,12 @@ void print_figures(std::ostream& out, const std::vector<Judged>& judged) {
     }
     ++planned;
     gaps += 1.0 - r.bound / *r.step;
-    if (!r.megatron) continue;
-    ++both;
-    logs += std::log(*r.step / *r.megatron);
   }
   out << "\n"
       << judged.size() << " settings: " << planned << " planned, " << refused << " refused; " << plans
       << " plans\n";
-  if (both > 0)
-    out << "slimpack over megatron, geometric mean: " << std::exp(logs / double(both)) << " (" << both
-        << " settings)\n";
+  print_ratio(out, judged, "slimpack over megatron", &Result::step, &Result::megatron);
+  print_ratio(out, judged, "quick over slimpack", &Result::quick, &Result::step);
   if (planned > 0) out << "mean gap to the bound: " << gaps / double(planned) << "\n";
   out << "seconds of planning: " << own << " for the settings' own plans, " << all << " for all\n";
 }

@@ -144,7 +144,7 @@ refuses "hidden is 0; expected a positive number" "$slimpack" train --plan "$fol
 refuses "can't read the plan '$folder/none.json'" "$slimpack" train --plan "$folder/none.json"
 head -c 1000 "$folder/plan.json" >"$folder/cut.json"
 refuses "not JSON" "$slimpack" train --plan "$folder/cut.json"
-sed 's/"F0","F1"/"F1","F0"/g' "$folder/plan.json" >"$folder/order.json"
+sed '0,/"F0",/s///' "$folder/plan.json" >"$folder/order.json"  # a stage that never runs F0
 refuses "breaks the plan format in" "$slimpack" train --plan "$folder/order.json" "${small[@]}"
 refuses "bytes, but 1000 bytes are there; expected " "${plan[@]}" --memory 1e3
 refuses " for weights, gradients and optimiser needs " "${plan[@]}" --memory 1e3

@@ -187,7 +187,7 @@ TEST_CASE("an outlier is merged over as many pipelines as it has shares, and tha
 
 TEST_CASE("groups of a size for each sample are tried, and shorten steps without stages") {
   SlimPackOptions without;
-  without.search.nested_groups = false;
+  without.search.rank_rows = false;
   double product = 1.0;
   int count = 0;
   for (std::uint32_t seed = 1; seed <= 12; ++seed) {

@@ -75,10 +75,13 @@ class DistributionCandidates {
   /// The best plan of all candidates; its seconds are infinite if none fits. All plans share the decisions of
   /// `deciding_tile`, of uncut samples and, unless numbers of packs have to be equal, of every second tile between these. Where
   /// the first are starved, each coarser tile decides with equal care. If nothing fits, finer tiles decide as well. The
-  /// coarsest tile comes first, so that a plan with a coarser tile goes through the same steps.
+  /// coarsest tile comes first, so that a plan with a coarser tile goes through the same steps. A search that is not thorough ends
+  /// with the first decisions.
   [[nodiscard]] DistributionPlan operator()() {
     DistributionPlan best;
-    const bool is_starved = search_with(deciding_tile_, best);
+    const bool thorough = options_.search.thorough;
+    const bool is_starved = search_with(deciding_tile_, best, thorough ? Care::full : Care::quick);
+    if (!thorough) return best;
     const std::vector<Tokens> tiles = finished_.tiles();
     for (std::size_t i = tiles.size(); i-- > 0 && tiles[i] > deciding_tile_;) {
       const bool every_second = (tiles.size() - 1 - i) % 2 == 0, uncut = i + 1 == tiles.size();
@@ -104,13 +107,14 @@ class DistributionCandidates {
   static constexpr double infinite = std::numeric_limits<double>::infinity();
 
   /// Decides on distributions and numbers of packs with a tile; where that is starved, on equal numbers of packs as well. What is
-  /// better than `best` replaces it. @returns whether what was decided is starved.
-  bool search_with(Tokens tile, DistributionPlan& best) {
+  /// better than `best` replaces it. @param care less than full leaves that out. @returns whether what was decided is starved.
+  bool search_with(Tokens tile, DistributionPlan& best, Care care = Care::full) {
     const bool all_equal = options_.equal_packs && options_.packs == 0;
     groups_.options().tile = tile;
     search_.use(Care::quick);
-    const bool is_starved = !all_equal && decide_with(tile, best);
-    if (all_equal || (is_starved && options_.packs == 0)) improve(equal_packs_(merges(), best.seconds), best);
+    const bool is_starved = !all_equal && decide_with(tile, best, care);
+    if (all_equal || (is_starved && care == Care::full && options_.packs == 0))
+      improve(equal_packs_(merges(), best.seconds), best);
     return is_starved;
   }
 
@@ -121,7 +125,8 @@ class DistributionCandidates {
     search_.use(Care::quick);
     bool is_starved = false;
     for (const bool merge : {true, false}) {
-      if (merge ? !merges() : merges() && unmerged_takes(best.seconds)) continue;
+      if (merge ? !merges() : merges() && (!options_.search.thorough || unmerged_takes(best.seconds)))
+        continue;
       std::vector<DistributionPlan> decided = decided_(merge, infinite);
       const double seconds = decided.empty() ? infinite : decided.front().seconds;
       if (merge == merges() && tile == deciding_tile_) decided_seconds_ = seconds;

@@ -29,16 +29,17 @@ inline void note_rows(const RankRowSearch::Way& way, bool one_stage, Plan& plan)
   validate_batch(lengths, job.layout.dp);
   require(options.limit >= 0, "limit is ", options.limit, "; expected 0 or a positive number of tokens");
   const auto ranks = static_cast<std::size_t>(job.layout.dp);
-  RankRowSearch search(lengths, ranks, prices, memory, options.limit);
-  search(std::array{RankScheduler::packed, RankScheduler::balanced_packed, RankScheduler::balanced});
-  if (options.nested) search(std::array{RankScheduler::nested});  // last, so that they can't make it longer
+  const bool one_stage = memory.stages() == 1;
+  RankRowSearch search(lengths, ranks, prices, memory, options.limit, one_stage);
+  search(megatron_core_schedulers);
+  if (options.nested) search(nested_scheduler);  // last, so that they can't make it longer
   RowPlan best = search.take();
   require(best.schedule.fits(), "no rows of micro-batches that were tried fit into ", memory.capacity_text(),
           " with groups of up to dp = ", job.layout.dp,
           " pipelines and all layers recomputed; expected shorter samples, more stages or more memory",
           options.limit > 0 ? ", or the limit of tokens left to the planner" : "");
   Plan plan = assemble_rows("dynamic-cp", lengths, job, std::move(best), prices, search.scheduler());
-  note_rows(search.way(), memory.stages() == 1, plan);
+  note_rows(search.way(), one_stage, plan);
   return plan;
 }
 

@@ -41,10 +41,11 @@ class GroupCutSearch {
   }
 
   /// The tile of the options, then tiles twice, four times, … as coarse. The last one is as long as the longest sample, so that
-  /// no sample is cut. If the number of packs is given, only the first: coarser tiles can yield fewer packs.
+  /// no sample is cut. Only the first if the search is not thorough, or the number of packs is given: coarser tiles can yield fewer.
   [[nodiscard]] std::vector<Tokens> tiles(Tokens longest) const {
     std::vector<Tokens> tiles{std::clamp(longest, Tokens{1}, options_.tile)};
-    while (!packs_given() && tiles.back() < longest) tiles.push_back(std::min(2 * tiles.back(), longest));
+    const bool coarser = options_.search.thorough && !packs_given();
+    while (coarser && tiles.back() < longest) tiles.push_back(std::min(2 * tiles.back(), longest));
     return tiles;
   }
 

@@ -13,6 +13,12 @@
 
 namespace slimpack::detail {
 
+/// Both schedulers that Megatron Core has, and the next version of one.
+inline constexpr std::array megatron_core_schedulers{RankScheduler::packed, RankScheduler::balanced_packed,
+                                                     RankScheduler::balanced};
+/// SlimPack's own.
+inline constexpr std::array nested_scheduler{RankScheduler::nested};
+
 /// Looks for the scheduler and the limit of tokens per rank with the shortest step.
 class RankRowSearch {
  public:
@@ -24,13 +30,14 @@ class RankRowSearch {
   };
 
   /// @param prices, memory of a pipeline, which is a rank. All have to outlive this. @param limit the only one to try; 0: any.
+  /// @param barriers whether ranks wait for each other after each row of samples that run one by one; only with one stage.
   RankRowSearch(std::span<const Tokens> lengths, std::size_t ranks, GroupPrices& prices, const Memory& memory,
-                Tokens limit)
+                Tokens limit, bool barriers)
       : lengths_(lengths),
         ranks_(ranks),
         prices_(prices),
         limit_(limit),
-        barriers_(memory.stages() == 1),
+        barriers_(barriers),
         sizes_(rank_group_sizes(ranks, [&](std::size_t size) { return prices.allows(size); })),
         scheduler_(lengths, prices, memory) {}
 
@@ -41,21 +48,13 @@ class RankRowSearch {
     improve_best(schedulers);
   }
 
-  /// The best of slimpack's own groups alone, if any takes less than `most` seconds; otherwise its seconds are infinite.
-  /// Gives up if no plan with every second limit that is promising is good enough.
-  [[nodiscard]] RowPlan nested(double most) {
-    constexpr std::array own{RankScheduler::nested};
+  /// The best plan of all schedulers, if any takes less than `most` seconds; otherwise its seconds are infinite. Leaves out limits
+  /// that promise no better one.
+  [[nodiscard]] RowPlan promising(double most) {
     best_.seconds = most;
-    use_groups_from(0);
-    const std::vector<Tokens> limits = limits_of_tokens(rows_->domain(), limit_);
-    for (std::size_t i = 0; i < limits.size(); i += 2) {
-      if (promised_seconds(rows_->domain(), limits[i], prices_.alone().stages()) < best_.seconds)
-        try_limit(own, limits[i]);
-    }
-    if (way_.limit == 0) return {};
-    for (std::size_t i = 1; i < limits.size(); i += 2) try_limit(own, limits[i]);
-    improve_best(own);
-    return std::move(best_);
+    improve_with(megatron_core_schedulers);
+    improve_with(nested_scheduler);
+    return way_.limit > 0 ? take() : RowPlan{};
   }
 
   /// The best plan; its seconds are infinite if none fits.
@@ -65,6 +64,17 @@ class RankRowSearch {
   [[nodiscard]] const Way& way() const { return way_; }
 
  private:
+  /// Tries schedulers with limits that promise a better plan; if there is one, other limits around its own.
+  void improve_with(std::span<const RankScheduler> schedulers) {
+    const double before = best_.seconds;
+    use_groups_from(0);
+    for (const Tokens limit : limits_of_tokens(rows_->domain(), limit_)) {
+      if (promised_seconds(rows_->domain(), limit, prices_.alone().stages()) < best_.seconds)
+        try_limit(schedulers, limit);
+    }
+    if (best_.seconds < before) improve_best(schedulers);
+  }
+
   /// Tries limits around the best, then that one without groups of the smallest sizes as long as that helps.
   void improve_best(std::span<const RankScheduler> schedulers) {
     if (limit_ == 0) try_limits_around(way_.limit, [&](Tokens limit) { try_limit(schedulers, limit); });
@@ -109,7 +119,7 @@ class RankRowSearch {
   std::size_t ranks_;
   GroupPrices& prices_;
   Tokens limit_;
-  bool barriers_;                   // where samples run one by one; only with one stage
+  bool barriers_;
   std::vector<std::size_t> sizes_;  // of groups, ascending
   Scheduler scheduler_;
   std::optional<RankSchedulers> rows_;

@@ -58,8 +58,13 @@ struct SlimPackSearch {
   std::size_t most_equal_packs = 32;
   /// Also tries best-fit packs of whole samples, as `plan_megatron` makes them.
   bool whole_samples = true;
-  /// Also tries whole samples on groups of pipelines that lie in each other (`nested_rank_groups`).
-  bool nested_groups = true;
+  /// Also tries whole samples that run on groups of pipelines of their own size: in rows, as `plan_dynamic_cp` makes them, and on
+  /// groups that lie in each other (`nested_rank_groups`).
+  bool rank_rows = true;
+  /// False plans in a small part of the time, with one decision, the plan's own tile, and packs of whole samples. Rows, coarser
+  /// tiles and plans without merging are tried only if nothing else fits. The plan is no longer than `plan_megatron`'s, and no
+  /// shorter than otherwise.
+  bool thorough = true;
 };
 
 /// @throws InvalidInput naming the first number with which the search could not work.

@@ -35,13 +35,23 @@ namespace slimpack::detail {
                             {.each_pack = options.recompute_each_pack, .offload = options.offload}, most);
 }
 
-/// The best nested groups that the options allow. @param most gives up plans that take this long or longer.
-[[nodiscard]] inline RowPlan allowed_nested_groups(std::span<const Tokens> lengths, std::size_t pipelines,
-                                                   GroupPrices& prices, const Memory& memory,
-                                                   const SlimPackOptions& options, double most) {
+/// Whether the options ask for rows in which each sample has a group of its own: of a power of two or all pipelines.
+[[nodiscard]] inline bool wants_rows(const SlimPackOptions& options, std::size_t pipelines) {
   const bool sizes = options.group_sizes == GroupSizes::any || std::has_single_bit(pipelines);
-  if (!options.merge || !sizes || pipelines == 1) return {};
-  return RankRowSearch(lengths, pipelines, prices, memory, 0).nested(most);
+  const bool any_packs = options.packs == 0 && !options.equal_packs;
+  return options.search.thorough && options.search.rank_rows && options.merge && any_packs && sizes;
+}
+
+/// The best rows of whole samples. No pipeline waits at a barrier. @param promising gives up rows that take this long or longer.
+[[nodiscard]] inline StrategySchedules rank_row_schedules(std::span<const Tokens> lengths,
+                                                          std::size_t pipelines, GroupPrices& prices,
+                                                          const Memory& memory, double promising) {
+  RankRowSearch search(lengths, pipelines, prices, memory, 0, false);
+  RowPlan rows = search.promising(promising);
+  StrategySchedules out{.placed = {}, .seconds = rows.seconds};
+  if (rows.schedule.fits())
+    out.placed.push_back(placed_from(0, search.scheduler().with_peaks(std::move(rows.schedule))));
+  return out;
 }
 
 /// The shortest step that one search finds.
@@ -62,16 +72,11 @@ namespace slimpack::detail {
           placed_from(best.groups[g].first, scheduler.with_peaks(std::move(best.plans[g].schedule))));
     return out;
   };
-  // What nested groups are given up by does not depend on the plan's tile or boundaries: a finer tile gives up no more of them.
-  const auto nested = [&](double most) {
-    StrategySchedules out;
-    if (!options.search.nested_groups || !any_packs) return out;
-    RowPlan best =
-        allowed_nested_groups(lengths, pipelines, prices, memory, options, distributions.decided_seconds());
-    if (best.seconds >= most) return out;
-    out.seconds = best.seconds;
-    out.placed.push_back(placed_from(0, scheduler.with_peaks(std::move(best.schedule))));
-    return out;
+  // What rows are given up by does not depend on the plan's tile or boundaries: a finer tile gives up no more of them.
+  const auto rows = [&](double) {
+    if (!wants_rows(options, pipelines)) return StrategySchedules{};
+    return rank_row_schedules(lengths, pipelines, prices, memory,
+                              options.search.hopeless * distributions.decided_seconds());
   };
   const auto whole_samples = [&](double most) {
     StrategySchedules out;
@@ -79,7 +84,7 @@ namespace slimpack::detail {
     return placed_groups(allowed_whole_samples(lengths, pipelines, prices, scheduler, options, most),
                          scheduler);
   };
-  return best_of<StrategySchedules>(distributed, nested, whole_samples);
+  return best_of<StrategySchedules>(distributed, rows, whole_samples);
 }
 
 /// The best schedules that the options allow. A search whose layers may wait in the host's memory cuts other packs than
@@ -132,6 +137,11 @@ inline void note_imbalance(const SlimPackOptions& options, Plan& plan) {
           "; expected 0, or at least the ", *longest, " tokens of sample ", longest - lengths.begin());
   const auto pipelines = static_cast<std::size_t>(job.layout.dp);
   StrategySchedules best = best_schedules(lengths, pipelines, prices, memory, options);
+  if (best.placed.empty() && !options.search.thorough) {
+    SlimPackOptions thorough = options;
+    thorough.search.thorough = true;
+    best = best_schedules(lengths, pipelines, prices, memory, thorough);
+  }
   require(!best.placed.empty(), "no plan that was tried fits into the memory of ", memory.capacity_text(),
           " with all layers recomputed",
           options.packs > 0 ? ", or merged and local samples need more than the packs asked for" : "",
