@@ -44,9 +44,9 @@ first_command_seconds() { # README's first command on a copy without builds and 
   rm -rf "$copy"
 }
 
-planning() { # PLANNER COUNT CONTEXT: milliseconds of planning, mean over four batches in one process
+planning() { # PLANNER COUNT CONTEXT [OPTION]: milliseconds of planning, mean over four batches in one process
   "$command" compare --quiet --planner "$1" --lengths "$lengths" --count "$2" --context "$3" --truncate --json \
-    --iterations 4 --model llama-13b --device h100 --dp 16 --pp 8 |
+    --iterations 4 --model llama-13b --device h100 --dp 16 --pp 8 "${@:4}" |
     awk -F': *|,' '/"planning_seconds"/ { printf "%.2f", 1000 * $2 }'
 }
 
@@ -56,12 +56,12 @@ command_times() {
     "$(start_up) ms and $(start_up_memory) MB." "" \
     "Planning, from the lengths to the plan with its times, memory and lower bound, in milliseconds: llama-13b on" \
     "h100, dp 16, pp 8, batches of \`$lengths\`, mean over four batches." "" \
-    "| samples | context | \`megatron\` | \`slimpack\` |" "| --- | --- | --- | --- |"
+    "| samples | context | \`megatron\` | \`slimpack --quick\` | \`slimpack\` |" "| --- | --- | --- | --- | --- |"
   local count context
   for count in 512 2048; do
     for context in 65536 131072 262144; do
       say "| $count | $((context / 1024))K | $(planning megatron "$count" "$context") | $(
-        planning slimpack "$count" "$context") |"
+        planning slimpack "$count" "$context" --quick) | $(planning slimpack "$count" "$context") |"
     done
   done
 }

@@ -95,6 +95,14 @@ void plan_slimpack(benchmark::State& state) {
        [](const auto& lengths, const auto& job, Tokens) { return slimpack::plan_slimpack(lengths, job); });
 }
 
+void plan_slimpack_quickly(benchmark::State& state) {
+  plan(state, [](const auto& lengths, const auto& job, Tokens) {
+    slimpack::SlimPackOptions options;
+    options.search.thorough = false;
+    return slimpack::plan_slimpack(lengths, job, options);
+  });
+}
+
 void plan_megatron(benchmark::State& state) {
   plan(state, [](const auto& lengths, const auto& job, Tokens context) {
     return slimpack::plan_megatron(lengths, job, {.context = context});
@@ -135,6 +143,7 @@ void batches(benchmark::internal::Benchmark* b) {
 }
 
 BENCHMARK(plan_slimpack)->Apply(batches);
+BENCHMARK(plan_slimpack_quickly)->Apply(batches);
 BENCHMARK(plan_megatron)->Apply(batches);
 BENCHMARK(plan_dynamic_cp)->Apply(usual_batches);  // 65536 take a minute
 BENCHMARK(plan_bytescale)->Apply(usual_batches);

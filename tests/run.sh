@@ -22,14 +22,15 @@ fi
 
 # Clang warns of what GCC does not see, knows more of undefined behaviour, and builds this in two thirds of the time. Headers
 # are compiled again for each file that uses them: in a build that is made once, a folder's files go together. So that each
-# header compiles by itself, each is compiled once here.
+# header compiles by itself, each is compiled once here. Without line numbers, which traces of functions do without, a build
+# takes a tenth less.
 (
   if command -v clang++ >/dev/null; then export CXX=clang++; fi
   cmake --preset asan -B build/tidy -D CMAKE_DISABLE_FIND_PACKAGE_MPI=OFF
   .ci/tidy.sh build/tidy
   cmake --build build/tidy --target compile_headers -- -k 0
   for preset in asan tsan; do
-    cmake --preset $preset -D CMAKE_UNITY_BUILD=ON
+    cmake --preset $preset -D CMAKE_UNITY_BUILD=ON -D CMAKE_CXX_FLAGS=
     cmake --build --preset $preset
     ctest --preset $preset --parallel $tests
   done

@@ -73,7 +73,7 @@ po::options_description job_description(const JobDefaults& defaults) {
       "layers may wait in host memory in place of being recomputed, as each pack and stage needs; planners "
       "slimpack, infinipipe, megatron and bytescale");
   po::options_description planner("Planner slimpack");
-  planner.add_options()("quick", "a tenth of the planning time; steps are 1.5 % longer on average")(
+  planner.add_options()("quick", "a tenth of the planning time; steps are 2 % longer on average")(
       "tile", tokens()->default_value(TokenCount{128}), "slice boundaries are multiples of it")(
       "packs", po::value<std::int64_t>()->value_name("N"), "per pipeline and pass, instead of a search")(
       "equal-packs", "the same number on every pipeline")("no-merge", "never merge pipelines to save time")(

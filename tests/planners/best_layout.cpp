@@ -132,7 +132,7 @@ TEST_CASE("the best layout is that of a sweep over all layouts, on any number of
   }
 }
 
-TEST_CASE("the best layout is that of a sweep on lengths of real documents") {
+TEST_CASE("the best layout is that of a sweep on lengths of real documents", "[slow]") {
   SearchCase c;
   const std::vector<Tokens> all = oracle::github(1500, 65536);
   c.lengths.assign(all.end() - 96, all.end());

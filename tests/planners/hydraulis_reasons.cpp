@@ -163,7 +163,8 @@ TEST_CASE("synchronisation between nodes takes some of what unequal pipelines ga
 
 TEST_CASE(
     "bytescale is ahead of hydraulis where each sample has a group of ranks of its own, and not where all "
-    "are equal") {
+    "are equal",
+    "[slow]") {
   const std::vector<Tokens> unequal = oracle::github(4 * 41, most_tokens_of_sample), equal(64, 4096);
   const auto bytescale_of = [](std::span<const Tokens> lengths) {
     return on_best_layout(lengths, [](auto samples, const Job& job) { return plan_bytescale(samples, job); });

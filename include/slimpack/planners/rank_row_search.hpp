@@ -48,11 +48,11 @@ class RankRowSearch {
     improve_best(schedulers);
   }
 
-  /// The best plan of all schedulers, if any takes less than `most` seconds; otherwise its seconds are infinite. Leaves out limits
-  /// that promise no better one.
-  [[nodiscard]] RowPlan promising(double most) {
+  /// The best plan of nested groups, and of Megatron Core's schedulers if `all`, if any takes less than `most` seconds; otherwise its
+  /// seconds are infinite. Leaves out limits that promise no better one.
+  [[nodiscard]] RowPlan promising(bool all, double most) {
     best_.seconds = most;
-    improve_with(megatron_core_schedulers);
+    if (all) improve_with(megatron_core_schedulers);
     improve_with(nested_scheduler);
     return way_.limit > 0 ? take() : RowPlan{};
   }

@@ -61,6 +61,8 @@ struct SlimPackSearch {
   /// Also tries whole samples that run on groups of pipelines of their own size: in rows, as `plan_dynamic_cp` makes them, and on
   /// groups that lie in each other (`nested_rank_groups`).
   bool rank_rows = true;
+  /// The first of these only for at most this many samples: with more, they gain some tenths of a percent, and take long to make.
+  std::size_t most_row_samples = 1024;
   /// False plans in a small part of the time, with one decision, the plan's own tile, and packs of whole samples. Rows, coarser
   /// tiles and plans without merging are tried only if nothing else fits. The plan is no longer than `plan_megatron`'s, and no
   /// shorter than otherwise.

@@ -45,9 +45,10 @@ namespace slimpack::detail {
 /// The best rows of whole samples. No pipeline waits at a barrier. @param promising gives up rows that take this long or longer.
 [[nodiscard]] inline StrategySchedules rank_row_schedules(std::span<const Tokens> lengths,
                                                           std::size_t pipelines, GroupPrices& prices,
-                                                          const Memory& memory, double promising) {
+                                                          const Memory& memory, const SlimPackSearch& wanted,
+                                                          double promising) {
   RankRowSearch search(lengths, pipelines, prices, memory, 0, false);
-  RowPlan rows = search.promising(promising);
+  RowPlan rows = search.promising(lengths.size() <= wanted.most_row_samples, promising);
   StrategySchedules out{.placed = {}, .seconds = rows.seconds};
   if (rows.schedule.fits())
     out.placed.push_back(placed_from(0, search.scheduler().with_peaks(std::move(rows.schedule))));
@@ -75,7 +76,7 @@ namespace slimpack::detail {
   // What rows are given up by does not depend on the plan's tile or boundaries: a finer tile gives up no more of them.
   const auto rows = [&](double) {
     if (!wants_rows(options, pipelines)) return StrategySchedules{};
-    return rank_row_schedules(lengths, pipelines, prices, memory,
+    return rank_row_schedules(lengths, pipelines, prices, memory, options.search,
                               options.search.hopeless * distributions.decided_seconds());
   };
   const auto whole_samples = [&](double most) {
