@@ -81,7 +81,7 @@ bool check_count_note(const Plan& plan, const SlimPackOptions& options) {
 
 TEST_CASE("notes about balance hold for random batches under all options") {
   int unequal = 0, equal = 0, asked = 0, fewer = 0, plain = 0, busiest = 0;
-  for (unsigned seed = 1; seed <= testing::seeds(1100, 150); ++seed) {
+  for (unsigned seed = 1; seed <= testing::seeds(1100, 400); ++seed) {
     INFO("seed " << seed);
     std::mt19937 random(seed);
     const auto pick = [&](int lo, int hi) { return std::uniform_int_distribution<int>(lo, hi)(random); };

@@ -62,8 +62,9 @@ TEST_CASE("no step is longer than dynamic-cp's on the same pipelines") {
     INFO("seed " << seed);
     std::mt19937 random(seed);
     const auto dp = static_cast<std::int32_t>(1 + random() % 8);
-    const std::vector<Tokens> lengths = oracle::random_lengths(
-        random, 1 + random() % 40, seed % 2 == 0 ? 1 : static_cast<int>(random() % 4), 900);
+    const std::size_t samples = 1 + random() % 40;
+    const int kind = seed % 2 == 0 ? 1 : static_cast<int>(random() % 4);
+    const std::vector<Tokens> lengths = oracle::random_lengths(random, samples, kind, 900);
     const Job job = oracle::random_job(random, dp, 1e11);
     SlimPackOptions without;
     without.search.rank_rows = false;

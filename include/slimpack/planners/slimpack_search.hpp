@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstddef>
+#include <limits>
 #include <span>
 #include <utility>
 #include <vector>
@@ -42,13 +43,15 @@ namespace slimpack::detail {
   return options.search.thorough && options.search.rank_rows && options.merge && any_packs && sizes;
 }
 
-/// The best rows of whole samples. No pipeline waits at a barrier. @param promising gives up rows that take this long or longer.
+/// The best rows of whole samples. No pipeline waits at a barrier. Of many samples, only nested groups, and of these only what
+/// takes less than `promising` seconds.
 [[nodiscard]] inline StrategySchedules rank_row_schedules(std::span<const Tokens> lengths,
                                                           std::size_t pipelines, GroupPrices& prices,
                                                           const Memory& memory, const SlimPackSearch& wanted,
                                                           double promising) {
   RankRowSearch search(lengths, pipelines, prices, memory, 0, false);
-  RowPlan rows = search.promising(lengths.size() <= wanted.most_row_samples, promising);
+  const bool few = lengths.size() <= wanted.most_row_samples;
+  RowPlan rows = search.promising(few, few ? std::numeric_limits<double>::infinity() : promising);
   StrategySchedules out{.placed = {}, .seconds = rows.seconds};
   if (rows.schedule.fits())
     out.placed.push_back(placed_from(0, search.scheduler().with_peaks(std::move(rows.schedule))));
