@@ -77,8 +77,8 @@ struct Finding {
 /// What was found out about a setting.
 struct Result {
   std::array<Finding, number_of_checks> findings;
-  std::optional<double> step, quick,
-      megatron;  ///< seconds; none where the planner refused, or no check asked it
+  std::optional<double> step;             ///< seconds; none where the planner refused
+  std::optional<double> quick, megatron;  ///< the same; none where no check needs them either
   double bound = 0.0;
   double planning_seconds = 0.0;      ///< of the setting's own plan
   double all_planning_seconds = 0.0;  ///< of all plans
