@@ -36,8 +36,8 @@ print("| | 64K | 128K | 256K |\n| --- | --- | --- | --- |")
 for name in names:
     print("| " + " | ".join([name] + [cell(column.get(name)) for column in columns]) + " |")
 if sys.argv[2] == "layouts":
-    for end in ("whole samples: megatron", "+ rows of groups = slimpack", "+ order = wlb"):
-        if any(end in column for column in columns):
+    for end in names:
+        if end == "whole samples: megatron" or " = " in end:
             print("| layout of: " + end.lstrip("+ ") + " | " + " | ".join(layout(c[end]) if end in c else "" for c in columns) + " |")
 ' "$figure" "$([[ " $* " == *" --gpus "* ]] && echo layouts || echo fixed)"
 }
