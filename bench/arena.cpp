@@ -25,7 +25,7 @@ using namespace slimpack::kernels;
 struct Device32 {
   static constexpr std::size_t product_workspace = std::size_t{32} << 20U;
 };
-using Memory = BackEndMemory<cuda::DeviceSizes<Device32>>;
+using ArenaMemory = BackEndMemory<cuda::DeviceSizes<Device32>>;
 
 /// @param state arguments: samples, tokens of the longest. `over_used`: units of the arena over those in use
 /// at a time.
@@ -34,8 +34,8 @@ void place_step(benchmark::State& state, bool sliced) {
   Transformer model = transformer_preset("llama-13b");
   model.layers = 2 * stages;
   const Job job{model, device_preset("h200"), {.dp = 1, .pp = stages}};
-  const Memory memory(model, split_layers(model.layers, stages), sizeof(float),
-                      {.limit_bytes = job.device.memory_bytes});
+  const ArenaMemory memory(model, split_layers(model.layers, stages), sizeof(float),
+                           {.limit_bytes = job.device.memory_bytes});
   const Tokens context = state.range(1);
   const auto lengths = bench::lengths(static_cast<std::size_t>(state.range(0)), context, "SLIMPACK_LENGTHS");
   const CalibratedCost cost(job);

@@ -32,7 +32,7 @@ std::vector<Tokens> documents(std::size_t count, std::int64_t source, Tokens mos
 }
 
 /// A document's work: 24576 a token, and its square.
-double work_of(Tokens length) {
+double document_work(Tokens length) {
   const auto s = static_cast<double>(length);
   return 24576.0 * s + s * s;
 }
@@ -61,7 +61,7 @@ void balance(benchmark::State& state, Assign&& assign) {
   const auto ranks = static_cast<std::size_t>(state.range(1));
   std::vector<double> work;
   for (const Tokens s : documents(static_cast<std::size_t>(state.range(0)), state.range(2)))
-    work.push_back(work_of(s));
+    work.push_back(document_work(s));
   std::vector<std::uint32_t> bin;
   for (auto _ : state) {
     bin = assign(work, ranks);
@@ -125,15 +125,15 @@ std::vector<std::uint32_t> differencing_of_tuples(const std::vector<double>& wor
 }
 void verl_differencing(benchmark::State& state) { balance(state, differencing_of_tuples); }
 
-void ranks(benchmark::internal::Benchmark* b) {
+void rank_settings(benchmark::internal::Benchmark* b) {
   for (const std::int64_t source : {0, 1}) {
     for (const std::int64_t k : {8, 32, 128}) b->Args({2048, k, source});
   }
   b->Unit(benchmark::kMicrosecond);
 }
-BENCHMARK(lpt_into_bins)->Apply(ranks)->Args({65536, 512, 0});
-BENCHMARK(differencing)->Apply(ranks)->Args({65536, 512, 0});
-BENCHMARK(verl_differencing)->Apply(ranks);
+BENCHMARK(lpt_into_bins)->Apply(rank_settings)->Args({65536, 512, 0});
+BENCHMARK(differencing)->Apply(rank_settings)->Args({65536, 512, 0});
+BENCHMARK(verl_differencing)->Apply(rank_settings);
 
 // ---- Equal numbers of chunks per context-parallel rank ----
 

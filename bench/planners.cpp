@@ -51,7 +51,7 @@ std::vector<Tokens> read_lengths(const std::string& path) {
 }
 
 /// The file's lengths, as many as asked for; none if there is no such file.
-std::vector<Tokens> batch(std::size_t count, Tokens context) {
+std::vector<Tokens> first_lengths(std::size_t count, Tokens context) {
   const char* path = std::getenv("SLIMPACK_LENGTHS");
   const std::vector<Tokens> all =
       read_lengths(path != nullptr ? path : SLIMPACK_SOURCE_DIR "/examples/data/github.train.txt");
@@ -63,7 +63,7 @@ std::vector<Tokens> batch(std::size_t count, Tokens context) {
 
 template <class Planner>
 void plan(benchmark::State& state, Planner&& planner) {
-  const std::vector<Tokens> lengths = batch(static_cast<std::size_t>(state.range(0)), state.range(3));
+  const std::vector<Tokens> lengths = first_lengths(static_cast<std::size_t>(state.range(0)), state.range(3));
   if (lengths.empty()) {
     state.SkipWithError("no lengths: SLIMPACK_LENGTHS should name a file of them");
     return;
@@ -155,7 +155,7 @@ struct HydraulisRun {
   slimpack::Job job{.model = slimpack::transformer_preset("llama-32b"),
                     .device = slimpack::device_preset("a800"),
                     .layout = {}};
-  std::vector<Tokens> data = batch(11000, 32768);
+  std::vector<Tokens> data = first_lengths(11000, 32768);
   slimpack::MakeKindModels make = slimpack::calibrated_kinds(job.model, job.device);
 
   [[nodiscard]] std::vector<slimpack::Strategy> propose(std::int64_t devices) const {
@@ -203,7 +203,7 @@ BENCHMARK(choose_hydraulis)->Apply(hydraulis_sizes);
 void plan_wlb(benchmark::State& state) {
   const auto dp = static_cast<std::int32_t>(state.range(0));
   const Tokens context = state.range(1);
-  const std::vector<Tokens> lengths = batch(20000, context);
+  const std::vector<Tokens> lengths = first_lengths(20000, context);
   if (lengths.empty()) {
     state.SkipWithError("no lengths: SLIMPACK_LENGTHS should name a file of them");
     return;

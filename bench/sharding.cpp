@@ -175,7 +175,7 @@ void index_lists(benchmark::State& state) {
   state.SetItemsProcessed(state.iterations() * state.range(0));
 }
 
-void settings(benchmark::internal::Benchmark* b) {
+void index_settings(benchmark::internal::Benchmark* b) {
   for (const std::int64_t source : {0, 1, 2}) {
     b->Args({131072, 8, source});
     b->Args({1 << 20, 32, source});
@@ -188,11 +188,11 @@ void chunk_settings(benchmark::internal::Benchmark* b) {
   }
   b->Unit(benchmark::kMicrosecond);
 }
-BENCHMARK(per_document)->Apply(settings);
-BENCHMARK(per_sequence)->Apply(settings);
-BENCHMARK(wlb_authors)->Apply(settings);
+BENCHMARK(per_document)->Apply(index_settings);
+BENCHMARK(per_sequence)->Apply(index_settings);
+BENCHMARK(wlb_authors)->Apply(index_settings);
 BENCHMARK(magi_heap)->Apply(chunk_settings);
-BENCHMARK(index_lists)->Apply(settings);
+BENCHMARK(index_lists)->Apply(index_settings);
 
 // ---- The choice for each micro-batch (WLB-LLM, Figure 15) ----
 

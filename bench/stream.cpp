@@ -133,10 +133,10 @@ void push_many(benchmark::State& state) {
   state.SetItemsProcessed(state.iterations() * state.range(0));
   state.counters["imbalance"] = imbalance;
 }
-void sizes(benchmark::internal::Benchmark* b) {
+void push_sizes(benchmark::internal::Benchmark* b) {
   b->Args({128, 4})->Args({128, 8})->Args({2048, 8})->Args({16384, 64})->Unit(benchmark::kMicrosecond);
 }
-BENCHMARK(push_many)->Apply(sizes);
+BENCHMARK(push_many)->Apply(push_sizes);
 
 /// The same documents by Algorithm 1 as DistCA implements it: for every document, workloads and lengths of
 /// all micro-batches are added up again.
@@ -178,7 +178,7 @@ void push_many_summed_again(benchmark::State& state) {
   state.SetItemsProcessed(state.iterations() * state.range(0));
   state.counters["imbalance"] = imbalance_degree(work);
 }
-BENCHMARK(push_many_summed_again)->Apply(sizes);
+BENCHMARK(push_many_summed_again)->Apply(push_sizes);
 
 /// A state with documents in two queues, saved and restored. Argument: documents that wait.
 void save_and_restore(benchmark::State& state) {
