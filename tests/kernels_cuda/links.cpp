@@ -87,7 +87,7 @@ void check_linked(const StageCase& c, const Outcome& expected, unsigned seed) {
 }  // namespace
 
 TEST_CASE("CUDA: rows from device to device give the same bits as through the host", "[threads]") {
-  for (unsigned seed = 1; seed <= seeds(8, 4, 4); ++seed) {
+  for (unsigned seed = 1; seed <= seeds(5, 4, 4); ++seed) {
     // Under a sanitizer both ways of sends, the second with shuffled orders and split weights, of no more than six ranks.
     if (sanitized && seed != 1 && seed != 4) continue;
     INFO("seed " << seed);
@@ -171,7 +171,7 @@ void check_ends(const StageCase& c, std::initializer_list<std::size_t> ranks) {
 // stages each, and none with twelve ranks.
 TEST_CASE("CUDA: members share heads from device to device with the same bits as through the host",
           "[threads]") {
-  for (unsigned seed = seeds(1, 3, 4); seed <= seeds(6, 4, 4); ++seed) {
+  for (unsigned seed = seeds(1, 3, 4); seed <= 4; ++seed) {
     INFO("seed " << seed);
     const StageCase c = merged_case(seed, MergedAttention::heads);
     const Outcome expected = run_through_host(c);
@@ -180,7 +180,7 @@ TEST_CASE("CUDA: members share heads from device to device with the same bits as
 }
 
 TEST_CASE("CUDA: keys go round from device to device with the same bits as through the host", "[threads]") {
-  for (unsigned seed = seeds(1, 3, 4); seed <= seeds(6, 4, 4); ++seed) {
+  for (unsigned seed = seeds(1, 3, 4); seed <= 4; ++seed) {
     INFO("seed " << seed);
     const StageCase c = merged_case(seed, MergedAttention::ring);
     const Outcome expected = run_through_host(c);

@@ -165,7 +165,7 @@ TEST_CASE("CUDA: a stage runs what the planners make, and holds what they reckon
 }
 
 TEST_CASE("CUDA: a stage shares the heads of merged packs with other pipelines' stages") {
-  for (unsigned seed = 1; seed <= seeds(6, 2); ++seed) {
+  for (unsigned seed = 1; seed <= seeds(4, 2); ++seed) {
     INFO("seed " << seed);
     const std::size_t members = seed % 4 == 1 ? 3 : 2;
     StageCase c = case_of(slimpack::testing::sample_plan({.seed = seed,
@@ -185,7 +185,7 @@ TEST_CASE("CUDA: a stage shares the heads of merged packs with other pipelines' 
     c.model.heads = c.model.kv_heads * (1 + static_cast<std::int32_t>(seed % 2));
     c.options.stage.merged = MergedAttention::heads;
     c.options.block = 1 + static_cast<Tokens>(seed * 5 % 40);
-    const Outcome outcome = compare(c, seed == 5 ? group_attention_rows : attention_rows);
+    const Outcome outcome = compare(c, seed == 2 ? group_attention_rows : attention_rows);
     for (const StepReport& report : outcome.reports) {
       INFO("peak " << report.peak_bytes << ", predicted " << report.predicted_bytes);
       CHECK(report.peak_bytes < 1.15 * report.predicted_bytes);
@@ -222,7 +222,7 @@ StageCase ring_case(unsigned seed, Tokens max_tokens = 90) {
 
 TEST_CASE("CUDA: keys and values of merged packs go round between pipelines' stages") {
   // Under a sanitizer 2, of groups, 3, of two stages, and 4, of split weights.
-  for (unsigned seed = seeds(1, 2); seed <= seeds(9, 4); ++seed) {
+  for (unsigned seed = seeds(1, 2); seed <= seeds(6, 4); ++seed) {
     INFO("seed " << seed);
     const Outcome outcome = compare(ring_case(seed), seed % 3 == 2 ? group_attention_rows : attention_rows);
     for (const StepReport& report : outcome.reports) {
@@ -231,7 +231,7 @@ TEST_CASE("CUDA: keys and values of merged packs go round between pipelines' sta
     }
   }
   // Samples of a few tokens, of which most members have none.
-  for (unsigned seed = 20; seed <= 20 + seeds(3, 2); ++seed) {
+  for (unsigned seed = 20; seed <= 20 + seeds(2, 1); ++seed) {
     INFO("seed " << seed);
     compare(ring_case(seed, 3));
   }
