@@ -52,6 +52,7 @@ class Judge {
       compare(Check::megatron, own, megatron);
       if (wanted(Check::dynamic_cp)) compare(Check::dynamic_cp, own, plan_dynamic_cp());
     }
+    if (wanted(Check::rivals)) against_rivals(own);
     if (wanted(Check::quick)) against_quick(own, megatron);
     if (setting_.options.packs ==
         0) {  // else the closest number that can be had is not the same with less freedom
@@ -230,6 +231,13 @@ class Judge {
 
   Outcome plan_dynamic_cp() {
     return plan("dynamic-cp", setting_.job, [&] { return planner_.dynamic_cp(memory_); });
+  }
+
+  void against_rivals(const Outcome& own) {
+    for (const RivalPlanner& rival : planner_.rivals) {
+      const Outcome other = plan(rival.name, setting_.job, [&] { return rival.plan(memory_); });
+      compare(Check::rivals, own, unrestricted() ? other : Outcome{});
+    }
   }
 
   void against_quick(const Outcome& own, const Outcome& megatron) {

@@ -22,6 +22,7 @@ enum class Check : std::uint8_t {
   megatron,
   quick,
   dynamic_cp,
+  rivals,
   symmetric,
   unmerged,
   tile,
@@ -33,7 +34,7 @@ enum class Check : std::uint8_t {
   groups,
   multiples,
 };
-inline constexpr std::size_t number_of_checks = 18;
+inline constexpr std::size_t number_of_checks = 19;
 
 struct CheckText {
   const char* name;
@@ -51,6 +52,7 @@ inline constexpr std::array<CheckText, number_of_checks> check_texts{{
     {"megatron", "slimpack <= megatron on the same devices", true},
     {"quick", "slimpack <= a quick search's <= megatron, and the quick one refuses nothing more", true},
     {"dynamic_cp", "slimpack <= dynamic-cp on the same pipelines", false},
+    {"rivals", "slimpack <= dynapipe, bytescale, infinipipe, … on the same pipelines", false},
     {"symmetric", "slimpack <= with the same boundaries in both passes", true},
     {"unmerged", "slimpack <= without merging", true},
     {"tile", "slimpack <= with tiles 2, 4, 8, … times as coarse", true},

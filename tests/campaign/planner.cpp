@@ -4,13 +4,39 @@
 #include <utility>
 
 #include "prices_of_plan.hpp"
+#include "slimpack/planners/bytescale.hpp"
+#include "slimpack/planners/chunk_pipelines.hpp"
 #include "slimpack/planners/dynamic_cp.hpp"
+#include "slimpack/planners/dynapipe.hpp"
 #include "slimpack/planners/megatron.hpp"
 #include "slimpack/planners/slimpack.hpp"
 
 namespace campaign {
 
 namespace {
+
+template <class C, class A>
+std::vector<RivalPlanner> rivals_of(const Setting& setting, const std::shared_ptr<const C>& cost,
+                                    const A& attention) {
+  std::vector<RivalPlanner> rivals{
+      {"dynapipe",
+       [&setting, cost, attention](const TransformerMemory& memory) {
+         return plan_dynapipe(setting.lengths, setting.job, *cost, memory, attention);
+       }},
+      {"bytescale", [&setting, cost, attention](const TransformerMemory& memory) {
+         return plan_bytescale(setting.lengths, setting.job, *cost, memory, attention);
+       }}};
+  for (auto [name, options] :
+       {std::pair{"infinipipe", infinipipe_options()}, std::pair{"seq1f1b", seq1f1b_options()},
+        std::pair{"terapipe", terapipe_options()}, std::pair{"chunkflow", chunkflow_options()}}) {
+    options.tile = setting.options.tile;
+    rivals.push_back({name, [&setting, cost, attention, name, options](const TransformerMemory& memory) {
+                        return plan_chunks(name, setting.lengths, setting.job, *cost, memory, attention,
+                                           options);
+                      }});
+  }
+  return rivals;
+}
 
 template <class C, class A = NoAttentionModel>
 Planner planner_of(const Setting& setting, C model, const A& attention = {}) {
@@ -28,6 +54,7 @@ Planner planner_of(const Setting& setting, C model, const A& attention = {}) {
               [&setting, cost, attention](const TransformerMemory& memory) {
                 return plan_dynamic_cp(setting.lengths, setting.job, *cost, memory, attention);
               },
+          .rivals = rivals_of(setting, cost, attention),
           .price_anew = [cost, attention](Plan& plan) { campaign::price_anew(plan, *cost, attention); }};
 }
 
