@@ -26,14 +26,18 @@ std::vector<RivalPlanner> rivals_of(const Setting& setting, const std::shared_pt
       {"bytescale", [&setting, cost, attention](const TransformerMemory& memory) {
          return plan_bytescale(setting.lengths, setting.job, *cost, memory, attention);
        }}};
-  for (auto [name, options] :
-       {std::pair{"infinipipe", infinipipe_options()}, std::pair{"seq1f1b", seq1f1b_options()},
-        std::pair{"terapipe", terapipe_options()}, std::pair{"chunkflow", chunkflow_options()}}) {
+  const std::pair<const char*, ChunkPlanOptions> systems[] = {{"infinipipe", infinipipe_options()},
+                                                              {"seq1f1b", seq1f1b_options()},
+                                                              {"terapipe", terapipe_options()},
+                                                              {"chunkflow", chunkflow_options()}};
+  for (const auto& system : systems) {
+    ChunkPlanOptions options = system.second;
     options.tile = setting.options.tile;
-    rivals.push_back({name, [&setting, cost, attention, name, options](const TransformerMemory& memory) {
-                        return plan_chunks(name, setting.lengths, setting.job, *cost, memory, attention,
-                                           options);
-                      }});
+    rivals.push_back(
+        {system.first,
+         [&setting, cost, attention, name = system.first, options](const TransformerMemory& memory) {
+           return plan_chunks(name, setting.lengths, setting.job, *cost, memory, attention, options);
+         }});
   }
   return rivals;
 }

@@ -36,6 +36,26 @@ struct FreeDistribution {
   bool improved = false;
 };
 
+/// Numbers of the distributions that have a plan, the most promising one first.
+[[nodiscard]] inline std::vector<std::size_t> promising_order(std::span<const DistributionPlan> plans) {
+  std::vector<std::size_t> order;
+  for (std::size_t i = 0; i < plans.size(); ++i) {
+    if (plans[i].seconds < DistributionLooks::infinite) order.push_back(i);
+  }
+  std::ranges::stable_sort(order, {}, [&](std::size_t i) { return plans[i].mean_seconds(); });
+  return order;
+}
+
+/// Keeps the shortest plans, the shortest one first: those up to `close` times as long as it, `most` of them.
+inline void keep_best(std::vector<DistributionPlan>& plans, double close, std::size_t most) {
+  std::ranges::stable_sort(plans, {}, &DistributionPlan::seconds);
+  const double least = plans.empty() ? 0.0 : plans.front().seconds;
+  std::erase_if(plans, [&](const DistributionPlan& plan) {
+    return plan.seconds == DistributionLooks::infinite || plan.seconds > close * least;
+  });
+  if (plans.size() > most) plans.resize(most);
+}
+
 /// Decides which pipelines run which samples, and in about how many packs each.
 class DistributionDecisions {
  public:
@@ -140,29 +160,16 @@ class DistributionDecisions {
   /// far. @returns the best ones.
   std::vector<DistributionPlan> best_improved(DistributionLooks& looks) {
     std::vector<DistributionPlan>& plans = looks.plans;
-    std::vector<std::size_t> order;
-    std::vector<double> mean(plans.size());
-    for (std::size_t i = 0; i < plans.size(); ++i) {
-      if (plans[i].seconds == infinite) continue;
-      order.push_back(i);
-      mean[i] = plans[i].mean_seconds();
-    }
-    std::stable_sort(order.begin(), order.end(),
-                     [&](std::size_t a, std::size_t b) { return mean[a] < mean[b]; });
     std::vector<DistributionPlan> best;
     double least = infinite;
-    for (const std::size_t i : order) {
-      if (mean[i] >= options_.close * least) break;
+    for (const std::size_t i : promising_order(plans)) {
+      if (plans[i].mean_seconds() >= options_.close * least) break;
       search_.improve(plans[i]);
       if (i == 0 && !free_.plan.groups.empty()) free_ = {plans[i], groups_.options(), groups_.care(), true};
       best.push_back(rebalanced(looks.wanted[i], std::move(plans[i])));
       least = std::min(least, best.back().seconds);
     }
-    std::ranges::stable_sort(best, {}, &DistributionPlan::seconds);
-    std::erase_if(best, [&](const DistributionPlan& plan) {
-      return plan.seconds == infinite || plan.seconds > options_.close * least;
-    });
-    if (best.size() > options_.alternatives) best.resize(options_.alternatives);
+    keep_best(best, options_.close, options_.alternatives);
     return best;
   }
 
