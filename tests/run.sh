@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs what is missing on Debian 12, builds everything but benchmarks and runs all tests but those that only build:
-# every header by itself, other projects that use slimpack, kernels for all GPUs.
+# Installs what is missing on Debian 12, builds everything but benchmarks and runs all tests but slow ones (a dozen) and those that
+# only build: every header by itself, other projects that use slimpack, kernels for all GPUs.
 # With CI=true also those, and first the format, the linter, and tests under the sanitizers.
 # Usage: run.sh [CTEST_ARGUMENT...]   for example: run.sh -L dag
 set -euo pipefail
@@ -14,7 +14,7 @@ tests=$(($(nproc) + 1))  # at a time: some of them wait more than they work
 if [[ ${CI-} != true ]]; then
   cmake --preset tests
   cmake --build --preset tests
-  exec ctest --preset tests --parallel $tests --label-exclude '^build$' "$@"
+  exec ctest --preset tests --parallel $tests --label-exclude '^(build|slow)$' "$@"
 fi
 
 .ci/install.sh clang-format clang-tidy
