@@ -33,7 +33,7 @@ namespace campaign {
 namespace {
 
 constexpr const char* usage = R"(Usage: campaign [OPTION]...
-Plans random settings with slimpack and megatron, and checks the plans. Exits with 1 if a check fails.
+Plans random settings with slimpack and other planners, and checks the plans. Exits with 1 if a check fails.
 
   --seed S         of the random settings (default 1)
   --settings N     how many (default 50, 5 under a sanitizer)
