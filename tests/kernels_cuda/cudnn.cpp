@@ -13,8 +13,8 @@
 #include "kernels/cuda/device/head_exchange.hpp"
 #include "kernels/cuda/device/kept_rows.hpp"
 #include "kernels/cuda/library_plans.hpp"
-#include "tests/kernels_cuda/host_launcher.hpp"
-#include "tests/kernels_cuda/random_bf16.hpp"
+#include "tests/kernels_cuda_device/host_launcher.hpp"
+#include "tests/kernels_cuda_device/random_bf16.hpp"
 
 #ifdef SLIMPACK_TEST_CUDNN
 #include "bench/gpu/attention_shapes.hpp"

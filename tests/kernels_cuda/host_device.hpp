@@ -29,9 +29,9 @@
 #include "kernels/cuda/runtime.hpp"
 #include "kernels/cuda/stage_device.hpp"
 #include "kernels/math/aligned.hpp"
-#include "tests/kernels_cuda/fibers.hpp"
-#include "tests/kernels_cuda/host_group.hpp"
-#include "tests/kernels_cuda/host_product.hpp"
+#include "tests/kernels_cuda_device/fibers.hpp"
+#include "tests/kernels_cuda_device/host_group.hpp"
+#include "tests/kernels_cuda_device/host_product.hpp"
 
 // A device for stages that is no GPU: it runs the very same kernels on the host, products by plain loops.
 namespace slimpack::testing {

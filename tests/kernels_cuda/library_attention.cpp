@@ -18,9 +18,9 @@
 #include "tests/kernels_cuda/host_device.hpp"
 #include "tests/kernels_cuda/host_stage.hpp"
 #include "tests/kernels_cuda/plain_library.hpp"
-#include "tests/kernels_cuda/random_bf16.hpp"
 #include "tests/kernels_cuda/stage_case.hpp"
 #include "tests/kernels_cuda/thread_links.hpp"
+#include "tests/kernels_cuda_device/random_bf16.hpp"
 #include "tests/plan/sample_plan.hpp"
 
 // A stage whose attention is another implementation's: plain loops here, cuDNN on a GPU.

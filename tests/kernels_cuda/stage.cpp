@@ -17,9 +17,9 @@
 #include "tests/kernels/drive.hpp"
 #include "tests/kernels_cuda/host_device.hpp"
 #include "tests/kernels_cuda/host_stage.hpp"
-#include "tests/kernels_cuda/random_bf16.hpp"
 #include "tests/kernels_cuda/stage_case.hpp"
 #include "tests/kernels_cuda/thread_links.hpp"
+#include "tests/kernels_cuda_device/random_bf16.hpp"
 #include "tests/plan/sample_plan.hpp"
 #include "tests/sanitized.hpp"
 

@@ -12,8 +12,8 @@
 #include "kernels/cuda/attention_work.hpp"
 #include "kernels/cuda/device/attention_launch.hpp"
 #include "kernels/math/attention.hpp"
-#include "tests/kernels_cuda/host_launcher.hpp"
-#include "tests/kernels_cuda/random_bf16.hpp"
+#include "tests/kernels_cuda_device/host_launcher.hpp"
+#include "tests/kernels_cuda_device/random_bf16.hpp"
 
 // Packs of slices, what double precision makes of their attention, and what a kernel run by the host makes of it.
 namespace slimpack::testing::attention_cases {

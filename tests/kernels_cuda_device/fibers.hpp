@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "kernels/cuda/device/block.hpp"
-#include "tests/kernels_cuda/host_group.hpp"
-#include "tests/kernels_cuda/host_warp.hpp"
+#include "tests/kernels_cuda_device/host_group.hpp"
+#include "tests/kernels_cuda_device/host_warp.hpp"
 #include "tests/sanitized.hpp"
 
 // Runs kernels without a GPU in one thread: warps take turns at barriers. Many times as fast as warps that are threads, for

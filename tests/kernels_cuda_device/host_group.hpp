@@ -14,9 +14,9 @@
 
 #include "kernels/cuda/device/group_product.hpp"
 #include "kernels/cuda/device/wide_tile.hpp"
-#include "tests/kernels_cuda/host_block.hpp"
-#include "tests/kernels_cuda/host_product.hpp"
-#include "tests/kernels_cuda/host_warp.hpp"
+#include "tests/kernels_cuda_device/host_block.hpp"
+#include "tests/kernels_cuda_device/host_product.hpp"
+#include "tests/kernels_cuda_device/host_warp.hpp"
 
 // What Hopper adds to a warp, without a GPU: barriers that count arrivals and bytes, the copy engine with the
 // 128-byte swizzle, and `wgmma`, which finds its matrices by descriptors of shared memory. Both work behind the

@@ -14,7 +14,7 @@
 #include "kernels/cuda/device/block.hpp"
 #include "kernels/cuda/device/warp_product.hpp"
 #include "kernels/cuda/portable.hpp"
-#include "tests/kernels_cuda/host_product.hpp"
+#include "tests/kernels_cuda_device/host_product.hpp"
 
 // Runs kernels without a GPU. A warp is a thread here, which plays its 32 lanes in step, so a barrier that a
 // kernel lacks is a data race that a thread sanitizer finds. Shared memory begins as rubbish. A GPU may do a copy

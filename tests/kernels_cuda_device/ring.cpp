@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "kernels/cuda/ring_plan.hpp"
-#include "tests/kernels_cuda/attention_case.hpp"
-#include "tests/kernels_cuda/host_launcher.hpp"
-#include "tests/kernels_cuda/random_bf16.hpp"
+#include "tests/kernels_cuda_device/attention_case.hpp"
+#include "tests/kernels_cuda_device/host_launcher.hpp"
+#include "tests/kernels_cuda_device/random_bf16.hpp"
 
 // What goes round between members of a merged pack, and how attention to it comes together.
 using namespace slimpack;

@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "tests/kernels_cuda/host_group.hpp"
-#include "tests/kernels_cuda/random_bf16.hpp"
+#include "tests/kernels_cuda_device/host_group.hpp"
+#include "tests/kernels_cuda_device/random_bf16.hpp"
 
 using namespace slimpack::kernels::cuda;
 using slimpack::testing::Bf16Rows, slimpack::testing::Copies, slimpack::testing::DescribedMatrix,

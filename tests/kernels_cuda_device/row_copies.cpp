@@ -10,8 +10,8 @@
 #include "kernels/cuda/device/attention_launch.hpp"
 #include "kernels/cuda/device/head_exchange.hpp"
 #include "kernels/cuda/device/kept_rows.hpp"
-#include "tests/kernels_cuda/host_launcher.hpp"
-#include "tests/kernels_cuda/random_bf16.hpp"
+#include "tests/kernels_cuda_device/host_launcher.hpp"
+#include "tests/kernels_cuda_device/random_bf16.hpp"
 
 // Kernels that only move rows, and delta: each number's place, by plain loops.
 using namespace slimpack;

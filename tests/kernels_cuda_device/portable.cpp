@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "kernels/cuda/device/warp_product.hpp"
-#include "tests/kernels_cuda/host_warp.hpp"
+#include "tests/kernels_cuda_device/host_warp.hpp"
 
 using namespace slimpack::kernels::cuda;
 using slimpack::testing::HostWarp;

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "kernels/cuda/device/block.hpp"
-#include "tests/kernels_cuda/host_group.hpp"
-#include "tests/kernels_cuda/host_warp.hpp"
+#include "tests/kernels_cuda_device/host_group.hpp"
+#include "tests/kernels_cuda_device/host_warp.hpp"
 
 namespace slimpack::testing {
 

@@ -14,7 +14,7 @@
 #include "kernels/cuda/attention_work.hpp"
 #include "kernels/cuda/device/attention_launch.hpp"
 #include "kernels/math/attention.hpp"
-#include "tests/kernels_cuda/host_launcher.hpp"
+#include "tests/kernels_cuda_device/host_launcher.hpp"
 
 // The rows that bench_gpu computes again, next to the CPU's attention of whole packs.
 using namespace slimpack;

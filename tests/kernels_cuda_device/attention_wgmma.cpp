@@ -4,20 +4,22 @@
 #include <cstring>
 #include <random>
 
-#include "tests/kernels_cuda/attention_case.hpp"
+#include "tests/kernels_cuda_device/attention_case.hpp"
+#include "tests/sanitized.hpp"
 
 // Attention's kernels for Hopper, run by the host: groups of warps, barriers, the copy engine and `wgmma` on
 // descriptors of swizzled tiles.
 using namespace slimpack::testing::attention_cases;
-using slimpack::testing::Copies, slimpack::testing::numbers, slimpack::testing::random_bf16;
+using slimpack::testing::Copies, slimpack::testing::numbers, slimpack::testing::random_bf16,
+    slimpack::testing::seeds;
 
 TEST_CASE("CUDA: wgmma attention of packs of slices with prefixes", "[threads]") {
-  for (unsigned seed = 1; seed <= 8; ++seed) {
+  for (unsigned seed = 1; seed <= seeds(8, 4, 2); ++seed) {
     INFO("seed " << seed);
     std::mt19937 random(seed);
     compare(Case(random, 60, 90), group_attention_rows);
   }
-  for (unsigned seed = 101; seed <= 104; ++seed) {
+  for (unsigned seed = 101; seed <= 100 + seeds(4, 2); ++seed) {
     INFO("seed " << seed);
     std::mt19937 random(seed);
     compare(Case(random, 300, 700), group_attention_rows);
