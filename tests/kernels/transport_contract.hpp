@@ -267,9 +267,9 @@ void collectives_hold(T& transport, std::uint64_t seed) {
 
 /// Everything a transport has to do while all ranks are well.
 template <Transport T>
-void keeps_the_contract(T& transport, std::uint64_t seed, int rounds) {
-  for (int i = 0; i < rounds; ++i) {
-    const std::uint64_t s = seed + static_cast<std::uint64_t>(i);
+void keeps_the_contract(T& transport, std::uint64_t seed, unsigned rounds) {
+  for (unsigned i = 0; i < rounds; ++i) {
+    const std::uint64_t s = seed + i;
     transport.set_task(concat("round ", s));
     letters_arrive(transport, s);
     collectives_hold(transport, s);

@@ -8,6 +8,7 @@
 #include "kernels/transport/in_process.hpp"
 #include "slimpack/exec/agreement.hpp"
 #include "tests/kernels/transport_contract.hpp"
+#include "tests/sanitized.hpp"
 
 using namespace slimpack;
 using namespace slimpack::kernels;
@@ -61,7 +62,11 @@ TEST_CASE("threads keep the contract of transports", "[threads]") {
     InProcessOptions options;
     options.rendezvous = rendezvous;
     run_in_process(
-        ranks, [&](InProcessTransport& t) { testing::keeps_the_contract(t, 100 * ranks, 40); }, options);
+        ranks,
+        [&](InProcessTransport& t) {
+          testing::keeps_the_contract(t, 100 * ranks, testing::seeds(40, 20, 10));
+        },
+        options);
   }
 }
 
