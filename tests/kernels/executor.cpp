@@ -53,8 +53,8 @@ std::vector<std::string> errors_of(std::size_t ranks, Body&& body) {
 TEST_CASE("ranks train as the plain transformer does", "[threads]") {
   std::set<std::size_t> stages;
   for (const PlanKind kind : slimpack::testing::all_plan_kinds) {
-    // Under a sanitizer two of each kind, with both kinds of optimiser for both kinds of numbers.
-    for (unsigned i = 0; i < seeds(6, 2, 2); ++i) {
+    // Under a sanitizer a few of each kind, with both kinds of optimiser for both kinds of numbers.
+    for (unsigned i = 0; i < seeds(6, 3, 3); ++i) {
       const ExecutorCase c = slimpack::testing::executor_case(kind, i);
       INFO(slimpack::testing::name(kind) << " plan of seed " << c.seed);
       stages.insert(c.plan.pipelines[0].stages());
@@ -63,7 +63,7 @@ TEST_CASE("ranks train as the plain transformer does", "[threads]") {
       run_and_compare<float>(c, reference, {{}, i % 2 == 1});
     }
   }
-  CHECK(stages.size() >= seeds(5, 4, 4));
+  CHECK(stages.size() >= 5);
 }
 
 TEST_CASE("an evaluation has the loss that a step would have, and changes nothing", "[threads]") {
