@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cstdint>
-#include <cstring>
 #include <map>
 #include <numeric>
 #include <random>
@@ -17,8 +16,8 @@
 using namespace slimpack;
 using namespace slimpack::testing::attention_cases;
 using slimpack::testing::Bf16Rows, slimpack::testing::Copies, slimpack::testing::HostLauncher,
-    slimpack::testing::numbers, slimpack::testing::pick, slimpack::testing::random_bf16,
-    slimpack::testing::relative_error, slimpack::testing::seeds;
+    slimpack::testing::numbers, slimpack::testing::pick, slimpack::testing::relative_error,
+    slimpack::testing::seeds;
 
 namespace {
 
@@ -84,21 +83,12 @@ TEST_CASE("CUDA: attention of slices whose queries all see the same keys of othe
 }
 
 TEST_CASE("CUDA: attention has the same bits whenever copies are done", "[threads]") {
-  const auto same = [](const auto& a, const auto& b) {
-    const auto bytes = [](const auto& m) { return numbers(m).size_bytes(); };
-    REQUIRE(bytes(a) == bytes(b));
-    return std::memcmp(a.data(), b.data(), bytes(a)) == 0;
-  };
   for (unsigned seed = 1; seed <= 4; ++seed) {
     INFO("seed " << seed);
     std::mt19937 random(seed);
     const Case c(random, 100, 100);
     const Result late(c, attention_rows, Copies::late), early(c, attention_rows, Copies::early);
-    CHECK(same(late.out.in_double(), early.out.in_double()));
-    CHECK(same(late.dq.in_double(), early.dq.in_double()));
-    CHECK(same(late.lse, early.lse));
-    CHECK(same(late.dk, early.dk));
-    CHECK(same(late.dv, early.dv));
+    check_same_bits(late, early);
   }
 }
 

@@ -204,4 +204,17 @@ inline void compare(const Case& c, std::int32_t block_rows = attention_rows) {
   CHECK(relative_error(numbers(result.dv), numbers(expected.dv)) <= bound);
 }
 
+/// Two runs of one case have the same bits.
+inline void check_same_bits(const Result& a, const Result& b) {
+  const auto same = [](const auto& one, const auto& other) {
+    REQUIRE(numbers(one).size_bytes() == numbers(other).size_bytes());
+    return std::memcmp(one.data(), other.data(), numbers(one).size_bytes()) == 0;
+  };
+  CHECK(same(a.out.in_double(), b.out.in_double()));
+  CHECK(same(a.dq.in_double(), b.dq.in_double()));
+  CHECK(same(a.lse, b.lse));
+  CHECK(same(a.dk, b.dk));
+  CHECK(same(a.dv, b.dv));
+}
+
 }  // namespace slimpack::testing::attention_cases

@@ -1,7 +1,5 @@
-#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cstdint>
-#include <cstring>
 #include <random>
 
 #include "tests/kernels_cuda_device/attention_case.hpp"
@@ -10,8 +8,7 @@
 // Attention's kernels for Hopper, run by the host: groups of warps, barriers, the copy engine and `wgmma` on
 // descriptors of swizzled tiles.
 using namespace slimpack::testing::attention_cases;
-using slimpack::testing::Copies, slimpack::testing::numbers, slimpack::testing::random_bf16,
-    slimpack::testing::seeds;
+using slimpack::testing::Copies, slimpack::testing::seeds;
 
 TEST_CASE("CUDA: wgmma attention of packs of slices with prefixes", "[threads]") {
   for (unsigned seed = 1; seed <= seeds(8, 4, 2); ++seed) {
@@ -27,20 +24,12 @@ TEST_CASE("CUDA: wgmma attention of packs of slices with prefixes", "[threads]")
 }
 
 TEST_CASE("CUDA: wgmma attention has the same bits whenever copies and products are done", "[threads]") {
-  const auto same = [](const auto& a, const auto& b) {
-    REQUIRE(numbers(a).size() == numbers(b).size());
-    return std::memcmp(a.data(), b.data(), numbers(a).size_bytes()) == 0;
-  };
   for (unsigned seed = 1; seed <= 4; ++seed) {
     INFO("seed " << seed);
     std::mt19937 random(seed);
     const Case c(random, 150, 350);
     const Result late(c, group_attention_rows, Copies::late), early(c, group_attention_rows, Copies::early);
-    CHECK(same(late.out.in_double(), early.out.in_double()));
-    CHECK(same(late.lse, early.lse));
-    CHECK(same(late.dq.in_double(), early.dq.in_double()));
-    CHECK(same(late.dk, early.dk));
-    CHECK(same(late.dv, early.dv));
+    check_same_bits(late, early);
   }
 }
 

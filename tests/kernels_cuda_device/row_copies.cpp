@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <numeric>
 #include <random>
 #include <span>
 #include <vector>
@@ -26,6 +27,14 @@ namespace {
 std::vector<Bf16> counted(std::size_t n) {
   std::vector<Bf16> out(n);
   for (std::size_t i = 0; i < n; ++i) out[i].bits = static_cast<std::uint16_t>(i);
+  return out;
+}
+
+/// The numbers below n in any order.
+std::vector<std::int32_t> shuffled(std::mt19937& random, std::size_t n) {
+  std::vector<std::int32_t> out(n);
+  std::iota(out.begin(), out.end(), 0);
+  std::shuffle(out.begin(), out.end(), random);
   return out;
 }
 
@@ -54,9 +63,7 @@ struct KeptTask {
       pieces.push_back(piece);
       rows += static_cast<std::size_t>(piece.tokens);
     }
-    pages.resize(page_count);
-    for (std::size_t i = 0; i < page_count; ++i) pages[i] = static_cast<std::int32_t>(i);
-    std::shuffle(pages.begin(), pages.end(), random);
+    pages = shuffled(random, page_count);
     units = Bf16Rows(page_count, unit);
   }
 
@@ -139,9 +146,7 @@ TEST_CASE(
         REQUIRE(back[row * stride + i] == (i < cols ? all[row * stride + i] : Bf16{0}));
     }
 
-    std::vector<std::int32_t> order(rows);
-    for (std::size_t r = 0; r < rows; ++r) order[r] = static_cast<std::int32_t>(r);
-    std::shuffle(order.begin(), order.end(), random);
+    const std::vector<std::int32_t> order = shuffled(random, rows);
     ordered_rows_by(HostLauncher{}, strided(matrix), order.data(), buffer.data(), true);
     for (std::size_t r = 0; r < rows; ++r) {
       for (std::size_t i = 0; i < cols; ++i)
@@ -164,9 +169,7 @@ TEST_CASE(
     std::mt19937 random(seed);
     const std::size_t rows = pick(random, 1, 20), cols = 8 * pick(random, 1, 40),
                       all = rows + pick(random, 0, 9);
-    std::vector<std::int32_t> order(all);
-    for (std::size_t r = 0; r < all; ++r) order[r] = static_cast<std::int32_t>(r);
-    std::shuffle(order.begin(), order.end(), random);
+    std::vector<std::int32_t> order = shuffled(random, all);
     order.resize(rows);
     const Bf16Rows from = random_bf16(random, rows, cols);
     Bf16Rows cache(all, cols), back(rows, cols);
