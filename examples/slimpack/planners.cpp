@@ -283,9 +283,8 @@ RankMemory profiled_memory(const JobOptions& o) {
   const std::vector<std::int32_t> layers = layout_strategy(job).pipelines.front().layers;
   const bool gpu = o.profile->device.has_value();
   const auto stage = stage_options(gpu, by_heads(o), job.device.memory_bytes);
-  const double weight_bytes = o.profile->weight_bytes(), moments = 2.0 / job.layout.dp;
-  if (gpu) return CudaMemory(job.model, layers, weight_bytes, stage, moments);
-  return kernels::CpuMemory(job.model, layers, weight_bytes, stage, moments);
+  const double weight_bytes = o.profile->weight_bytes();
+  return {gpu, job.model, layers, weight_bytes, stage, 2.0 / job.layout.dp};
 }
 
 std::span<const Planner> planners() {

@@ -59,10 +59,10 @@ RankMemory memory_of(const TrainOptions& o, std::span<const std::int32_t> layers
   // Planners need a finite capacity; with this one, peaks that they compute from it are exact to a byte.
   constexpr double unlimited = 1e15;
   const auto stage = stages_of(o, std::min(o.memory_bytes, unlimited));
-  if (o.cuda) return CudaMemory(job.model, layers, o.number_bytes, stage, moments, {}, context);
   const auto ranks = static_cast<std::size_t>(job.layout.tp);
   // The last rank has the most where they can't have equal shares.
-  return kernels::CpuMemory(job.model, layers, o.number_bytes, stage, moments, {ranks, ranks - 1}, context);
+  const TensorShare tensor = o.cuda ? TensorShare{} : TensorShare{ranks, ranks - 1};
+  return {o.cuda, job.model, layers, o.number_bytes, stage, moments, tensor, context};
 }
 
 /// The one place that decides which model of time predicts. @param exchange of merged packs.
