@@ -37,7 +37,7 @@ RankMemory::RankMemory(bool gpu, const Transformer& model, std::span<const std::
                        const TensorShare& tensor, std::size_t context) {
   const auto of = [&]<class M>(std::in_place_type_t<M> type) {
     return std::make_shared<const BackEnd>(
-        AnyMemory(type, model, layers, weight_bytes, stage, moments, tensor, context));
+        BackEnd{AnyMemory(type, model, layers, weight_bytes, stage, moments, tensor, context)});
   };
   back_end_ = gpu ? of(std::in_place_type<CudaMemory>) : of(std::in_place_type<kernels::CpuMemory>);
 }
