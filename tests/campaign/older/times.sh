@@ -10,7 +10,7 @@ trap 'rm -rf "$directory"' EXIT
 git archive "$commit" include | tar -x -C "$directory"
 for include in "$directory/include" include; do
   "${CXX:-c++}" -std=c++20 -O2 -I"$include" tests/campaign/older/plan_times.cpp -o "$directory/plan_times"
-  name=today
-  if [[ $include != include ]]; then name=$commit; fi
+  name=$commit
+  if [[ $include == include ]]; then name=default; fi
   "$directory/plan_times" "$name" "$samples" < examples/data/github.train.txt
 done
