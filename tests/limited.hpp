@@ -11,7 +11,7 @@
 #include <new>
 #include <string>
 
-#include "tests/sanitized.hpp"
+#include "tests/effort.hpp"
 
 namespace slimpack::testing {
 

@@ -26,7 +26,7 @@
 #include "plan_files.hpp"
 #include "report.hpp"
 #include "settings.hpp"
-#include "tests/sanitized.hpp"
+#include "tests/effort.hpp"
 
 namespace campaign {
 
@@ -36,7 +36,7 @@ constexpr const char* usage = R"(Usage: campaign [OPTION]...
 Plans random settings with slimpack and other planners, and checks the plans. Exits with 1 if a check fails.
 
   --seed S         of the random settings (default 1)
-  --settings N     how many (default 50, 5 under a sanitizer)
+  --settings N     how many (default 50; 5 with SLIMPACK_TEST_FEW or a sanitizer)
   --first I        number of the first one (default 0)
   --only I         one setting alone, with the result of each of its plans
   --idle           random settings of fewer samples than pipelines

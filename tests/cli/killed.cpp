@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/sanitized.hpp"
+#include "tests/effort.hpp"
 
 namespace {
 

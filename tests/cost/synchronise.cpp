@@ -7,7 +7,7 @@
 #include "slimpack/cost/calibrated.hpp"
 #include "slimpack/model/presets.hpp"
 #include "tests/cost/random_jobs.hpp"
-#include "tests/sanitized.hpp"
+#include "tests/effort.hpp"
 
 using namespace slimpack;
 using slimpack::testing::Random, slimpack::testing::random_device, slimpack::testing::random_model;

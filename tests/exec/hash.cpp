@@ -11,10 +11,10 @@
 #ifdef SLIMPACK_TEST_JSON
 #include "slimpack/plan/json.hpp"
 #endif
+#include "tests/effort.hpp"
 #include "tests/exec/plans.hpp"
 #include "tests/plan/equal_plan.hpp"
 #include "tests/plan/sample_plan.hpp"
-#include "tests/sanitized.hpp"
 
 using namespace slimpack;
 using slimpack::testing::for_each_plan;

@@ -6,11 +6,11 @@
 #include <vector>
 
 #include "slimpack/plan/validate.hpp"
+#include "tests/effort.hpp"
 #include "tests/exec/cluster.hpp"
 #include "tests/exec/plans.hpp"
 #include "tests/plan/equal_plan.hpp"
 #include "tests/plan/sample_plan.hpp"
-#include "tests/sanitized.hpp"
 
 using namespace slimpack;
 using slimpack::testing::for_each_plan;

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "slimpack/plan/plan.hpp"
-#include "tests/sanitized.hpp"
+#include "tests/effort.hpp"
 
 // Plans of all kinds that an executor meets. They are made in plans.cpp, so that planners are compiled once for all tests.
 namespace slimpack::testing {
@@ -83,7 +83,7 @@ struct ElasticOptions {
 /// batch doesn't fit at all.
 [[nodiscard]] std::optional<Plan> random_plan(PlanKind kind, unsigned seed);
 
-/// Calls `f(plan)` for `all` plans of each kind, half under a sanitizer, with kind and seed in the message of a failure.
+/// Calls `f(plan)` for `all` plans of each kind, half where few are run, with kind and seed in the message of a failure.
 template <class F>
 void for_each_plan(unsigned all, F&& f) {
   const unsigned count = seeds(all, (all + 1) / 2, (all + 1) / 2);

@@ -9,10 +9,10 @@
 #include "slimpack/plan/memory.hpp"
 #include "slimpack/plan/timeline.hpp"
 #include "slimpack/plan/validate.hpp"
+#include "tests/effort.hpp"
 #include "tests/kernels/chunk_case.hpp"
 #include "tests/kernels/drive.hpp"
 #include "tests/kernels/trained.hpp"
-#include "tests/sanitized.hpp"
 
 // Chunks that recompute different numbers of layers on each stage, and what becomes of their keys and values (InfiniPipe,
 // sections 3.1.3, 3.1.4 and 4).

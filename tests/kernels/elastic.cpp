@@ -16,10 +16,10 @@
 #include "slimpack/plan/memory.hpp"
 #include "slimpack/plan/timeline.hpp"
 #include "slimpack/plan/validate.hpp"
+#include "tests/effort.hpp"
 #include "tests/exec/plans.hpp"
 #include "tests/kernels/drive.hpp"
 #include "tests/kernels/reference.hpp"
-#include "tests/sanitized.hpp"
 
 using namespace slimpack;
 using namespace slimpack::kernels;
@@ -93,7 +93,7 @@ TEST_CASE("chunks of unlike recomputation train as the plain transformer does") 
   CHECK(seen.stages == std::set<std::size_t>{1, 2, 3, 4});
   CHECK(seen.hybrid > 0);
   CHECK(seen.in_flight > 3);
-  if (slimpack::testing::sanitized) return;
+  if (slimpack::testing::few) return;
   CHECK(seen.cut > 60);
   CHECK(seen.hybrid > 20);
   CHECK(seen.unequal > 60);
@@ -211,7 +211,7 @@ TEST_CASE("stages hold what is predicted of chunks of unlike recomputation") {
       CHECK(simulated[s] == Approx(chunk_peak(plan, s, memory, sizeof(float))).epsilon(1e-9));
   }
   CHECK(seen.in_flight > 3);
-  if (slimpack::testing::sanitized) return;
+  if (slimpack::testing::few) return;
   CHECK(seen.stages == std::set<std::size_t>{1, 2, 3, 4});
   CHECK(seen.hybrid > 5);
   CHECK(seen.unequal > 30);

@@ -15,12 +15,12 @@
 #include "slimpack/exec/context_members.hpp"
 #include "slimpack/exec/whole_stages.hpp"
 #include "slimpack/plan/validate.hpp"
+#include "tests/effort.hpp"
 #include "tests/exec/plans.hpp"
 #include "tests/kernels/drive.hpp"
 #include "tests/kernels/executor_case.hpp"
 #include "tests/kernels/trained.hpp"
 #include "tests/plan/sample_plan.hpp"
-#include "tests/sanitized.hpp"
 
 using namespace slimpack;
 using namespace slimpack::kernels;
@@ -53,7 +53,7 @@ std::vector<std::string> errors_of(std::size_t ranks, Body&& body) {
 TEST_CASE("ranks train as the plain transformer does", "[threads]") {
   std::set<std::size_t> stages;
   for (const PlanKind kind : slimpack::testing::all_plan_kinds) {
-    // Under a sanitizer a few of each kind, with both kinds of optimiser for both kinds of numbers.
+    // Where few are run: some of each kind, with both kinds of optimiser for both kinds of numbers.
     for (unsigned i = 0; i < seeds(6, 3, 3); ++i) {
       const ExecutorCase c = slimpack::testing::executor_case(kind, i);
       INFO(slimpack::testing::name(kind) << " plan of seed " << c.seed);
@@ -111,7 +111,7 @@ TEST_CASE("pipelines of two or three kinds train as the plain transformer does",
   CHECK(kinds.count(2) + kinds.count(3) >= 1);
   CHECK(merged > 3);
   CHECK(uneven > 3);
-  if (!slimpack::testing::sanitized) {
+  if (!slimpack::testing::few) {
     CHECK(kinds.size() >= 2);
     CHECK(empty > 0);
   }

@@ -12,11 +12,11 @@
 #include "slimpack/model/presets.hpp"
 #include "slimpack/plan/timeline.hpp"
 #include "slimpack/planners/slimpack.hpp"
+#include "tests/effort.hpp"
 #include "tests/kernels/chunk_case.hpp"
 #include "tests/kernels/drive.hpp"
 #include "tests/kernels/heap.hpp"
 #include "tests/kernels/random.hpp"
-#include "tests/sanitized.hpp"
 
 using namespace slimpack;
 using namespace slimpack::kernels;
@@ -140,10 +140,10 @@ TEST_CASE("what a stage holds is what the simulator says, and what it says of it
       {"merged of four, by heads", short_samples(8, 4, 3000), job_of(model_of(2, 32, 4, 4), 4, 1), true,
        MergedAttention::heads},
   };
-  using slimpack::testing::sanitized;
-  // Under a sanitizer three are left: a long sample, merged packs by heads, and tensor-parallel ones in a ring.
-  for (std::size_t i = sanitized ? 3 : 0; i < cases.size(); i += sanitized ? 6 : 1) check<float>(cases[i]);
-  if (sanitized) return;
+  using slimpack::testing::few;
+  // Where few are run, three are left: a long sample, merged packs by heads, and tensor-parallel ones in a ring.
+  for (std::size_t i = few ? 3 : 0; i < cases.size(); i += few ? 6 : 1) check<float>(cases[i]);
+  if (few) return;
   check<double>(cases[2]);
   check<double>(cases[4]);
   check<double>(cases[5]);

@@ -10,9 +10,9 @@
 #include "kernels/transport/in_process.hpp"
 #include "slimpack/exec/whole_stages.hpp"
 #include "slimpack/plan/validate.hpp"
+#include "tests/effort.hpp"
 #include "tests/kernels/tensor_case.hpp"
 #include "tests/kernels/trained.hpp"
-#include "tests/sanitized.hpp"
 
 using namespace slimpack;
 using namespace slimpack::kernels;

@@ -10,8 +10,8 @@
 #include "slimpack/model/presets.hpp"
 #include "slimpack/plan/validate.hpp"
 #include "slimpack/planners/hydraulis.hpp"
+#include "tests/effort.hpp"
 #include "tests/kernels/trained.hpp"
-#include "tests/sanitized.hpp"
 
 using namespace slimpack;
 using slimpack::testing::ExecutorCase, slimpack::testing::run_and_compare, slimpack::testing::seeds;

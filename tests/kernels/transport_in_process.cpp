@@ -7,8 +7,8 @@
 
 #include "kernels/transport/in_process.hpp"
 #include "slimpack/exec/agreement.hpp"
+#include "tests/effort.hpp"
 #include "tests/kernels/transport_contract.hpp"
-#include "tests/sanitized.hpp"
 
 using namespace slimpack;
 using namespace slimpack::kernels;

@@ -12,13 +12,13 @@
 #include "kernels/cuda/stage.hpp"
 #include "kernels/executor.hpp"
 #include "kernels/transport/in_process.hpp"
+#include "tests/effort.hpp"
 #include "tests/kernels/drive.hpp"
 #include "tests/kernels_cuda/host_device.hpp"
 #include "tests/kernels_cuda/host_stage.hpp"
 #include "tests/kernels_cuda/stage_case.hpp"
 #include "tests/kernels_cuda/thread_links.hpp"
 #include "tests/plan/sample_plan.hpp"
-#include "tests/sanitized.hpp"
 
 // Steps whose tasks' work is captured and launched as graphs have the bits of those without.
 using namespace slimpack;
@@ -27,7 +27,7 @@ using slimpack::bench::Outcome, slimpack::bench::StageCase;
 using slimpack::kernels::cuda::Queue;
 using slimpack::testing::BusyTransport, slimpack::testing::HostDevice, slimpack::testing::LinkHub,
     slimpack::testing::ThreadLinks, slimpack::testing::case_of, slimpack::testing::random_ids,
-    slimpack::testing::sample_plan, slimpack::testing::SamplePlanOptions, slimpack::testing::sanitized,
+    slimpack::testing::sample_plan, slimpack::testing::SamplePlanOptions, slimpack::testing::few,
     slimpack::testing::seeds;
 
 namespace {
@@ -112,9 +112,9 @@ void check_same(const Training& a, const Training& b) {
   CHECK((a.gradients == b.gradients));
 }
 
-/// Four steps with and without graphs; under a sanitizer three, of which the last is the one that only launches them.
+/// Four steps with and without graphs; where few are run three, of which the last is the one that only launches them.
 void compare(const StageCase& c, unsigned seed, const TrainOptions& options = {}) {
-  const auto steps = repeated(c, sanitized ? 3 : 4, seed);
+  const auto steps = repeated(c, few ? 3 : 4, seed);
   const Training with = train(c, steps, true, options), without = train(c, steps, false, options);
   check_same(with, without);
   for (std::size_t rank = 0; rank < with.graphs.size(); ++rank) {
@@ -151,7 +151,7 @@ TEST_CASE("CUDA: steps of graphs have the same bits with attention's kernels for
 }
 
 TEST_CASE("CUDA: tasks next to merged ones are graphs") {
-  for (unsigned seed = sanitized ? 2 : 1; seed <= 3; ++seed) {
+  for (unsigned seed = few ? 2 : 1; seed <= 3; ++seed) {
     INFO("seed " << seed);
     StageCase c = case_of(sample_plan({.seed = seed,
                                        .samples = 5,
@@ -173,10 +173,10 @@ TEST_CASE("CUDA: tasks next to merged ones are graphs") {
 
 TEST_CASE("CUDA: a plan that changes in between is run without graphs, and captured when it repeats") {
   const SamplePlanOptions one{
-      .seed = 3, .samples = sanitized ? 2U : 3U, .pipelines = 1, .stages = 2, .max_tokens = 60};
+      .seed = 3, .samples = few ? 2U : 3U, .pipelines = 1, .stages = 2, .max_tokens = 60};
   SamplePlanOptions other = one;
   other.seed = 4;
-  other.samples = sanitized ? 3 : 5;
+  other.samples = few ? 3 : 5;
   const StageCase a = case_of(sample_plan(one), 1);
   StageCase b = a;
   b.plan = whole_stages(sample_plan(other));

@@ -15,6 +15,7 @@
 #include "bench/gpu/stage_run.hpp"
 #include "kernels/executor.hpp"
 #include "kernels/transport/in_process.hpp"
+#include "tests/effort.hpp"
 #include "tests/kernels_cuda/host_device.hpp"
 #include "tests/kernels_cuda/host_stage.hpp"
 #include "tests/kernels_cuda/stage_case.hpp"
@@ -22,7 +23,6 @@
 #include "tests/kernels_cuda_device/random_bf16.hpp"
 #include "tests/plan/naive_run.hpp"
 #include "tests/plan/sample_plan.hpp"
-#include "tests/sanitized.hpp"
 
 // Whole training steps of a GPU's stages whose rows, gradients and weights go from device to device.
 using namespace slimpack;
@@ -30,7 +30,7 @@ using namespace slimpack::kernels;
 using namespace std::chrono_literals;
 using slimpack::bench::Outcome, slimpack::bench::StageCase, slimpack::bench::run_executors;
 using slimpack::testing::BusyTransport, slimpack::testing::HostDevice, slimpack::testing::LinkHub,
-    slimpack::testing::ThreadLinks, slimpack::testing::case_of, slimpack::testing::sanitized,
+    slimpack::testing::ThreadLinks, slimpack::testing::case_of, slimpack::testing::few,
     slimpack::testing::seeds;
 
 namespace {
@@ -76,10 +76,10 @@ void check_same(const StageCase& c, const Outcome& result, const Outcome& expect
     CHECK((result.gradients == expected.gradients));
 }
 
-/// With sends that are over early, and with none; under a sanitizer with the one or the other.
+/// With sends that are over early, and with none; where few are run, with the one or the other.
 void check_linked(const StageCase& c, const Outcome& expected, unsigned seed) {
   for (const bool early : {false, true}) {
-    if (sanitized && early == (seed % 2 == 0)) continue;
+    if (few && early == (seed % 2 == 0)) continue;
     check_same(c, run_linked(c, {.order = seed + 40 * early, .early = early}), expected);
   }
 }
@@ -88,8 +88,8 @@ void check_linked(const StageCase& c, const Outcome& expected, unsigned seed) {
 
 TEST_CASE("CUDA: rows from device to device give the same bits as through the host", "[threads]") {
   for (unsigned seed = 1; seed <= seeds(5, 4, 4); ++seed) {
-    // Under a sanitizer both ways of sends, the second with shuffled orders and split weights, of no more than six ranks.
-    if (sanitized && seed != 1 && seed != 4) continue;
+    // Where few are run: both ways of sends, the second with shuffled orders and split weights, of no more than six ranks.
+    if (few && seed != 1 && seed != 4) continue;
     INFO("seed " << seed);
     StageCase c = case_of(slimpack::testing::sample_plan({.seed = seed,
                                                           .samples = 3 + seed % 4,
@@ -167,7 +167,7 @@ void check_ends(const StageCase& c, std::initializer_list<std::size_t> ranks) {
 
 }  // namespace
 
-// Under a sanitizer, of these cases' seeds: 3 with split weights and sends that are over early, 4 with three members on two
+// Where few are run: of these cases, seeds 3 with split weights and sends that are over early, 4 with three members on two
 // stages each, and none with twelve ranks.
 TEST_CASE("CUDA: members share heads from device to device with the same bits as through the host",
           "[threads]") {

@@ -13,11 +13,11 @@
 #include "slimpack/model/presets.hpp"
 #include "slimpack/plan/validate.hpp"
 #include "slimpack/planners/slimpack.hpp"
+#include "tests/effort.hpp"
 #include "tests/kernels/clocked_stage.hpp"
 #include "tests/kernels_cuda/host_device.hpp"
 #include "tests/kernels_cuda/host_stage.hpp"
 #include "tests/kernels_cuda/plain_library.hpp"
-#include "tests/sanitized.hpp"
 
 #ifdef SLIMPACK_TEST_JSON
 #include "slimpack/cost/profile_json.hpp"

@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "tests/effort.hpp"
 #include "tests/kernels_cuda_device/attention_case.hpp"
-#include "tests/sanitized.hpp"
 
 // Attention's kernels, run by the host, against kernels/math in double.
 using namespace slimpack;

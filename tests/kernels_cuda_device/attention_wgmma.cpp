@@ -2,8 +2,8 @@
 #include <cstdint>
 #include <random>
 
+#include "tests/effort.hpp"
 #include "tests/kernels_cuda_device/attention_case.hpp"
-#include "tests/sanitized.hpp"
 
 // Attention's kernels for Hopper, run by the host: groups of warps, barriers, the copy engine and `wgmma` on
 // descriptors of swizzled tiles.

@@ -13,9 +13,9 @@
 #include <vector>
 
 #include "kernels/cuda/device/block.hpp"
+#include "tests/effort.hpp"
 #include "tests/kernels_cuda_device/host_group.hpp"
 #include "tests/kernels_cuda_device/host_warp.hpp"
-#include "tests/sanitized.hpp"
 
 // Runs kernels without a GPU in one thread: warps take turns at barriers. Many times as fast as warps that are threads, for
 // whole training steps; races between warps are for the others to find.

@@ -18,9 +18,9 @@
 #include "kernels/math/rms_norm.hpp"
 #include "kernels/math/rope.hpp"
 #include "kernels/math/swiglu.hpp"
+#include "tests/effort.hpp"
 #include "tests/kernels_cuda_device/host_launcher.hpp"
 #include "tests/kernels_cuda_device/random_bf16.hpp"
-#include "tests/sanitized.hpp"
 
 // The kernels of the CUDA back end, run by the host, against kernels/math in double.
 using namespace slimpack;

@@ -10,9 +10,9 @@
 
 #include "slimpack/partition/capped_search.hpp"
 #include "slimpack/partition/greedy.hpp"
+#include "tests/effort.hpp"
 #include "tests/milp/solvers.hpp"
 #include "tests/partition/instances.hpp"
-#include "tests/sanitized.hpp"
 
 using namespace slimpack;
 

@@ -19,9 +19,9 @@
 #include "slimpack/planners/plain_4d.hpp"
 #include "slimpack/planners/slimpack.hpp"
 #include "slimpack/planners/wlb.hpp"
+#include "tests/effort.hpp"
 #include "tests/plan/sample_plan.hpp"
 #include "tests/planners/documents.hpp"
-#include "tests/sanitized.hpp"
 
 using namespace slimpack;
 using nlohmann::json;

@@ -7,8 +7,8 @@
 #include <random>
 #include <vector>
 
+#include "tests/effort.hpp"
 #include "tests/plan/sample_plan.hpp"
-#include "tests/sanitized.hpp"
 
 using namespace slimpack;
 using slimpack::testing::sample_plan, slimpack::testing::seeds;

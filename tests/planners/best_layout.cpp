@@ -10,7 +10,7 @@
 #include "slimpack/plan/validate.hpp"
 #include "slimpack/planners/megatron.hpp"
 #include "slimpack/planners/slimpack.hpp"
-#include "tests/sanitized.hpp"
+#include "tests/effort.hpp"
 
 using namespace slimpack;
 

@@ -10,8 +10,8 @@
 #include "short_memory_case.hpp"
 #include "slimpack/model/presets.hpp"
 #include "slimpack/plan/json.hpp"
+#include "tests/effort.hpp"
 #include "tests/plan/naive_run.hpp"
-#include "tests/sanitized.hpp"
 
 using namespace slimpack;
 using oracle::short_memory_case;

@@ -13,7 +13,7 @@
 #include "slimpack/model/presets.hpp"
 #include "slimpack/plan/metrics.hpp"
 #include "slimpack/planners/slimpack.hpp"
-#include "tests/sanitized.hpp"
+#include "tests/effort.hpp"
 
 using namespace slimpack;
 using oracle::github, oracle::llama_13b;

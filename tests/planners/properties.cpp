@@ -13,9 +13,9 @@
 #include "slimpack/plan/validate.hpp"
 #include "slimpack/planners/megatron.hpp"
 #include "slimpack/planners/slimpack.hpp"
+#include "tests/effort.hpp"
 #include "tests/plan/naive_memory.hpp"
 #include "tests/plan/naive_run.hpp"
-#include "tests/sanitized.hpp"
 
 using namespace slimpack;
 using oracle::check_plan;

@@ -11,7 +11,7 @@
 #include "slimpack/planners/dynamic_cp.hpp"
 #include "slimpack/planners/megatron.hpp"
 #include "slimpack/planners/slimpack.hpp"
-#include "tests/sanitized.hpp"
+#include "tests/effort.hpp"
 
 using namespace slimpack;
 

@@ -20,9 +20,9 @@
 #include "slimpack/plan/metrics.hpp"
 #include "slimpack/plan/validate.hpp"
 #include "slimpack/planners/megatron.hpp"
+#include "tests/effort.hpp"
 #include "tests/plan/naive_memory.hpp"
 #include "tests/plan/naive_run.hpp"
-#include "tests/sanitized.hpp"
 
 using namespace slimpack;
 using oracle::github, oracle::llama_13b;
@@ -233,7 +233,7 @@ TEST_CASE("boundaries of their own for backward packs never make a step longer")
   const Job job = llama_13b(16, 8);
   for (const std::size_t samples : {512u, 2048u}) {
     for (const Tokens context : {65536, 131072, 262144}) {
-      if (slimpack::testing::sanitized && (samples > 512 || context > 65536)) continue;
+      if (slimpack::testing::few && (samples > 512 || context > 65536)) continue;
       const std::vector<Tokens> lengths = github(samples, context);
       for (const Tokens tile : {1, 128}) {
         INFO("samples " << samples << ", context " << context << ", tile " << tile);

@@ -12,7 +12,7 @@
 #include "slimpack/model/presets.hpp"
 #include "slimpack/planners/megatron.hpp"
 #include "slimpack/planners/slimpack.hpp"
-#include "tests/sanitized.hpp"
+#include "tests/effort.hpp"
 
 using namespace slimpack;
 using slimpack::testing::seeds;
@@ -162,7 +162,7 @@ TEST_CASE("lower bound <= exact <= heuristic") {
     CHECK(local <= heuristic(i, false) * (1.0 + 1e-12));
     merging_pays += shortest < local * 0.99 ? 1 : 0;
   }
-  if (slimpack::testing::sanitized) return;  // too few instances to meet such cases
+  if (slimpack::testing::few) return;  // too few instances to meet such cases
   CHECK(tightest > 1.0 - 1e-12);
   CHECK(merging_pays > 10);
 }

@@ -15,7 +15,7 @@
 #include "slimpack/model/presets.hpp"
 #include "slimpack/strategy/reshard.hpp"
 #include "slimpack/strategy/reshard_steps.hpp"
-#include "tests/sanitized.hpp"
+#include "tests/effort.hpp"
 
 // Layouts of small models, and a plain way to carry out plans between them.
 namespace slimpack::testing {

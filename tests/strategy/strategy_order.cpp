@@ -10,7 +10,7 @@
 
 #include "bounds_case.hpp"
 #include "slimpack/strategy/candidate_strategies.hpp"
-#include "tests/sanitized.hpp"
+#include "tests/effort.hpp"
 
 using namespace slimpack;
 using slimpack::testing::BoundsCase;

@@ -16,7 +16,7 @@
 #include "originals.hpp"
 #include "parsers.hpp"
 #include "slimpack/core/error.hpp"
-#include "tests/sanitized.hpp"
+#include "tests/effort.hpp"
 
 namespace campaign::files {
 
@@ -28,7 +28,7 @@ constexpr const char* usage = R"(Usage: mutations [OPTION]...
 Changes files at random, reads them, and checks what comes of it. Exits with 1 if a check fails.
 
   --seed S         of the random changes (default 1)
-  --count N        files of each format (default 2000, 200 under a sanitizer)
+  --count N        files of each format (default 2000; 200 with SLIMPACK_TEST_FEW or a sanitizer)
   --first I        number of the first one (default 0)
   --format NAME    plan, profile, state, lengths or documents alone
   --say            what was changed, and with what result

@@ -22,16 +22,23 @@ inline constexpr bool sanitized = __has_feature(address_sanitizer);
 inline constexpr bool sanitized = false;
 #endif
 
-/// How many of a test's random cases are run, or from which on: what a sanitizer looks for, a few of them show as well, at a
-/// tenth of the speed.
-/// @param of_memory under the one for memory. @param of_threads under the one for threads.
-[[nodiscard]] constexpr unsigned seeds(unsigned all, unsigned of_memory, unsigned of_threads = 1) {
+/// Whether tests run few of their random cases: what a sanitizer looks for, a few show as well, at a tenth of the speed; and
+/// SLIMPACK_TEST_FEW asks for it.
+#ifdef SLIMPACK_TEST_FEW
+inline constexpr bool few = true;
+#else
+inline constexpr bool few = sanitized;
+#endif
+
+/// How many of a test's random cases are run, or from which on.
+/// @param of_few where `few` are run. @param of_threads under the sanitizer for threads.
+[[nodiscard]] constexpr unsigned seeds(unsigned all, unsigned of_few, unsigned of_threads = 1) {
 #ifdef SLIMPACK_TEST_THREAD_SANITIZER
-  static_cast<void>(all), static_cast<void>(of_memory);
+  static_cast<void>(all), static_cast<void>(of_few);
   return of_threads;
 #else
   static_cast<void>(of_threads);
-  return sanitized ? of_memory : all;
+  return few ? of_few : all;
 #endif
 }
 
