@@ -4,6 +4,7 @@
 #   BUILD_DIRECTORY: build/release, after cmake --preset release && cmake --build build/release
 # SLIMPACK_BENCH_SUITES: only the suites whose names match this regular expression, such as 'dag|milp'. All of them take
 # about a quarter of an hour on an idle machine, most of it for the kernels.
+# SLIMPACK_BENCH_TESTS=1: also README's second command, which takes a quarter of an hour more.
 # SLIMPACK_BENCH_SECONDS: least time for each benchmark, 0.1; SLIMPACK_MILP_SECONDS: time limit of each solve, 0.5.
 # Variables that name files of lengths stand at the top of each suite (bench/*.cpp). GPUs have a script of their own,
 # bench/gpu.sh.
@@ -11,7 +12,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 build=${1:-build/release} output=${2:-docs/benchmarks.md}
 export SLIMPACK_MILP_SECONDS=${SLIMPACK_MILP_SECONDS:-0.5}
-lengths=examples/data/github.train.txt
+lengths=examples/data/github.train.txt older=d921a79
 command=$(find "$build" -maxdepth 2 -type f -name slimpack -perm -u+x 2> /dev/null | head -n 1 || true)
 if [[ -z $command ]]; then
   echo "benchmarks.sh: there is no slimpack command in $build; build it first" >&2
@@ -36,12 +37,18 @@ subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL, check=True)
 print(round(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024))' "$command" --version
 }
 
-first_command_seconds() { # README's first command on a copy without builds and without the compiler's cache
+fresh_seconds() { # SCRIPT [OPTION...]: of a copy without builds and without the compiler's cache
   local copy
   copy=$(mktemp -d)
   git clone --quiet . "$copy"
-  CCACHE_DISABLE=1 milliseconds "$copy/examples/run.sh" --quiet | awk '{ printf "%.0f", $1 / 1000 }'
+  CCACHE_DISABLE=1 milliseconds "$copy/$1" "${@:2}" | awk '{ printf "%.0f", $1 / 1000 }'
   rm -rf "$copy"
+}
+
+test_command() {
+  if [[ -n ${SLIMPACK_BENCH_TESTS-} ]]; then
+    echo "The second one, \`tests/run.sh\`, takes $(fresh_seconds tests/run.sh) seconds in the same way, to build and run all its tests."
+  fi
 }
 
 planning() { # PLANNER COUNT CONTEXT [OPTION]: milliseconds of planning, mean over four batches in one process
@@ -51,9 +58,9 @@ planning() { # PLANNER COUNT CONTEXT [OPTION]: milliseconds of planning, mean ov
 }
 
 command_times() {
-  say "## The command" "" "README's first command, \`examples/run.sh\`, takes $(first_command_seconds) seconds from a fresh clone to its" \
-    "last table, without the compiler's cache. Starting the command (\`slimpack --version\`, median of 20 runs) takes" \
-    "$(start_up) ms and $(start_up_memory) MB." "" \
+  say "## The command" "" "README's first command, \`examples/run.sh\`, takes $(fresh_seconds examples/run.sh --quiet) seconds from a" \
+    "fresh clone to its last table, without the compiler's cache. $(test_command)" \
+    "Starting the command (\`slimpack --version\`, median of 20 runs) takes $(start_up) ms and $(start_up_memory) MB." "" \
     "Planning, from the lengths to the plan with its times, memory and lower bound, in milliseconds: llama-13b on" \
     "h100, dp 16, pp 8, batches of \`$lengths\`, mean over four batches." "" \
     "| samples | context | \`megatron\` | \`slimpack --quick\` | \`slimpack\` |" "| --- | --- | --- | --- | --- |"
@@ -64,6 +71,16 @@ command_times() {
         planning slimpack "$count" "$context" --quick) | $(planning slimpack "$count" "$context") |"
     done
   done
+}
+
+older_times() { # milliseconds of planning by an earlier version, and by this one
+  git cat-file -e "$older" 2> /dev/null || return 0
+  say "" "## Planning by an earlier version" "" \
+    "What \`tests/campaign/older/times.sh $older\` prints: milliseconds of planning 2,048 samples by version $older of the search," \
+    "which promises less ([what today's promises cost](slimpack.md#4-search)), and by this one, with headers alone at -O2: llama-13b" \
+    "on h100, 16 pipelines of 8 stages, mean over four batches." "" \
+    "| version | 64K | 128K | 256K |" "| --- | --- | --- | --- |"
+  tests/campaign/older/times.sh "$older" | awk '{ print "| " $1 " | " $2 " | " $3 " | " $4 " |" }'
 }
 
 compile_seconds() { # SOURCE [OPTION...]: of the compiler, the least of three runs
@@ -132,6 +149,7 @@ page() {
       basename "$build")\`, commit $(git rev-parse --short HEAD 2> /dev/null || echo unknown), load average $(
       cut -d ' ' -f 1 /proc/loadavg) at the start." ""
   command_times
+  older_times
   compile_times
   local suite
   for suite in "$build"/bench/bench_*; do

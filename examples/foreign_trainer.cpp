@@ -26,7 +26,7 @@ double input(SampleId sample, Tokens token) { return std::sin(double(sample) + 0
 
 // Consecutive layers with the simplest of attentions: y_t = x_t + mean over j <= t of v_j, with values v = tanh(w x).
 // They take any slice of a sample, once those before it are done forward, or those after it backward: what they keep
-// is addressed by sample and token. Behind a model's last layer that is the gradient of its output, by the loss.
+// is addressed by sample and token. After a model's last layer, that is the gradient of its output, by the loss.
 class Layers {
  public:
   Layers(const Model& model, Model& gradient, std::size_t first, std::size_t count)

@@ -23,31 +23,20 @@ namespace retiming {
 /// The strategy that a plan was made for. Pipelines that name no devices get some of their own, stage by stage as
 /// layouts number them.
 [[nodiscard]] inline Strategy strategy_of(const Plan& plan) {
-  Strategy strategy;
-  DeviceId next = 0;
+  std::vector<PipelineSpec> pipelines;
   for (const PipelinePlan& p : plan.pipelines)
-    strategy.pipelines.push_back({.tp = p.tp, .cp = p.cp, .layers = p.layers, .devices = p.devices});
+    pipelines.push_back({.tp = p.tp, .cp = p.cp, .layers = p.layers, .devices = p.devices});
+  DeviceId next = 0;
   std::size_t deepest = 0;
-  for (const PipelineSpec& p : strategy.pipelines) deepest = std::max(deepest, p.stages());
+  for (const PipelineSpec& p : pipelines) deepest = std::max(deepest, p.stages());
   for (std::size_t s = 0; s < deepest; ++s) {
-    for (PipelineSpec& p : strategy.pipelines) {
+    for (PipelineSpec& p : pipelines) {
       if (s >= p.stages() || p.devices.size() > s) continue;
       std::vector<DeviceId>& own = p.devices.emplace_back();
       for (std::int64_t rank = 0; rank < p.ranks_per_stage(); ++rank) own.push_back(next++);
     }
   }
-  for (const PipelineSpec& p : strategy.pipelines) {
-    std::uint32_t kind = 0;
-    const auto same = [&](const PipelineSpec& q) {
-      return q.tp == p.tp && q.cp == p.cp && q.layers == p.layers;
-    };
-    for (const auto seen = static_cast<std::uint32_t>(strategy.kinds());
-         kind < seen && !same(strategy.spec_of_kind(kind));) {
-      ++kind;
-    }
-    strategy.kind.push_back(kind);
-  }
-  return strategy;
+  return slimpack::strategy_of(std::move(pipelines));
 }
 
 /// Cost models of one plan's packs, by the kind of their pipelines, the number of their members and how these exchange keys.

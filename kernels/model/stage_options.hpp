@@ -19,7 +19,7 @@ enum class MergedAttention : std::uint8_t {
 };
 
 /// The way that shares attention where keys are exchanged like this; nothing for exchanges that no back end here has.
-/// @param otherwise where nobody says how.
+/// @param otherwise where it is not stated how.
 [[nodiscard]] constexpr std::optional<MergedAttention> merged_attention(KeyExchange exchange,
                                                                         MergedAttention otherwise) {
   switch (exchange) {

@@ -98,7 +98,7 @@ class MergingUserCost : public PlainUserCost {
   }
 };
 
-/// The same where layers can be recomputed, too.
+/// The same where layers can also be recomputed.
 class FullUserCost : public MergingUserCost {
  public:
   using MergingUserCost::MergingUserCost;

@@ -38,7 +38,7 @@ std::set<std::string> names_in(const fs::path& folder) {
   return names;
 }
 
-/// A folder with lengths beside it, in which iterations are planned.
+/// A folder, next to lengths, in which iterations are planned.
 class Caller {
  public:
   Caller() : root_(fs::temp_directory_path() / ("slimpack-killed-" + std::to_string(getpid()))) {

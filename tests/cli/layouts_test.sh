@@ -49,7 +49,7 @@ for threads in 2 8; do
   cmp -s <(no_times "$folder/out") <(no_times "$folder/chosen.json") || fail "$threads threads change the figures"
 done
 
-# Sizes that are given are kept; uneven stages are layouts, too.
+# Sizes that are given are kept; uneven stages are layouts as well.
 works "$slimpack" compare "${batch[@]}" --gpus 16 --tp 4 --pp 2 --planner slimpack --layouts --json
 is_true "all(x['tp'] == 4 and x['pp'] == 2 for x in r[0]['layouts'])"
 works "$slimpack" compare "${batch[@]}" --gpus 12 --pp 12 --planner slimpack --json

@@ -198,7 +198,7 @@ def check_colours(said, tasks):
 
 
 def page_says(chromium, folder, page, points):
-    """The page's own answers to DRIVER, run behind its script."""
+    """The page's own answers to DRIVER, run after its script."""
     script = "".join(f"const {name} = {json.dumps(value)};\n" for name, value in points.items()) + DRIVER
     driven = folder / "driven.html"
     driven.write_text(page.replace("</body>", f"<script>{{{script}}}</script></body>"))

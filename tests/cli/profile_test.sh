@@ -21,14 +21,14 @@ grep -q '"real_bytes": 8' "$folder/double.json" || fail "double is not of 8 byte
 "${profile[@]}" "${small[@]}" >"$folder/stdout.json" 2>"$folder/err" || fail "standard output"
 grep -q 'held out' "$folder/err" || fail "no summary on standard error"
 
-# The device that the profile makes: its row beside the presets', options that say the same, and plans by either.
+# The device that the profile makes: its row next to the presets', options that say the same, and plans by either.
 grep -qE '^device +TFLOP/s +GEMM F +GEMM B ' "$folder/summary" || fail "no row of the measured device"
 grep -qE '^held out, by these constants: median error [0-9.e+]+ %' "$folder/summary" || fail "no error of the constants"
 flags() { grep -oE -- '--peak-flops [0-9].*$' "$1"; }
 flags "$folder/summary" >"$folder/flags" || fail "no options of the measured device"
 works "$slimpack" presets --profile "$folder/profile.json"
 grep -qE '^measured: --peak-flops ' "$folder/out" || fail "presets do not show the profile's options"
-grep -qE '^h100 ' "$folder/out" || fail "presets beside a profile are missing"
+grep -qE '^h100 ' "$folder/out" || fail "presets next to a profile are missing"
 [[ $(flags "$folder/out") == "$(cat "$folder/flags")" ]] || fail "the profile's options are not what measuring said"
 step() { grep -oE '"step":\{"seconds":[0-9.e+-]+' "$1" | grep -oE '[0-9.e+-]+$'; }
 sized=("${small[@]}" --layers 4 --dp 2 --pp 2 --reserve-bytes 0)

@@ -77,7 +77,7 @@ TEST_CASE("the ranges of a rank are those that it owns of a sample", "[pack_atte
       const PositionRanges ranges(ranks, rank, block);
       std::vector<Slice> owned;
       owned_ranges({0, 0, length}, ranks, rank, block, owned);
-      owned.pop_back();  // it may go on behind the end
+      owned.pop_back();  // it may go on after the end
       for (std::size_t i = 0; i < owned.size(); ++i) CHECK(ranges[static_cast<Tokens>(i)] == owned[i]);
       const Tokens token = random.tokens(0, owned.back().end);
       const auto round = DealtRounds(ranks, block).containing(token);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <set>
+#include <string>
 #include <vector>
 
 #include "slimpack/exec/program.hpp"
@@ -12,6 +13,7 @@
 using namespace slimpack;
 
 TEST_CASE("context-parallel ranks become pipelines of the same packs") {
+  int with_note = 0;
   for (std::uint64_t seed = 1; seed <= 40; ++seed) {
     INFO("seed " << seed);
     const Plan plan = testing::sample_plan({.seed = seed,
@@ -31,6 +33,7 @@ TEST_CASE("context-parallel ranks become pipelines of the same packs") {
     const auto cp = static_cast<std::size_t>(plan.pipelines[0].cp);
     REQUIRE(ranks.pipelines.size() == cp * plan.pipelines.size());
     std::set<DeviceId> devices;
+    std::size_t otherwise = 0;
     for (const PipelinePlan& rank : ranks.pipelines) {
       const PipelinePlan& whole = plan.pipelines[rank.id / cp];
       CHECK(rank.cp == 1);
@@ -55,11 +58,16 @@ TEST_CASE("context-parallel ranks become pipelines of the same packs") {
         }
         CHECK(std::ranges::equal(after.pipelines[k], expected));
         CHECK(after.sharding[k] == (expected.size() > 1 ? Sharding::by_position : Sharding::none));
+        otherwise += expected.size() > 1 && before.sharding[k] != Sharding::by_position ? 1 : 0;
       }
       CHECK(after.block == (before.block > 0 ? before.block : 16));
     }
     CHECK(PlanRanks(ranks).size() == cp * PlanRanks(plan).size());
+    REQUIRE(ranks.notes.size() == plan.notes.size() + (otherwise > 0 ? 1 : 0));
+    if (otherwise > 0) CHECK(ranks.notes.back().starts_with(std::to_string(otherwise) + " packs are dealt"));
+    with_note += otherwise > 0 ? 1 : 0;
   }
+  CHECK(with_note > 0);
 }
 
 TEST_CASE("pipelines of different context parallelism") {

@@ -2,7 +2,7 @@
 
 #include "kernels/cuda/stage_definitions.hpp"
 
-// A build of the files that have [threads] alone needs this one, too.
+// A build of the files that have [threads] alone also needs this one.
 namespace slimpack::kernels::cuda {
 
 template class DeviceStage<testing::HostDevice>;

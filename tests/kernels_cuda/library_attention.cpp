@@ -36,7 +36,7 @@ namespace {
 
 using Stage = slimpack::testing::HostStage;
 
-/// @returns what the ranks' last steps ran, too.
+/// @returns also what the ranks' last steps ran.
 std::pair<Outcome, std::vector<AttentionUse>> run_with(const StageCase& c, const LibraryOptions& options,
                                                        std::int32_t rows = attention_rows) {
   std::vector<std::unique_ptr<BusyTransport>> transports(rank_count(c.plan));

@@ -44,7 +44,7 @@ ProfileOptions least() {
 }  // namespace
 
 TEST_CASE("CUDA: a profile of the device's clock is found, written, read, and planned by") {
-  // What it runs on the device, the tests below run, too.
+  // The tests below also run what it runs on the device.
   if (slimpack::testing::sanitized) return;
   using Clocked = ClockedStage<Stage>;
   Clocked::truth() = slimpack::testing::clocked_truth();

@@ -618,7 +618,7 @@ TEST_CASE("a length that no sample can have", "[validate]") {
   Plan plan = small_plan();
   plan.tokens.push_back(0);
   check_one(plan, "tokens[2] is 0", "expected a positive number");
-  // All tokens together are counted, too.
+  // All tokens together are also counted.
   constexpr Tokens most = std::numeric_limits<Tokens>::max();
   plan.tokens = {100, 40, most - 140};
   plan.deferred = {2};

@@ -257,6 +257,10 @@ TEST_CASE("impossible jobs are refused with what would be accepted") {
   CHECK_THAT(message([&] { search({.deciding_tile = 0}); }), Catch::Contains("deciding_tile is 0"));
   CHECK_THAT(message([&] { search({.alternatives = 0}); }), Catch::Contains("alternatives is 0"));
   CHECK_THAT(message([&] { search({.close = 0.9}); }), Catch::Contains("close is 0.9"));
+  CHECK_THAT(message([&] { search({.coarse_step = 1.0}); }),
+             Catch::Contains("coarse_step is 1; expected more"));
+  CHECK_THAT(message([&] { search({.slices_per_pack = 0.0}); }), Catch::Contains("slices_per_pack is 0"));
+  CHECK_THAT(message([&] { search({.leeway = 0.5}); }), Catch::Contains("leeway is 0.5"));
   CHECK_THAT(message([&] { search({.less_memory = 1.0}); }), Catch::Contains("less_memory is 1"));
   CHECK_THAT(message([&] { search({.denser = std::nan("")}); }), Catch::Contains("denser is nan"));
   CHECK_THAT(message([&] { search({.more_packs = 1}); }), Catch::Contains("more_packs is 1"));

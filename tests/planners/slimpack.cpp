@@ -77,7 +77,7 @@ std::multiset<std::size_t> merged_groups(const Plan& plan) {
   return sizes;
 }
 
-/// Short samples and a few outliers, on stages that have 4 to 34 GB beside their weights.
+/// Short samples and a few outliers, on stages that have 4 to 34 GB besides their weights.
 std::pair<std::vector<Tokens>, Job> little_memory(std::mt19937& random, std::int32_t stages = 4) {
   Job job = llama_13b(static_cast<std::int32_t>(4 + random() % 9), stages, 2);
   std::lognormal_distribution<double> lengths_of_most(7.5, 1.3);
@@ -115,7 +115,7 @@ TEST_CASE("batches at the edges are planned by the rules") {
       check({1, 1, 1}, 3, 1, options);                            // a sample each
       check(std::vector<Tokens>(24, 100), 6, 4, options);         // all equal
       check({2000, 9, 30, 5, 4, 77}, 6, 3, options);              // longer than everything else together
-      check({128, 256, 384, 512, 128, 127, 129}, 2, 2, options);  // on and beside tiles
+      check({128, 256, 384, 512, 128, 127, 129}, 2, 2, options);  // on tiles and next to them
     }
   }
   check({3, 2}, 1, 1, {.tile = 1, .packs = 50});  // more packs than tokens

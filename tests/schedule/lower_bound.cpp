@@ -130,7 +130,7 @@ TEST_CASE("the exact search finds what can be seen by eye") {
                      .latency = 0.0,
                      .per_sent_token = 0.0};
   CHECK(exact::shortest_step(lengths, 1, two, false) == Approx(3 * 1.3 * 3.2 + 3.2));
-  // Merging takes half the time where exchange is free, and pays for a long sample beside a short one.
+  // Merging takes half the time where exchange is free, and pays for a long sample next to a short one.
   TinyCost merged = one;
   merged.exchange = 0.0;
   CHECK(exact::shortest_step(std::vector<Tokens>{4, 1}, 2, merged, false) == Approx(4 * 1.3 * 3.2 + 1.0));

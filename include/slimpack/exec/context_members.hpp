@@ -28,26 +28,31 @@ inline std::vector<std::vector<DeviceId>> context_rank_devices(const PipelinePla
 
 /// Makes each pipeline of a pack all those that its ranks have become, and has shared packs dealt by position.
 /// @param first [pipeline] number of its first rank; their number at the end.
-inline void share_among_ranks(const std::vector<PipelineId>& first, Tokens block, PassPlan& pass) {
+/// @returns how many packs were to be dealt in another way.
+inline std::size_t share_among_ranks(const std::vector<PipelineId>& first, Tokens block, PassPlan& pass) {
   Ragged<PipelineId> members;
+  std::size_t otherwise = 0;
   for (std::size_t k = 0; k < pass.pipelines.size(); ++k) {
     std::size_t count = 0;
     for (const PipelineId p : std::as_const(pass.pipelines)[k]) {
       for (PipelineId rank = first[p]; rank < first[p + 1]; ++rank, ++count) members.add(rank);
     }
     members.close();
+    otherwise += count > 1 && pass.sharding[k] != Sharding::by_position ? 1 : 0;
     pass.sharding[k] = count > 1 ? Sharding::by_position : Sharding::none;
   }
   pass.pipelines = std::move(members);
   pass.per_document = {};
   if (pass.block == 0) pass.block = block;
+  return otherwise;
 }
 
 }  // namespace detail
 
 /// The same plan with a pipeline of cp 1 for each context-parallel rank of a pipeline, for executors whose ranks run
 /// whole stages: ranks of a pipeline become members of its packs. Ranks of one pipeline follow each other, and keep
-/// their order in merged packs. Packs that several of them run are dealt by position, whatever the plan says.
+/// their order in merged packs. Packs that several of them run are dealt by position, whatever the plan says; a note says how
+/// many that changes.
 ///
 /// Durations are each rank's already, so that the step's times stay; peaks of memory are repeated for each rank, and the
 /// bubble ratio counts each rank's time.
@@ -70,8 +75,13 @@ inline void share_among_ranks(const std::vector<PipelineId>& first, Tokens block
   }
   plan.pipelines = std::move(ranks);
   plan.step.peak_bytes = std::move(peaks);
-  detail::share_among_ranks(first, block, plan.forward);
-  detail::share_among_ranks(first, block, plan.backward);
+  const std::size_t otherwise = detail::share_among_ranks(first, block, plan.forward) +
+                                detail::share_among_ranks(first, block, plan.backward);
+  if (otherwise > 0) {
+    plan.notes.push_back(concat(otherwise,
+                                " packs are dealt to their ranks by position; their times are those of the "
+                                "sharding that they were planned with"));
+  }
   plan.step.bubble_ratio = time_plan(plan).bubble_sum.ratio();
   return plan;
 }

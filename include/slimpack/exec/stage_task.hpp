@@ -21,7 +21,7 @@ struct StageTask {
   std::span<const Slice> slices;             ///< of the pack; all members together
   std::span<const PipelineId> members;       ///< that run the pack in lockstep; more than one = DP-Merge
   std::size_t member = 0;                    ///< place of this pipeline among them
-  KeyExchange exchange = KeyExchange::none;  ///< how the members' keys and queries meet; none: nobody says
+  KeyExchange exchange = KeyExchange::none;  ///< how the members' keys and queries meet; none: not stated
   std::int32_t recompute_layers = 0;         ///< recomputed layers of this stage; backward only
   std::int32_t offload_layers = 0;           ///< layers that wait in the host's memory; backward only
   Tokens tokens = 0;                         ///< of the slices

@@ -28,7 +28,7 @@ struct PassPlan {
   /// either direction, so a row has one entry less than the pack has stages.
   Ragged<double> transfer_seconds;
   std::vector<Sharding> sharding;
-  /// Tokens of a chunk of the packs that are sharded `by_position`; 0 where nobody says.
+  /// Tokens of a chunk of the packs that are sharded `by_position`; 0 where it is not stated.
   Tokens block = 0;
   /// How keys and values meet queries in packs that several ranks share. Empty where no pack says.
   std::vector<KeyExchange> exchange;
@@ -42,12 +42,12 @@ struct PassPlan {
   /// row: those of this pack take no time.
   Ragged<double> weight_seconds;
 
-  /// How the pack's keys and values meet its queries; `KeyExchange::none` where nobody says. @pre k < packs.size()
+  /// How the pack's keys and values meet its queries; `KeyExchange::none` where it is not stated. @pre k < packs.size()
   [[nodiscard]] KeyExchange exchange_of(std::size_t k) const {
     return exchange.empty() ? KeyExchange::none : exchange[k];
   }
 
-  /// Layers of a stage that a backward pack leaves in the host's memory; 0 where nobody says. @pre k < packs.size()
+  /// Layers of a stage that a backward pack leaves in the host's memory; 0 where it is not stated. @pre k < packs.size()
   [[nodiscard]] std::int32_t offload_of(std::size_t k, std::size_t stage) const {
     return offload_layers.empty() || offload_layers[k].empty() ? 0 : offload_layers[k][stage];
   }
@@ -60,7 +60,7 @@ struct PipelinePlan {
   std::int32_t cp = 1;
   std::vector<std::int32_t> layers;      ///< held by each stage; its size is pp
   std::vector<std::vector<Task>> order;  ///< tasks of each stage in the order in which it runs them
-  /// `[stage][context rank * tp + tensor rank]`; empty where nobody says.
+  /// `[stage][context rank * tp + tensor rank]`; empty where they are not stated.
   std::vector<std::vector<DeviceId>> devices = {};
   /// Phases run one after another on the same devices: none begins before all tasks of the one before it have ended, and
   /// `StepPlan::switch_seconds` later.

@@ -126,7 +126,7 @@ inline void check_values(const Plan& plan, Violations& found) {
   for (const Pass pass : {Pass::forward, Pass::backward}) {
     check_pack_values(plan, pass, found);
     found.expect(plan.of(pass).block >= 0, pass_name(pass), ": block is ", plan.of(pass).block,
-                 "; expected a positive number of tokens, or 0 where nobody says");
+                 "; expected a positive number of tokens, or 0 where it is not stated");
   }
   check_step_values(plan, found);
 }

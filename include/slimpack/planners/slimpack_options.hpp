@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <utility>
 #include <vector>
 
 #include "slimpack/core/error.hpp"
@@ -44,6 +45,15 @@ struct SlimPackSearch {
   /// Groups are also cut into this many times as many packs as were decided, unless memory limited the decision. If samples
   /// stay whole, they always are, and also into the square of this times as many.
   double denser = 1.41;
+  /// Samples are priced in slices as if there were this many times as many packs as are expected: the search goes for more packs
+  /// rather than for fewer.
+  double slices_per_pack = 1.5;
+  /// Capacities of merged groups are tried this factor apart up to 1.5 times the mean work …
+  double fine_step = 1.02;
+  /// … and this one above.
+  double coarse_step = 1.1;
+  /// All members of a group are tried if one of them alone takes no more than this many times as long as the best.
+  double leeway = 1.05;
   /// Groups whose seconds differ by at most this factor are alike: one stands for the others, and they are cut alike.
   double similar = 1.01;
   /// A candidate counts only if one of its passes has at least this share of the packs that were asked for.
@@ -88,6 +98,12 @@ inline void validate(const SlimPackSearch& search) {
   at_least("starved", search.starved, 0.0);
   at_least("tiles_per_pack", search.tiles_per_pack, 0.0);
   at_least("denser", search.denser, 1.0);
+  require(search.slices_per_pack > 0.0, "slices_per_pack is ", search.slices_per_pack,
+          "; expected a positive number");
+  for (const auto& [name, step] :
+       {std::pair{"fine_step", search.fine_step}, std::pair{"coarse_step", search.coarse_step}})
+    require(step > 1.0, name, " is ", step, "; expected more than 1");
+  at_least("leeway", search.leeway, 1.0);
   at_least("similar", search.similar, 1.0);
   require(search.enough_packs >= 0.0 && search.enough_packs <= 1.0, "enough_packs is ", search.enough_packs,
           "; expected a share in [0, 1]");

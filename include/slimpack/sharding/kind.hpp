@@ -33,7 +33,7 @@ enum class Sharding : std::uint8_t {
 
 /// How the keys and values of a pack that several ranks share meet its queries.
 enum class KeyExchange : std::uint8_t {
-  none,        ///< nobody says, or there is one rank
+  none,        ///< not stated, or there is one rank
   ring,        ///< keys and values go round from rank to rank
   all_to_all,  ///< ranks trade tokens of all heads for all tokens of some heads
   all_gather,  ///< every rank has all keys and values
