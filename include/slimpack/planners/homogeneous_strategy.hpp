@@ -9,6 +9,7 @@
 #include "slimpack/core/ids.hpp"
 #include "slimpack/model/strategy.hpp"
 #include "slimpack/partition/sample_prices.hpp"
+#include "slimpack/schedule/full_pack.hpp"
 #include "slimpack/strategy/strategy_models.hpp"
 
 namespace slimpack::detail {
@@ -35,11 +36,7 @@ class HomogeneousStrategy {
   [[nodiscard]] double sync_seconds() const { return models_.prices.alone().sync_seconds(); }
   /// Whether a pack of so many tokens can fit: each stage holds them once at least, all layers recomputed.
   [[nodiscard]] bool may_hold(Tokens tokens) const {
-    for (std::size_t s = 0; s < memory().stages(); ++s) {
-      const double bytes = memory().activation_bytes(s, memory().recompute_limit(s));
-      if (static_cast<double>(tokens) * bytes > memory().room_bytes(s)) return false;
-    }
-    return true;
+    return static_cast<double>(tokens) <= most_sample_tokens(memory(), true);
   }
   /// Of a sample, on the busiest stage, shared equally by all pipelines.
   [[nodiscard]] double seconds(SampleId id) const { return seconds_[id]; }

@@ -70,6 +70,15 @@ namespace detail {
   return most;
 }
 
+/// Fewest layers of a stage that are recomputed if it holds so many tokens of one sample; one more than it may recompute if all
+/// do not suffice. O(layers).
+[[nodiscard]] inline std::int32_t layers_to_hold(const Memory& memory, std::size_t stage, double tokens) {
+  const double room = memory.room_bytes(stage) / tokens - memory.kv_gradient_bytes(stage);
+  std::int32_t layers = 0;
+  while (layers <= memory.recompute_limit(stage) && memory.activation_bytes(stage, layers) > room) ++layers;
+  return layers;
+}
+
 /// What a full pipeline lacks to hold a sample, for messages: the bytes, and that a pack may be recomputed as far as it will go.
 [[nodiscard]] inline std::string lacks_text(const Memory& memory, Tokens longest, bool recompute) {
   const std::int32_t layers = recompute ? std::numeric_limits<std::int32_t>::max() : 0;

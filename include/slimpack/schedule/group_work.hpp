@@ -12,6 +12,7 @@
 #include "slimpack/cost/memory_prices.hpp"
 #include "slimpack/cost/prices.hpp"
 #include "slimpack/partition/groups.hpp"
+#include "slimpack/schedule/full_pack.hpp"
 #include "slimpack/slicing/cut_seconds.hpp"
 
 namespace slimpack {
@@ -122,12 +123,8 @@ class GroupWork {
   void find_recompute(const SampleGroup& group) {
     const double tokens = most_held_tokens(group, lengths_);
     recompute_.clear();
-    for (std::size_t s = 0; s < memory_.stages(); ++s) {
-      const double room = memory_.room_bytes(s) / tokens - memory_.kv_gradient_bytes(s);
-      std::int32_t layers = 0;
-      while (layers <= memory_.recompute_limit(s) && memory_.activation_bytes(s, layers) > room) ++layers;
-      recompute_.push_back(layers);
-    }
+    for (std::size_t s = 0; s < memory_.stages(); ++s)
+      recompute_.push_back(detail::layers_to_hold(memory_, s, tokens));
   }
 
   /// Finds the work of samples in both passes, and what the recomputation that memory asks for adds to it.
