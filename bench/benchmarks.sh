@@ -47,7 +47,7 @@ fresh_seconds() { # SCRIPT [OPTION...]: of a copy without builds and without the
 
 test_command() {
   if [[ -n ${SLIMPACK_BENCH_TESTS-} ]]; then
-    echo "The second one, \`tests/run.sh\`, takes $(fresh_seconds tests/run.sh) seconds in the same way, to build and run all its tests."
+    echo " The second one, \`tests/run.sh\`, takes $(fresh_seconds tests/run.sh) seconds in the same way, to build and run all its tests."
   fi
 }
 
@@ -59,7 +59,7 @@ planning() { # PLANNER COUNT CONTEXT [OPTION]: milliseconds of planning, mean ov
 
 command_times() {
   say "## The command" "" "README's first command, \`examples/run.sh\`, takes $(fresh_seconds examples/run.sh --quiet) seconds from a" \
-    "fresh clone to its last table, without the compiler's cache. $(test_command)" \
+    "fresh clone to its last table, without the compiler's cache.$(test_command)" \
     "Starting the command (\`slimpack --version\`, median of 20 runs) takes $(start_up) ms and $(start_up_memory) MB." "" \
     "Planning, from the lengths to the plan with its times, memory and lower bound, in milliseconds: llama-13b on" \
     "h100, dp 16, pp 8, batches of \`$lengths\`, mean over four batches." "" \
