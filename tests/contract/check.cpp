@@ -145,22 +145,26 @@ TEST_CASE("each kind of pipelines has models of its own") {
   std::swap(costs[0], costs[1]);
   Strategy wrong = strategy;
   wrong.pipelines[2].layers = {21, 19};
-  CHECK_THROWS_WITH(check(wrong), Catch::Contains("pipeline 2 is of kind 0, but differs from the first"));
+  CHECK_THROWS_WITH(check(wrong),
+                    Catch::Contains("pipeline 2 is of kind 0; expected 2, for kinds are numbered"));
   wrong = strategy;
   wrong.kind = {1, 0, 1};
-  CHECK_THROWS_WITH(check(wrong), Catch::Contains("pipeline 0 is of kind 1; expected at most 0"));
+  CHECK_THROWS_WITH(check(wrong), Catch::Contains("pipeline 0 is of kind 1; expected 0, for kinds"));
   wrong.kind.pop_back();
-  CHECK_THROWS_WITH(check(wrong), Catch::Contains("lists the kinds of 2 pipelines; expected 3"));
+  CHECK_THROWS_WITH(check(wrong), Catch::Contains("names the kinds of 2 pipelines; expected its 3"));
   CHECK_THROWS_WITH(check({}), Catch::Contains("the strategy has no pipelines"));
 }
 
 TEST_CASE("a plan's notes say what a model lacks") {
   const std::vector<std::string> notes = missing_features(Least{});
-  REQUIRE(notes.size() == 4);
+  REQUIRE(notes.size() == 5);
   CHECK(notes[0].find("no sample is merged") != std::string::npos);
   CHECK(notes[1].find("nothing is recomputed") != std::string::npos);
-  CHECK(notes[2].find("not checked") != std::string::npos);
-  CHECK(notes[3].find("takes no time") != std::string::npos);
+  CHECK(notes[2].find("nothing is offloaded") != std::string::npos);
+  CHECK(notes[3].find("not checked") != std::string::npos);
+  CHECK(notes[4].find("takes no time") != std::string::npos);
+  REQUIRE(missing_features(MergesWrongly{}).size() == 5);
+  CHECK(missing_features(MergesWrongly{})[0].find("plans name none") != std::string::npos);
   CHECK(missing_features(CalibratedCost(job())).empty());
   CHECK(missing_features<Separable, Polynomial, Mergeable>(CalibratedCost(job())).empty());
   CHECK(missing_features<Separable>(Least{}).size() == 1);
@@ -169,11 +173,28 @@ TEST_CASE("a plan's notes say what a model lacks") {
   require_features<>(Least{});
 }
 
+TEST_CASE("a plan's notes say what a memory model lacks") {
+  const std::vector<std::string> notes = missing_memory_features(LeastMemory{});
+  REQUIRE(notes.size() == 2);
+  CHECK(notes[0].find("counted as nothing") != std::string::npos);
+  CHECK(notes[1].find("as much of the device's memory as others") != std::string::npos);
+  CHECK(missing_memory_features<ReservingMemory>(LeastMemory{}).size() == 1);
+  const TransformerMemory memory(job());
+  CHECK(missing_memory_features(memory).empty());
+  require_memory_features<ExchangingMemory, OffloadingMemory, ReservingMemory>(memory);
+  require_memory_features<>(LeastMemory{});
+  const CalibratedCost cost(job());
+  CHECK(missing_of(cost, memory).empty());
+  CHECK(missing_of(cost, LeastMemory{}) == notes);
+  // What no plan asks for is not missed.
+  CHECK(missing_of(Least{}, LeastMemory{}) == missing_features(Least{}));
+}
+
 TEST_CASE("plans of all kinds of planners say what the model lacks") {
   const Job own = job();
   const std::vector<Tokens> lengths{300, 200, 100};
-  const TransformerMemory memory(own);
-  const auto expected = missing_features(Least{});
+  const LeastMemory memory;
+  const auto expected = missing_of(Least{}, memory);
   const auto says_all = [&](const Plan& plan) {
     return std::all_of(expected.begin(), expected.end(), [&](const std::string& note) {
       return std::count(plan.notes.begin(), plan.notes.end(), note) == 1;

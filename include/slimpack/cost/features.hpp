@@ -230,23 +230,30 @@ constexpr void require_features(const M&) {
   (Features::template require<M>(), ...);
 }
 
-/// What a plan goes without because the model lacks a capability, a sentence each; empty if it has them all.
-/// @tparam Features those of interest; by default Mergeable, Recomputing, Layered and Synchronised.
-template <class... Features, CostModel M>
-[[nodiscard]] std::vector<std::string> missing_features(const M&) {
+namespace detail {
+
+/// A sentence for each capability that a model lacks.
+template <class M, class... Features>
+[[nodiscard]] std::vector<std::string> notes_without() {
   std::vector<std::string> notes;
   const auto add = [&](bool has, const char* without) {
     if (!has) notes.emplace_back(without);
   };
-  if constexpr (sizeof...(Features) > 0) {
-    (add(Features::template has<M>, Features::without), ...);
-  } else {
-    add(Mergeable::has<M>, Mergeable::without);
-    add(Recomputing::has<M>, Recomputing::without);
-    add(Layered::has<M>, Layered::without);
-    add(Synchronised::has<M>, Synchronised::without);
-  }
+  (add(Features::template has<M>, Features::without), ...);
   return notes;
+}
+
+}  // namespace detail
+
+/// What a plan goes without because the model lacks a capability, a sentence each; empty if it has them all.
+/// @tparam Features those of interest; by default those that change plans: Mergeable, Exchanging (of a model that merges),
+/// Recomputing, Offloading, Layered and Synchronised.
+template <class... Features, CostModel M>
+[[nodiscard]] std::vector<std::string> missing_features(const M& cost) {
+  if constexpr (sizeof...(Features) > 0) return detail::notes_without<M, Features...>();
+  if constexpr (!Mergeable::has<M>)
+    return missing_features<Mergeable, Recomputing, Offloading, Layered, Synchronised>(cost);
+  return missing_features<Mergeable, Exchanging, Recomputing, Offloading, Layered, Synchronised>(cost);
 }
 
 }  // namespace slimpack

@@ -6,6 +6,7 @@
 
 #include "slimpack/cost/check.hpp"
 #include "slimpack/cost/features.hpp"
+#include "slimpack/cost/memory_features.hpp"
 #include "slimpack/cost/memory_prices.hpp"
 #include "slimpack/cost/prices.hpp"
 
@@ -21,8 +22,20 @@ struct PricedModels {
   /// Packs of planners that number them (`PackPipelineOptions::useful_tokens`) should have at least so many tokens on
   /// average. 0: any.
   Tokens useful_tokens = 0;
-  std::vector<std::string> missing = {};  ///< notes of what plans go without (`missing_features`)
+  std::vector<std::string> missing = {};  ///< notes of what plans go without (`missing_of`)
 };
+
+/// Notes of what plans go without: what the cost model lacks, and what the memory model lacks of that which the cost model prices.
+template <CostModel C, MemoryModel M>
+[[nodiscard]] std::vector<std::string> missing_of(const C& cost, const M& memory) {
+  std::vector<std::string> notes = missing_features(cost);
+  const auto add = [&](bool priced, std::vector<std::string> more) {
+    if (priced) notes.insert(notes.end(), more.begin(), more.end());
+  };
+  add(MergeableCostModel<C>, missing_memory_features<ExchangingMemory>(memory));
+  add(OffloadingCostModel<C>, missing_memory_features<OffloadingMemory>(memory));
+  return notes;
+}
 
 /// Wraps models of any type for one kind of pipelines. Without an attention model, ranks share attention equally.
 /// @throws InvalidInput if a model has other stages or layers than the pipelines, or as `Memory`.
@@ -37,7 +50,7 @@ template <CostModel C, MemoryModel M, class A>
   };
   return {.prices = GroupPrices(make_prices()),
           .memory = Memory(memory, spec.layers, RecomputingCostModel<C>),
-          .missing = missing_features(cost)};
+          .missing = missing_of(cost, memory)};
 }
 
 /// The same for the pipelines of a job's layout. @throws InvalidInput also if the job is impossible.

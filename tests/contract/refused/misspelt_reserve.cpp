@@ -1,0 +1,13 @@
+// refused: ReservingMemory needs: double reserve_bytes() const
+#include "slimpack/cost/memory_features.hpp"
+
+struct Memory {
+  double capacity_bytes() const { return 8e10; }
+  double static_bytes(std::size_t) const { return 0.0; }
+  double activation_bytes(std::size_t, int) const { return 0.0; }
+  double kv_gradient_bytes(std::size_t) const { return 0.0; }
+  double workspace_bytes(std::size_t, slimpack::Pass, slimpack::Tokens, int) const { return 0.0; }
+  double reserved_bytes() const { return 0.0; }
+};
+
+int main() { slimpack::require_memory_features<slimpack::ReservingMemory>(Memory{}); }
