@@ -74,20 +74,22 @@ TEST_CASE("a strategy as text counts the pipelines of each kind") {
 TEST_CASE("a strategy that can't be is refused by what is wrong") {
   const std::vector<std::pair<std::function<void(Strategy&)>, std::string>> cases{
       {[](Strategy& s) { s = {}; }, "the strategy has no pipelines; expected at least one"},
-      {[](Strategy& s) { s.pipelines[1].tp = 0; }, "pipeline 1 has tp 0; expected a positive number"},
-      {[](Strategy& s) { s.pipelines[2].cp = -1; }, "pipeline 2 has cp -1; expected a positive number"},
-      {[](Strategy& s) { s.pipelines[0].tp = 3; }, "pipeline 0 has tp 3; expected a divisor of the 32 heads"},
-      {[](Strategy& s) { s.pipelines[0].layers.clear(); }, "pipeline 0 has no stages; expected at least one"},
+      {[](Strategy& s) { s.pipelines[1].tp = 0; }, "tp of pipeline 1 is 0; expected a positive number"},
+      {[](Strategy& s) { s.pipelines[2].cp = -1; }, "cp of pipeline 2 is -1; expected a positive number"},
+      {[](Strategy& s) { s.pipelines[0].tp = 3; },
+       "tp of pipeline 0 is 3; expected a divisor of the 32 heads"},
+      {[](Strategy& s) { s.pipelines[0].layers.clear(); },
+       "there are no stages of pipeline 0; expected at least one"},
       {[](Strategy& s) {
          s.pipelines[0].layers = {33, -1};
        },
-       "pipeline 0 has -1 layers on stage 1; expected"},
+       "stage 1 of pipeline 0 has -1 layers; expected"},
       {[](Strategy& s) {
          s.pipelines[1].layers = {16, 15};
        },
        "the stages of pipeline 1 hold 31 layers; expected the 32 of model"},
       {[](Strategy& s) { s.pipelines[2].devices.pop_back(); },
-       "pipeline 2 names the devices of 2 stages; expected its 3, or none"},
+       "devices of pipeline 2 are given for 2 stages; expected the 3 that have layers"},
       {[](Strategy& s) { s.pipelines[2].devices[1].push_back(20); },
        "stage 1 of pipeline 2 has 3 devices; expected tp * cp = 2"},
       {[](Strategy& s) { s.pipelines[2].devices[1][0] = -2; },

@@ -31,24 +31,6 @@ inline void require_layers(const char* whose, std::size_t kind, std::span<const 
   }
 }
 
-/// @throws InvalidInput unless each pipeline has a kind, and pipelines of a kind differ in their devices alone.
-inline void require_kinds(const Strategy& strategy) {
-  require(!strategy.pipelines.empty(), "the strategy has no pipelines; expected at least one");
-  require(strategy.kind.size() == strategy.pipelines.size(), "the strategy lists the kinds of ",
-          strategy.kind.size(), " pipelines; expected ", strategy.pipelines.size(), ", one for each");
-  std::uint32_t seen = 0;
-  for (std::size_t i = 0; i < strategy.kind.size(); ++i) {
-    const std::uint32_t k = strategy.kind[i];
-    require(k <= seen, "pipeline ", i, " is of kind ", k, "; expected at most ", seen,
-            ", as kinds are numbered by first appearance");
-    if (k == seen) ++seen;
-    const PipelineSpec &first = strategy.spec_of_kind(k), &own = strategy.pipelines[i];
-    require(own.tp == first.tp && own.cp == first.cp && own.layers == first.layers, "pipeline ", i,
-            " is of kind ", k,
-            ", but differs from the first of that kind in tp, cp or layers; expected the same");
-  }
-}
-
 /// Checks a memory model's bytes for one stage: no negative, infinite or unknown ones.
 template <MemoryModel M>
 void require_bytes(const M& memory, std::size_t stage, std::int32_t layers) {
@@ -96,7 +78,7 @@ void check_kind(const C& cost, const M& memory, const PipelineSpec& spec, std::s
 /// Complexity: O(pipelines + layers) prices.
 template <CostModel C, MemoryModel M>
 void check_models(std::span<const C> costs, std::span<const M> memories, const Strategy& strategy) {
-  detail::require_kinds(strategy);
+  validate_kinds(strategy);
   const std::size_t kinds = strategy.kinds();
   require(costs.size() == kinds, "there are ", costs.size(), " cost models; expected ", kinds,
           ", one for each kind of pipelines");

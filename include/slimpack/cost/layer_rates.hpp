@@ -34,7 +34,7 @@ class LayerRates {
         ranks_in_node_(spec.cp) {
     validate(model_);
     validate(device_);
-    require_pipeline(spec, model_);
+    validate(spec, model_);
     require_options();
     find_links(spec);
     require_exchange();

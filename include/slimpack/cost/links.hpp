@@ -7,11 +7,8 @@
 #include <span>
 #include <vector>
 
-#include "slimpack/core/error.hpp"
-#include "slimpack/core/visible.hpp"
 #include "slimpack/model/device.hpp"
 #include "slimpack/model/strategy.hpp"
-#include "slimpack/model/transformer.hpp"
 
 namespace slimpack {
 
@@ -126,30 +123,6 @@ inline void add_context_ranks(const PipelineSpec& spec, std::size_t stage, std::
     slowest.add(link_between(device, pair));
   }
   return slowest.or_else(device.intra_node);
-}
-
-/// @throws InvalidInput naming the first part of a pipeline that can't train this model. O(devices).
-inline void require_pipeline(const PipelineSpec& spec, const Transformer& model) {
-  require(spec.tp > 0, "tp is ", spec.tp, "; expected a positive number");
-  require(spec.cp > 0, "cp is ", spec.cp, "; expected a positive number");
-  require(model.heads % spec.tp == 0, "tp is ", spec.tp, "; expected a divisor of the ", model.heads,
-          " heads of model '", visible(model.name), "'");
-  require(!spec.layers.empty(), "there are no stages; expected at least one");
-  std::int64_t sum = 0;
-  for (std::size_t s = 0; s < spec.layers.size(); ++s) {
-    require(spec.layers[s] >= 0, "stage ", s, " has ", spec.layers[s], " layers; expected none or more");
-    sum += spec.layers[s];
-  }
-  require(sum == model.layers, "the stages hold ", sum, " layers; expected the ", model.layers, " of model '",
-          visible(model.name), "'");
-  require(spec.devices.size() == spec.layers.size(), "devices are given for ", spec.devices.size(),
-          " stages; expected the ", spec.layers.size(), " that have layers");
-  for (std::size_t s = 0; s < spec.devices.size(); ++s) {
-    require(static_cast<std::int64_t>(spec.devices[s].size()) == spec.ranks_per_stage(), "stage ", s, " has ",
-            spec.devices[s].size(), " devices; expected tp * cp = ", spec.ranks_per_stage());
-    for (const DeviceId d : spec.devices[s])
-      require(d >= 0, "stage ", s, " has device ", d, "; expected zero or a positive number");
-  }
 }
 
 }  // namespace slimpack

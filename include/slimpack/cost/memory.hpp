@@ -47,7 +47,7 @@ class TransformerMemory {
         replicas_(replicas) {
     validate(model_);
     validate(device_);
-    require_pipeline(spec, model_);
+    validate(spec, model_);
     require(replicas > 0, "replicas is ", replicas, "; expected a positive number");
     require(options.zero_stage >= 0 && options.zero_stage <= 3, "zero_stage is ", options.zero_stage,
             "; expected 0 to 3");

@@ -36,14 +36,6 @@ struct PackSharing {
 /// kernel's tiles would waste the rest of each tile.
 inline constexpr Tokens default_attention_block = 128;
 
-/// How packs of whole documents are sharded over context-parallel ranks.
-enum class ShardingPolicy : std::uint8_t {
-  per_sequence,  ///< each pack as one sequence
-  per_document,  ///< each pack document by document
-  adaptive,      ///< each pack the better of these two ways, by predicted latency (WLB-LLM, section 5.3)
-  mixed,         ///< as adaptive, or some documents by themselves, the others as one sequence, if better
-};
-
 /// What one layer's attention of a pack takes on the slowest of the ranks that share it, the kernel's launch included, by an
 /// attention model of any type. Seconds are zero for packs without tokens. Keeps its memory between calls.
 class PackAttention {

@@ -216,7 +216,7 @@ class SyncLoad {
   for (const Strategy* s : {&strategy, &keeps}) {
     require(!s->pipelines.empty(), "a strategy has no pipelines; expected at least one");
     for (const PipelineSpec& p : s->pipelines) {
-      require_pipeline(p, model);
+      validate(p, model);
       require(!options.zero3 || p.cp == strategy.pipelines.front().cp,
               "pipelines that shard parameters (ZeRO-3) have cp ", strategy.pipelines.front().cp, " and ",
               p.cp, "; expected the same");

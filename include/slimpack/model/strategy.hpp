@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -67,30 +68,58 @@ struct Strategy {
 
 namespace detail {
 
-inline void validate_pipeline(const PipelineSpec& spec, std::size_t p, const Transformer& model) {
-  require(spec.tp > 0, "pipeline ", p, " has tp ", spec.tp, "; expected a positive number");
-  require(spec.cp > 0, "pipeline ", p, " has cp ", spec.cp, "; expected a positive number");
-  require(model.heads % spec.tp == 0, "pipeline ", p, " has tp ", spec.tp, "; expected a divisor of the ",
+/// @param where text that follows a part's name in messages, such as " of pipeline 2".
+inline void validate_layers(const PipelineSpec& spec, const Transformer& model, std::string_view where) {
+  require(spec.tp > 0, "tp", where, " is ", spec.tp, "; expected a positive number");
+  require(spec.cp > 0, "cp", where, " is ", spec.cp, "; expected a positive number");
+  require(model.heads % spec.tp == 0, "tp", where, " is ", spec.tp, "; expected a divisor of the ",
           model.heads, " heads of model '", visible(model.name), "'");
-  require(!spec.layers.empty(), "pipeline ", p, " has no stages; expected at least one");
+  require(!spec.layers.empty(), "there are no stages", where, "; expected at least one");
   std::int64_t layers = 0;
   for (std::size_t s = 0; s < spec.stages(); ++s) {
-    require(spec.layers[s] >= 0, "pipeline ", p, " has ", spec.layers[s], " layers on stage ", s,
-            "; expected a number from 0");
+    require(spec.layers[s] >= 0, "stage ", s, where, " has ", spec.layers[s],
+            " layers; expected none or more");
     layers += spec.layers[s];
   }
-  require(layers == model.layers, "the stages of pipeline ", p, " hold ", layers, " layers; expected the ",
+  require(layers == model.layers, "the stages", where, " hold ", layers, " layers; expected the ",
           model.layers, " of model '", visible(model.name), "'");
-  if (spec.devices.empty()) return;
-  require(spec.devices.size() == spec.stages(), "pipeline ", p, " names the devices of ", spec.devices.size(),
-          " stages; expected its ", spec.stages(), ", or none");
+}
+
+inline void validate_devices(const PipelineSpec& spec, std::string_view where) {
+  require(spec.devices.size() == spec.stages(), "devices", where, " are given for ", spec.devices.size(),
+          " stages; expected the ", spec.stages(), " that have layers");
   for (std::size_t s = 0; s < spec.stages(); ++s) {
-    require(std::cmp_equal(spec.devices[s].size(), spec.ranks_per_stage()), "stage ", s, " of pipeline ", p,
-            " has ", spec.devices[s].size(), " devices; expected tp * cp = ", spec.ranks_per_stage());
+    require(std::cmp_equal(spec.devices[s].size(), spec.ranks_per_stage()), "stage ", s, where, " has ",
+            spec.devices[s].size(), " devices; expected tp * cp = ", spec.ranks_per_stage());
     for (const DeviceId id : spec.devices[s])
-      require(id >= 0, "stage ", s, " of pipeline ", p, " has device ", id, "; expected ids from 0");
+      require(id >= 0, "stage ", s, where, " has device ", id, "; expected zero or a positive number");
   }
 }
+
+}  // namespace detail
+
+/// @throws InvalidInput naming the first part of a pipeline that can't train this model, or whose devices are wrong.
+/// O(devices).
+inline void validate(const PipelineSpec& spec, const Transformer& model) {
+  detail::validate_layers(spec, model, "");
+  detail::validate_devices(spec, "");
+}
+
+/// @throws InvalidInput if a strategy has no pipelines, or other kinds than `strategy_of` gives them. O(pipelines * kinds).
+inline void validate_kinds(const Strategy& strategy) {
+  require(!strategy.pipelines.empty(), "the strategy has no pipelines; expected at least one");
+  require(strategy.kind.size() == strategy.pipelines.size(), "the strategy names the kinds of ",
+          strategy.kind.size(), " pipelines; expected its ", strategy.pipelines.size());
+  const Strategy expected = strategy_of(strategy.pipelines);
+  for (std::size_t p = 0; p < strategy.kind.size(); ++p) {
+    require(
+        strategy.kind[p] == expected.kind[p], "pipeline ", p, " is of kind ", strategy.kind[p], "; expected ",
+        expected.kind[p],
+        ", for kinds are numbered by first appearance and hold pipelines that differ in their devices only");
+  }
+}
+
+namespace detail {
 
 inline void require_distinct_devices(const Strategy& strategy) {
   std::vector<DeviceId> all;
@@ -110,19 +139,13 @@ inline void require_distinct_devices(const Strategy& strategy) {
 /// `strategy_of`. Complexity: O(devices log(devices) + pipelines * (kinds + stages)).
 inline void validate(const Strategy& strategy, const Transformer& model) {
   validate(model);
-  require(!strategy.pipelines.empty(), "the strategy has no pipelines; expected at least one");
-  for (std::size_t p = 0; p < strategy.pipelines.size(); ++p)
-    detail::validate_pipeline(strategy.pipelines[p], p, model);
-  detail::require_distinct_devices(strategy);
-  require(strategy.kind.size() == strategy.pipelines.size(), "the strategy names the kinds of ",
-          strategy.kind.size(), " pipelines; expected its ", strategy.pipelines.size());
-  const Strategy expected = strategy_of(strategy.pipelines);
-  for (std::size_t p = 0; p < strategy.kind.size(); ++p) {
-    require(
-        strategy.kind[p] == expected.kind[p], "pipeline ", p, " is of kind ", strategy.kind[p], "; expected ",
-        expected.kind[p],
-        ", for kinds are numbered by first appearance and hold pipelines that differ in their devices only");
+  for (std::size_t p = 0; p < strategy.pipelines.size(); ++p) {
+    const std::string where = concat(" of pipeline ", p);
+    detail::validate_layers(strategy.pipelines[p], model, where);
+    if (!strategy.pipelines[p].devices.empty()) detail::validate_devices(strategy.pipelines[p], where);
   }
+  detail::require_distinct_devices(strategy);
+  validate_kinds(strategy);
 }
 
 /// Pipeline `replica` of a layout. Devices are numbered tp, cp, dp, pp, innermost first, as Megatron Core does.

@@ -89,7 +89,7 @@ template <class F>
 [[nodiscard]] ParameterShards shards_of_units(const Strategy& strategy, const Transformer& model,
                                               F&& of_unit) {
   require(!strategy.pipelines.empty(), "the strategy has no pipelines; expected at least one");
-  for (const PipelineSpec& spec : strategy.pipelines) require_pipeline(spec, model);
+  for (const PipelineSpec& spec : strategy.pipelines) validate(spec, model);
   require_distinct_devices(strategy);
   ParameterShards out{unit_sizes(model), {}};
   for (std::size_t unit = 0; unit < out.units(); ++unit)
