@@ -13,9 +13,17 @@
 
 namespace slimpack {
 
+/// @throws InvalidInput if a batch of documents has fewer tokens than there are context-parallel ranks. O(documents).
+inline void require_shardable(std::span<const Document> batch, std::int32_t cp) {
+  Tokens tokens = 0;
+  for (const Document& document : batch) tokens += std::clamp<Tokens>(document.length, 0, cp);
+  require(batch.empty() || tokens >= cp, "cp is ", cp, "; expected at most the ", tokens,
+          " tokens of the batch");
+}
+
 /// Plans a packed iteration of documents. The plan's samples are the documents of `known`, in that order, then
 /// those of the iteration that are not among them; `document_ids` has the id of each. Samples that the
-/// iteration does not train are deferred.
+/// iteration does not train are deferred; a note says how many.
 /// @param known documents with distinct ids.
 /// @throws InvalidInput as `MicroBatchPlanner::plan`. Complexity: that, and O(n log n) for n documents.
 [[nodiscard]] inline Plan plan_documents(std::string_view name, const PackedIteration& packed,
@@ -47,6 +55,12 @@ namespace slimpack {
   }
   Plan plan = planner.plan(name, lengths, packs);
   plan.document_ids = std::move(ids);
+  Tokens waiting = 0;
+  for (const SampleId id : plan.deferred) waiting += plan.tokens[id];
+  if (waiting > 0) {
+    plan.notes.push_back(
+        concat(plan.deferred.size(), " documents of ", waiting, " tokens wait for a later iteration"));
+  }
   return plan;
 }
 

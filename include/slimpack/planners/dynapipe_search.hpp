@@ -50,8 +50,8 @@ namespace slimpack::detail {
   double least = std::numeric_limits<double>::infinity();
   for (const MicroBatchSplit& split : micro_batch_splits(lengths, prices.shared_by(size), limits, replicas)) {
     const auto dealt = karmarkar_karp(split.seconds, replicas);
-    WholeSamplePlan plan =
-        schedule_on_groups(split.packs, dealt.bin, replicas, size, scheduler, {}, promising * least);
+    WholeSamplePlan plan = schedule_on_groups(packs_by_bin(split.packs, dealt.bin, replicas), size, scheduler,
+                                              {}, promising * least);
     if (plan.pipelines_per_pack == 0) continue;
     least = std::min(least, plan.seconds);
     found.push_back(std::move(plan));

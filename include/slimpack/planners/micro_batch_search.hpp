@@ -11,9 +11,9 @@
 #include "slimpack/core/batch.hpp"
 #include "slimpack/cost/priced_models.hpp"
 #include "slimpack/partition/equal_counts.hpp"
-#include "slimpack/plan/assemble.hpp"
 #include "slimpack/planners/micro_batch_options.hpp"
-#include "slimpack/schedule/lower_bound.hpp"
+#include "slimpack/planners/whole_sample_plan.hpp"
+#include "slimpack/planners/whole_samples.hpp"
 #include "slimpack/schedule/pack_orders.hpp"
 #include "slimpack/sharding/shardable.hpp"
 
@@ -53,21 +53,22 @@ namespace slimpack::detail {
   return dealt;
 }
 
-/// 1F1B with the least recomputation that fits, of one replica's micro-batches. @throws InvalidInput if nothing fits.
-[[nodiscard]] inline Schedule schedule_replica(const Packs& own, const Memory& memory,
-                                               const MicroBatchOptions& options, Scheduler& scheduler) {
-  const ScheduleOptions fit{.fit = FitPolicy::recompute};
-  Schedule out;
-  out.pipelines = 1;
-  out.forward = out.backward = in_rows(own);
-  scheduler.price(out, options.sharding);
-  scheduler.schedule_priced(out, fit);
+/// 1F1B with the least recomputation that fits, of each replica's micro-batches. @throws InvalidInput if nothing fits.
+[[nodiscard]] inline WholeSamplePlan schedule_replicas(std::vector<Packs> replicas, const Memory& memory,
+                                                       const MicroBatchOptions& options,
+                                                       Scheduler& scheduler) {
+  const ScheduleOptions fit{.fit = FitPolicy::recompute, .sharding = options.sharding};
   Tokens most = 0;
-  for (std::size_t k = 0; k < own.size(); ++k) most = std::max(most, count_tokens(own[k]));
-  require(out.fits(), "micro-batches of up to ", most, " tokens do not fit into ", memory.capacity_text(),
-          " with all layers recomputed; expected ",
+  for (const Packs& own : replicas) {
+    for (std::size_t k = 0; k < own.size(); ++k) most = std::max(most, count_tokens(own[k]));
+  }
+  WholeSamplePlan out = schedule_on_groups(std::move(replicas), 1, scheduler, fit);
+  require(out.pipelines_per_pack > 0, "micro-batches of up to ", most, " tokens do not fit into ",
+          memory.capacity_text(), " with all layers recomputed; expected ",
           "a shorter context, more context parallelism, more stages or more memory");
-  if (options.order == MicroBatchOrder::fastest) shorten_by_order(out, fit, scheduler);
+  if (options.order == MicroBatchOrder::fastest) {
+    for (Schedule& each : out.schedules) shorten_by_order(each, fit, scheduler);
+  }
   return out;
 }
 
@@ -76,30 +77,15 @@ namespace slimpack::detail {
                                              const Packs& micro_batches, const Job& job, PricedModels& models,
                                              const MicroBatchOptions& options) {
   const Prices& prices = models.prices.alone();
-  const auto pipelines = static_cast<std::size_t>(job.layout.dp);
-  const std::vector<Packs> replicas =
-      deal_to_replicas(shardable_packs(micro_batches, job.layout.cp), pipelines, options.dealing, prices);
-  std::vector<std::uint8_t> trained(lengths.size(), 0);
-  std::vector<Tokens> trained_lengths;
-  for (const Slice& slice : micro_batches.slices()) {
-    trained[slice.sample] = 1;
-    trained_lengths.push_back(slice.size());
-  }
-  require_durations(prices, trained_lengths);
-
+  std::vector<Packs> replicas =
+      deal_to_replicas(shardable_packs(micro_batches, job.layout.cp), static_cast<std::size_t>(job.layout.dp),
+                       options.dealing, prices);
+  std::vector<Tokens> trained;
+  for (const Slice& slice : micro_batches.slices()) trained.push_back(slice.size());
+  require_durations(prices, trained);
   Scheduler scheduler(lengths, models.prices, models.memory);
-  std::vector<PlacedSchedule> placed;
-  for (const Packs& own : replicas) {
-    Schedule schedule = schedule_replica(own, models.memory, options, scheduler);
-    placed.push_back(placed_from(placed.size(), scheduler.with_peaks(std::move(schedule))));
-  }
-  Plan plan = assemble_plan(planner, lengths, job.model, job.device, layout_strategy(job), std::move(placed),
-                            prices.sync_seconds());
-  for (SampleId id = 0; id < lengths.size(); ++id) {
-    if (trained[id] == 0) plan.deferred.push_back(id);
-  }
-  const StepLowerBound bound = step_lower_bound(trained_lengths, pipelines, models.prices);
-  state_lower_bound(bound.seconds(), bound.exists, plan);
+  WholeSamplePlan best = schedule_replicas(std::move(replicas), models.memory, options, scheduler);
+  Plan plan = assemble_whole_samples(planner, lengths, job, std::move(best), models.prices, scheduler);
   plan.notes.insert(plan.notes.end(), models.missing.begin(), models.missing.end());
   return plan;
 }

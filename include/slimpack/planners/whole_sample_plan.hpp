@@ -33,21 +33,28 @@ inline Schedule as_one_pipeline(Schedule schedule) {
 }
 
 /// The plan of packs of whole samples, with its lower bound; pipelines that run each pack together are one, with more context
-/// parallelism. @pre something fits.
+/// parallelism. Samples that are in no pack are deferred. @pre something fits.
 [[nodiscard]] inline Plan assemble_whole_samples(std::string_view planner, std::span<const Tokens> lengths,
                                                  const Job& job, WholeSamplePlan best, GroupPrices& prices,
                                                  Scheduler& scheduler) {
   Job used = job;
   used.layout.dp /= static_cast<std::int32_t>(best.pipelines_per_pack);
   used.layout.cp *= static_cast<std::int32_t>(best.pipelines_per_pack);
+  std::vector<std::uint8_t> is_trained(lengths.size(), 0);
   std::vector<PlacedSchedule> placed;
   for (Schedule& schedule : best.schedules) {
+    for (const Slice& slice : schedule.forward.packs.slices()) is_trained[slice.sample] = 1;
     placed.push_back(placed_from(placed.size(), as_one_pipeline(scheduler.with_peaks(std::move(schedule)))));
   }
   Plan plan = assemble_plan(planner, lengths, job.model, job.device, layout_strategy(used), std::move(placed),
                             prices.alone().sync_seconds());
+  std::vector<Tokens> trained;
+  for (SampleId id = 0; id < lengths.size(); ++id) {
+    if (is_trained[id] != 0) trained.push_back(lengths[id]);
+    if (is_trained[id] == 0) plan.deferred.push_back(id);
+  }
   GroupPrices own(prices.shared_by(best.pipelines_per_pack));
-  const StepLowerBound bound = step_lower_bound(lengths, static_cast<std::size_t>(used.layout.dp), own);
+  const StepLowerBound bound = step_lower_bound(trained, static_cast<std::size_t>(used.layout.dp), own);
   state_lower_bound(bound.seconds(), bound.exists, plan);
   return plan;
 }

@@ -58,20 +58,17 @@ struct WholeSamplePlan {
   return useful;
 }
 
-/// Schedules packs of whole samples that are dealt to equal groups of pipelines. Both passes have the same packs.
-/// @param group [pack] that runs it, below `groups`. @param most gives up if a group takes this long or longer.
+/// Schedules packs of whole samples on equal groups of pipelines. Both passes have the same packs.
+/// @param packs [group]. @param most gives up if a group takes this long or longer.
 /// @returns no schedules if it gave up, or the packs of a group don't fit. Complexity: that of `Scheduler`, for each group.
-[[nodiscard]] inline WholeSamplePlan schedule_on_groups(const Packs& packs,
-                                                        std::span<const std::uint32_t> group,
-                                                        std::size_t groups, std::size_t pipelines_per_pack,
-                                                        Scheduler& scheduler, const ScheduleOptions& options,
-                                                        double most) {
-  std::vector<Packs> own = packs_by_bin(packs, group, groups);
-  WholeSamplePlan plan{pipelines_per_pack, std::vector<Schedule>(groups), 0.0};
-  for (std::size_t g = 0; g < groups; ++g) {
+[[nodiscard]] inline WholeSamplePlan schedule_on_groups(
+    std::vector<Packs> packs, std::size_t pipelines_per_pack, Scheduler& scheduler,
+    const ScheduleOptions& options, double most = std::numeric_limits<double>::infinity()) {
+  WholeSamplePlan plan{pipelines_per_pack, std::vector<Schedule>(packs.size()), 0.0};
+  for (std::size_t g = 0; g < packs.size(); ++g) {
     Schedule& each = plan.schedules[g];
     each.pipelines = pipelines_per_pack;
-    each.forward = each.backward = in_rows(std::move(own[g]), pipelines_per_pack);
+    each.forward = each.backward = in_rows(std::move(packs[g]), pipelines_per_pack);
     scheduler(each, options, most);
     if (!each.fits()) return {};
     plan.seconds = std::max(plan.seconds, each.seconds);
@@ -102,8 +99,9 @@ struct WholeSamplePlan {
     const std::size_t groups = pipelines / pipelines_per_pack;
     std::vector<std::uint32_t> group(packs.size());
     for (std::size_t k = 0; k < group.size(); ++k) group[k] = static_cast<std::uint32_t>(k % groups);
-    detail::improve(
-        schedule_on_groups(packs, group, groups, pipelines_per_pack, scheduler, options, best.seconds), best);
+    detail::improve(schedule_on_groups(packs_by_bin(packs, group, groups), pipelines_per_pack, scheduler,
+                                       options, best.seconds),
+                    best);
   }
   if (best.pipelines_per_pack == 0) best.seconds = std::numeric_limits<double>::infinity();
   return best;

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -36,7 +35,8 @@ class WlbPlanner {
       : planner_(std::make_shared<MicroBatchPlanner>(
             std::move(job), std::move(models),
             MicroBatchOptions{.sharding = options.sharding, .order = options.order})),
-        stream_(resolved(std::move(options), *planner_), Workload{planner_}) {}
+        stream_(stream_options(std::move(options), planner_->job().layout, planner_->memory()),
+                Workload{planner_}) {}
 
   /// The same with models of any type. @throws InvalidInput also if the job is impossible or does not match the models.
   template <CostModel C, MemoryModel M, BoundedAttentionModel A>
@@ -60,12 +60,7 @@ class WlbPlanner {
   /// @throws InvalidInput as `push(batch)`, or as `OutlierDelayStream::push` for another number or other documents;
   /// nothing has then changed.
   [[nodiscard]] Plan push(std::int64_t iteration, std::span<const Document> batch) {
-    Tokens tokens = 0;
-    for (const Document& document : batch) {
-      tokens += std::clamp<Tokens>(document.length, 0, planner_->job().layout.cp);
-    }
-    require(batch.empty() || tokens >= planner_->job().layout.cp, "cp is ", planner_->job().layout.cp,
-            "; expected at most the ", tokens, " tokens of the batch");
+    require_shardable(batch, planner_->job().layout.cp);
     Stream next = stream_;
     const PackedIteration packed = next.push(iteration, batch);
     return finish(std::move(next), packed, batch);
@@ -102,34 +97,12 @@ class WlbPlanner {
   };
   using Stream = OutlierDelayStream<Workload>;
 
-  static OutlierDelayOptions resolved(WlbOptions options, const MicroBatchPlanner& planner) {
-    OutlierDelayOptions& stream = options.stream;
-    const Layout& layout = planner.job().layout;
-    if (stream.micro_batches == 0)
-      stream.micro_batches = static_cast<std::size_t>(layout.pp) * static_cast<std::size_t>(layout.dp);
-    require(options.context >= 0, "context is ", options.context, "; expected zero or a positive number");
-    require(options.headroom >= 1.0, "headroom is ", options.headroom, "; expected at least 1 context");
-    if (stream.max_tokens == 0)
-      stream.max_tokens = largest_micro_batch(planner.memory(), options.context, options.headroom);
-    return std::move(stream);
-  }
-
   /// Plans what the stream packed, then takes over the stream as it is then.
   Plan finish(Stream next, const PackedIteration& packed, std::span<const Document> batch) {
     std::vector<Document> known(batch.begin(), batch.end());
-    const auto add = [&](const std::vector<WaitingDocument>& list) {
-      for (const WaitingDocument& waiting : list) known.push_back(waiting.document);
-    };
-    const OutlierDelayState& before = stream_.state_before(packed.iteration);
-    add(before.carried);
-    for (const auto& queue : before.queues) add(queue);
+    const std::vector<Document> before = waiting_documents(stream_.state_before(packed.iteration));
+    known.insert(known.end(), before.begin(), before.end());
     Plan plan = plan_documents("wlb", packed, known, *planner_);
-    Tokens waiting = 0;
-    for (const SampleId id : plan.deferred) waiting += plan.tokens[id];
-    if (waiting > 0) {
-      plan.notes.push_back(
-          concat(plan.deferred.size(), " documents of ", waiting, " tokens wait for a later iteration"));
-    }
     stream_ = std::move(next);
     return plan;
   }

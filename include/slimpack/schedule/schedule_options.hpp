@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "slimpack/sharding/kind.hpp"
+
 namespace slimpack {
 
 /// In which order stages run forward and backward packs.
@@ -35,6 +37,8 @@ struct ScheduleOptions {
   /// Whether layers may wait in the host's memory in place of being recomputed, if that is faster (`choose_offload`).
   /// The cost model has to price that.
   bool offload = false;
+  /// How ranks share the packs that are priced.
+  ShardingPolicy sharding = ShardingPolicy::adaptive;
   /// Ends of units that run one after another (`unit_leads`); empty: all rows are one unit.
   std::vector<std::uint32_t> unit_ends = {};
 

@@ -35,7 +35,7 @@ class Scheduler {
   /// @param most gives up if the schedule takes this long or longer; its seconds are then infinite.
   /// O(tasks) plus that of `PackPricer` if memory suffices; otherwise a multiple of that.
   void operator()(Schedule& out, const ScheduleOptions& options = {}, double most = infinite) {
-    if (!price_below(out, most)) return FitSearch::give_up(out);
+    if (!price_below(out, most, options.sharding)) return FitSearch::give_up(out);
     schedule_priced(out, options, most);
   }
 
@@ -51,11 +51,12 @@ class Scheduler {
   }
 
   /// The same, unless all schedules of the packs take this long: false, then.
-  [[nodiscard]] bool price_below(Schedule& out, double most) {
+  [[nodiscard]] bool price_below(Schedule& out, double most,
+                                 ShardingPolicy policy = ShardingPolicy::adaptive) {
     pricer_.price_slices(out.forward, Pass::forward, out.forward_times);
     pricer_.price_slices(out.backward, Pass::backward, out.backward_times);
     if (fit_search_.surely_takes(out, most)) return false;
-    pricer_.share(lengths_, out.forward, out.backward, out.forward_times, out.backward_times);
+    pricer_.share(lengths_, out.forward, out.backward, out.forward_times, out.backward_times, policy);
     return true;
   }
 
@@ -68,7 +69,7 @@ class Scheduler {
   /// Orders and times packs with given recomputed and offloaded layers. The seconds are infinite if that does not fit,
   /// even with a smaller lead. @throws InvalidInput if layers are offloaded and the cost model does not price that.
   void operator()(Schedule& out, const Recompute& recompute, const ScheduleOptions& options = {}) {
-    price(out);
+    price(out, options.sharding);
     schedule_priced(out, recompute, options);
   }
 
@@ -117,7 +118,7 @@ class Scheduler {
   template <MilpSolver S>
   [[nodiscard]] std::optional<Checkpoints> checkpoints(Schedule& packs, const ScheduleOptions& options,
                                                        S&& solve, const MilpOptions& solver = {}) {
-    price(packs);
+    price(packs, options.sharding);
     trials_->load(packs, options);
     trials_->recompute_prices().forget_layers();
     return checkpoints_.choose(trials_->full_leads(), packs, PackWorkspace::recomputing, solve, solver);

@@ -14,6 +14,14 @@ enum class Sharding : std::uint8_t {
   by_position,   ///< a token's place in its sample decides, so that it is on the same rank in both passes
 };
 
+/// How packs of whole documents are sharded over context-parallel ranks.
+enum class ShardingPolicy : std::uint8_t {
+  per_sequence,  ///< each pack as one sequence
+  per_document,  ///< each pack document by document
+  adaptive,      ///< each pack the better of these two ways, by predicted latency (WLB-LLM, section 5.3)
+  mixed,         ///< as adaptive, or some documents by themselves, the others as one sequence, if better
+};
+
 /// As plan files name it.
 [[nodiscard]] constexpr std::string_view sharding_name(Sharding kind) {
   switch (kind) {

@@ -60,6 +60,17 @@ struct OutlierDelayState {
   friend bool operator==(const OutlierDelayState&, const OutlierDelayState&) = default;
 };
 
+/// All documents that wait: those that found no room, then those of the queues.
+[[nodiscard]] inline std::vector<Document> waiting_documents(const OutlierDelayState& state) {
+  std::vector<Document> documents;
+  const auto add = [&](const std::vector<WaitingDocument>& list) {
+    for (const WaitingDocument& waiting : list) documents.push_back(waiting.document);
+  };
+  add(state.carried);
+  for (const auto& queue : state.queues) add(queue);
+  return documents;
+}
+
 /// What a stream keeps of the iteration that it packed last, to pack it again for a caller who did not get it.
 struct LastIteration {
   OutlierDelayState before;     ///< the state that it was packed from
