@@ -96,6 +96,10 @@ po::options_description job_description(const JobDefaults& defaults) {
       "recompute", po::value<std::string>()->value_name("HOW")->default_value("adaptive"),
       "layers: adaptive (of each chunk and stage), per-stage, none or full; per-stage is also slimpack's")(
       "one-pipeline", "never run samples of unlike lengths in pipelines one after another");
+  po::options_description strategies("Planners hydraulis and hotspa");
+  strategies.add_options()("keep-optimiser",
+                           "the optimiser's states stay with the layout of --dp, --tp, --cp and --pp; other "
+                           "strategies pay for what moves");
   po::options_description documents("Planners wlb, fixed-4d and plain-4d");
   documents.add_options()("micro-batches", po::value<std::int64_t>()->value_name("N"),
                           "of an iteration; default: as many contexts as the largest batch fills, at least "
@@ -120,6 +124,7 @@ po::options_description job_description(const JobDefaults& defaults) {
       .add(megatron)
       .add(dynamic_cp)
       .add(chunks)
+      .add(strategies)
       .add(documents)
       .add(time)
       .add(memory)
@@ -321,6 +326,10 @@ JobOptions job_options(const po::variables_map& values) {
   o.flexsp.context = o.context;
   o.flexsp.limit = o.bytescale.limit = o.dynamic_cp.limit;
   o.bytescale.context = o.hotspa.context = o.context;
+  o.keep_optimiser = values.count("keep-optimiser") != 0;
+  require(!o.keep_optimiser || !o.space,
+          "--keep-optimiser and --gpus exclude each other; expected the "
+          "layout that the optimiser's states stay with");
   o.dynamic_cp.nested = values.count("nested-groups") != 0;
   o.infinipipe = infinipipe_from(values);
   o.slimpack.recompute_each_pack = o.infinipipe.schedule.recompute != ChunkRecompute::per_stage;

@@ -49,6 +49,7 @@ struct JobOptions {
   ChunkPlanOptions infinipipe;
   HotSpaOptions hotspa;
   HydraulisOptions hydraulis;
+  bool keep_optimiser = false;  ///< hydraulis, hotspa: its states stay with `job.layout`
   DocumentOptions documents;
   bool quiet = false;  ///< no progress on standard error
 };

@@ -219,6 +219,13 @@ Planner ulysses_planner() {
           .with_own_models = &with_ulysses};
 }
 
+/// Models of all kinds of pipelines. @param home has to outlive them.
+MakeKindModels kind_models(const JobOptions& o, const Strategy& home) {
+  CalibratedOptions cost = o.cost;
+  if (o.keep_optimiser) cost.sync.shards = &home;
+  return calibrated_kinds(o.job.model, o.job.device, cost, o.memory);
+}
+
 /// Unequal pipelines on as many devices as the layout has; strategies are proposed for the batch.
 Plan plan_by_hydraulis(std::span<const Tokens> lengths, const JobOptions& o, bool slices) {
   require(!o.profile,
@@ -227,8 +234,8 @@ Plan plan_by_hydraulis(std::span<const Tokens> lengths, const JobOptions& o, boo
   HydraulisOptions options = o.hydraulis;
   options.slices = slices;
   options.slimpack = o.slimpack;
-  return plan_hydraulis(lengths, o.job, LengthHistogram(lengths), options, {},
-                        calibrated_kinds(o.job.model, o.job.device, o.cost, o.memory));
+  const Strategy home = layout_strategy(o.job);
+  return plan_hydraulis(lengths, o.job, LengthHistogram(lengths), options, {}, kind_models(o, home));
 }
 
 /// Homogeneous strategies one after another on as many devices as the layout has.
@@ -236,7 +243,8 @@ Plan plan_by_hotspa(std::span<const Tokens> lengths, const JobOptions& o) {
   require(!o.profile,
           "profiles measure pipelines of one kind, and planner hotspa chooses among many; expected no "
           "--profile");
-  return plan_hotspa(lengths, o.job, o.hotspa, calibrated_kinds(o.job.model, o.job.device, o.cost, o.memory));
+  const Strategy home = layout_strategy(o.job);
+  return plan_hotspa(lengths, o.job, o.hotspa, kind_models(o, home));
 }
 
 template <bool slices>

@@ -110,6 +110,18 @@ works "$slimpack" compare --lengths "$lengths" --count 200 --context 32768 --tru
   --planner hotspa,hydraulis --html "$folder/page.html"
 grep -q '</html>' "$folder/page.html" || fail "no page of phases and unequal pipelines"
 
+# If the optimiser's states stay with a layout, other strategies pay for what moves.
+strategies=("${batch[@]}" --dp 2 --tp 8 --planner hotspa,hydraulis --json)
+works "$slimpack" compare "${strategies[@]}"
+cp "$folder/out" "$folder/free.json"
+works "$slimpack" compare "${strategies[@]}" --keep-optimiser
+for row in 0 1; do
+  [[ $(python3 -c "import json, sys
+free, kept = (json.load(open(f))['rows'][$row]['tokens_per_second_per_gpu'] for f in sys.argv[1:])
+print(kept < free)" "$folder/free.json" "$folder/out") == True ]] || fail "row $row pays nothing for optimiser states that stay"
+done
+refuses "--keep-optimiser and --gpus exclude each other" "$slimpack" plan "${batch[@]}" --gpus 16 --planner hydraulis --keep-optimiser
+
 # auto is the best of all, and says why.
 works "$slimpack" compare "${batch[@]}" --dp 8 --json --planner megatron,deepspeed,flexsp,auto
 is_true "r[-1]['tokens_per_second_per_gpu'] >= max(q['tokens_per_second_per_gpu'] for q in r)"
