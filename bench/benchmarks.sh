@@ -1,5 +1,7 @@
 #!/usr/bin/env bash
-# Times the slimpack command, the compiler and every Google Benchmark suite of a build, and writes docs/benchmarks.md.
+# Times the slimpack command, the compiler, every Google Benchmark suite of a build and planning by hydraulis, and writes
+# docs/benchmarks.md, the one page with times of this software on a CPU. Transports are also timed between two processes: over TCP, and by
+# MPI if the build has it and mpirun is found.
 # Usage: bench/benchmarks.sh [BUILD_DIRECTORY [OUTPUT]]
 #   BUILD_DIRECTORY: build/release, after cmake --preset release && cmake --build build/release
 # SLIMPACK_BENCH_SUITES: only the suites whose names match this regular expression, such as 'dag|milp'. All of them take
@@ -131,9 +133,38 @@ as_table='
   }
   END { put() }'
 
+table() { # COMMAND...: of a suite
+  "$@" --benchmark_min_time="${SLIMPACK_BENCH_SECONDS:-0.1}" --benchmark_format=json 2> /dev/null | awk "$as_table"
+}
+
+hydraulis_times() { # BINARY: bench_hydraulis, which is no suite, prints a heading, an empty line and a table
+  say "Seconds of planning ten batches on one core, as in Hydraulis' Table 2; the proposal is made once" \
+    "([what the columns cover](hydraulis.md#table-2-planning-time))." ""
+  "$1" table2 "$lengths" 10 | tail -n +3
+}
+
+process_times() { # BINARY: bench_transport with two processes
+  if command -v mpirun > /dev/null && ldd "$1" | grep -q libmpi; then
+    say "" "## \`mpirun -n 2 bench_transport\`" ""
+    OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 table mpirun -n 2 --oversubscribe "$1"
+  fi
+  say "" "## \`bench_transport\` over TCP" ""
+  local -x WORLD_SIZE=2 MASTER_ADDR=localhost MASTER_PORT=29731
+  RANK=1 LOCAL_RANK=1 "$1" > /dev/null 2>&1 &
+  RANK=0 LOCAL_RANK=0 table "$1"
+  wait $!
+}
+
 suite_times() { # BINARY
   say "" "## \`$(basename "$1")\`" ""
-  "$1" --benchmark_min_time="${SLIMPACK_BENCH_SECONDS:-0.1}" --benchmark_format=json 2> /dev/null | awk "$as_table"
+  case $1 in
+    */bench_hydraulis) hydraulis_times "$1" ;;
+    */bench_transport)
+      table "$1"
+      process_times "$1"
+      ;;
+    *) table "$1" ;;
+  esac
 }
 
 page() {
