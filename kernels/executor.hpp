@@ -46,8 +46,8 @@ struct MailOf<Stage, T, NoLinks> {
 /// hold it before and after each step, bit by bit.
 ///
 /// A stage of a pipeline with tensor parallelism is run by as many ranks, which share its heads, columns of the MLP and
-/// vocabulary, and its rows by `TensorShare`. Pipelines may differ in it. Merged packs are dealt to their members by position;
-/// other shardings are refused. Give plans with context parallelism as `context_ranks_as_members` makes them.
+/// vocabulary, and its rows by `TensorShare`. Pipelines may differ in it. Members of merged packs hold the tokens that
+/// the packs' shardings give them (`stage_owners`). Give plans with context parallelism as `context_ranks_as_members` makes them.
 ///
 /// With `Links`, rows go from device to device, and so do gradients and weights of replicas, and what members
 /// of merged packs exchange. The transport of the host then serves to agree on plans, and to hear of ranks that

@@ -84,15 +84,10 @@ RankCost cost_of(const TrainOptions& o, const Transformer& model, const Strategy
   return RankCost(cost, static_cast<std::int32_t>(model.kv_heads / spec.ranks_per_stage()));
 }
 
-/// The plan as ranks run it, which hold the tokens of packs that they share by position.
+/// The plan as ranks run it, each of which is a pipeline's stage.
 Plan as_ranks_run(Plan plan) {
   const auto shared = [](const PipelinePlan& pipeline) { return pipeline.cp > 1; };
-  const auto other = [](Sharding kind) { return kind != Sharding::none && kind != Sharding::by_position; };
-  const auto any_other = [&](const PassPlan& pass) {
-    return std::any_of(pass.sharding.begin(), pass.sharding.end(), other);
-  };
-  if (std::any_of(plan.pipelines.begin(), plan.pipelines.end(), shared) || any_other(plan.forward) ||
-      any_other(plan.backward))
+  if (std::any_of(plan.pipelines.begin(), plan.pipelines.end(), shared))
     plan = context_ranks_as_members(std::move(plan), default_ownership_block);
   return plan;
 }

@@ -17,7 +17,6 @@
 #include "kernels/model/stage_options.hpp"
 #include "kernels/model/weights.hpp"
 #include "slimpack/exec/program.hpp"
-#include "slimpack/sharding/by_position.hpp"
 
 namespace slimpack::kernels::cuda {
 
@@ -121,8 +120,7 @@ class ArenaPlan {
   [[nodiscard]] std::size_t rows_below(SampleId sample, Tokens end) const {
     const SampleRows& rows = samples_[sample];
     if (rows.ring == 1) return static_cast<std::size_t>(end);
-    return static_cast<std::size_t>(
-        owned_tokens({sample, 0, end}, rows.ring, rows.ring_place, program_->block()));
+    return static_cast<std::size_t>(program_->owners().owned_tokens({sample, 0, end}, rows.ring_place));
   }
   /// Where the factors of a backward pack begin that wait for its weight task.
   [[nodiscard]] std::size_t pending(PackId pack) const { return pending_.at(pack).begin; }

@@ -82,7 +82,7 @@ inline void ArenaPlan::share(SampleRows& sample, const StageTask& task) const {
 inline std::size_t ArenaPlan::workspace_units(const StageTask& task) const {
   const std::size_t bytes = stage_workspace_bytes(part_, options_.head_chunk_tokens, task.pass,
                                                   static_cast<std::size_t>(task.owned_tokens),
-                                                  merged_task(task, options_, program_->block()));
+                                                  merged_task(task, options_, program_->owners()));
   return units_of((bytes + sizeof(Bf16) - 1) / sizeof(Bf16));
 }
 
@@ -244,7 +244,7 @@ inline void ArenaPlan::find_sizes() {
     });
     most_tokens_ = std::max(most_tokens_, tokens);
     const bool ring = task.merged() && merged_attention(task, options_.merged) == MergedAttention::ring;
-    const std::size_t rounds = ring ? ring_data_bytes(task, options_.ring_tokens, program.block()) : 0;
+    const std::size_t rounds = ring ? ring_data_bytes(task, options_.ring_tokens, program.owners()) : 0;
     const std::size_t told = task_data_bytes(task, pieces, pages) + rounds;
     data_bytes_ = std::max(data_bytes_, told);
     step_data_bytes_ += told;

@@ -8,7 +8,7 @@
 #include "kernels/cuda/attention_work.hpp"
 #include "kernels/cuda/task_io.hpp"
 #include "slimpack/exec/program.hpp"
-#include "slimpack/sharding/by_position.hpp"
+#include "slimpack/sharding/sample_owners.hpp"
 
 // What members of a merged pack that share attention by tokens pass around (Liu et al., Ring Attention). Each
 // member holds the keys and values of its own tokens. They are passed around in windows: of each window, a
@@ -56,21 +56,20 @@ struct RingRound {
 }
 
 /// Rows of a window that a member holds. O(pieces).
-[[nodiscard]] inline std::size_t ring_rows(const RingWindow& window, const StageTask& task,
-                                           std::size_t member, Tokens block) {
+[[nodiscard]] inline std::size_t ring_rows(const RingWindow& window, std::size_t member,
+                                           const SampleOwners& owners) {
   Tokens rows = 0;
-  for (const RingPiece& piece : window.pieces)
-    rows += owned_tokens(piece.tokens, task.members.size(), member, block);
+  for (const RingPiece& piece : window.pieces) rows += owners.owned_tokens(piece.tokens, member);
   return static_cast<std::size_t>(rows);
 }
 
 /// Most rows of a window that any member holds. O(members * pieces).
 [[nodiscard]] inline std::size_t most_ring_rows(const StageTask& task, std::size_t ring_tokens,
-                                                Tokens block) {
+                                                const SampleOwners& owners) {
   std::size_t most = 0;
   for (const RingWindow& window : ring_windows(task, ring_tokens)) {
     for (std::size_t member = 0; member < task.members.size(); ++member)
-      most = std::max(most, ring_rows(window, task, member, block));
+      most = std::max(most, ring_rows(window, member, owners));
   }
   return most;
 }
@@ -79,20 +78,19 @@ struct RingRound {
 /// the other's tokens the same ones. Queries are rows of `task.owned`, keys those of the other's window.
 /// O(ranges of the slices that the member holds).
 [[nodiscard]] inline std::vector<AttentionSlice> ring_slices(const RingWindow& window, const StageTask& task,
-                                                             std::size_t other, Tokens block) {
-  const std::size_t members = task.members.size();
+                                                             std::size_t other, const SampleOwners& owners) {
   std::vector<std::int32_t> rows(1, 0);  // of the slices' first own query
   for (const Slice& slice : task.slices) {
-    rows.push_back(rows.back() + static_cast<std::int32_t>(owned_tokens(slice, members, task.member, block)));
+    rows.push_back(rows.back() + static_cast<std::int32_t>(owners.owned_tokens(slice, task.member)));
   }
   std::vector<AttentionSlice> slices;
   std::int32_t key = 0;
   for (const RingPiece& piece : window.pieces) {
     std::int32_t row = rows[piece.slice];
     bool is_first = true;
-    for_each_owned_range(task.slices[piece.slice], members, task.member, block, [&](const Slice& range) {
+    owners.for_each_owned_range(task.slices[piece.slice], task.member, [&](const Slice& range) {
       const Slice before{range.sample, piece.tokens.begin, std::min(range.begin, piece.tokens.end)};
-      const Tokens seen = before.begin < before.end ? owned_tokens(before, members, other, block) : 0;
+      const Tokens seen = before.begin < before.end ? owners.owned_tokens(before, other) : 0;
       const auto size = static_cast<std::int32_t>(range.size());
       if (seen > 0) {
         if (!is_first && slices.back().prefix == seen) {
@@ -109,14 +107,14 @@ struct RingRound {
       }
       row += size;
     });
-    key += static_cast<std::int32_t>(owned_tokens(piece.tokens, members, other, block));
+    key += static_cast<std::int32_t>(owners.owned_tokens(piece.tokens, other));
   }
   return slices;
 }
 
 /// Bytes of what the host tells of a task's rounds, at most. O(rounds * ranges).
 [[nodiscard]] inline std::size_t ring_data_bytes(const StageTask& task, std::size_t ring_tokens,
-                                                 Tokens block) {
+                                                 const SampleOwners& owners) {
   const auto blocks = [](std::int32_t tokens) {  // the smaller ones: the others are fewer
     return static_cast<std::size_t>((tokens + attention_rows - 1) / attention_rows);
   };
@@ -124,7 +122,7 @@ struct RingRound {
   for (const RingWindow& window : ring_windows(task, ring_tokens)) {
     for (std::size_t other = 0; other < task.members.size(); ++other) {
       if (other == task.member) continue;
-      const auto slices = ring_slices(window, task, other, block);
+      const auto slices = ring_slices(window, task, other, owners);
       std::size_t queries = 0, keys = 0;
       for (std::size_t i = 0; i < slices.size(); ++i) {
         queries += blocks(slices[i].tokens);

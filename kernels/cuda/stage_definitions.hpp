@@ -207,7 +207,7 @@ void DeviceStage<D>::take_exchange(const StageProgram& program) {
   for (const StageTask& task : program.tasks()) {
     if (!task.merged() || task.pass == Pass::weight) continue;
     most = std::max(most, exchange_numbers(part_, task.pass, static_cast<std::size_t>(task.owned_tokens),
-                                           merged_task(task, options_, program.block())));
+                                           merged_task(task, options_, program.owners())));
   }
   exchange_.begin_step(most);
 }

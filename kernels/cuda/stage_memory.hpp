@@ -28,13 +28,13 @@ struct MergedTask {
   std::size_t ring_rows = 0;  ///< in a ring: most of a window that a member holds
 };
 
-/// Of a task of a step. @param block tokens of a chunk of merged samples.
+/// Of a task of a step. @param owners of its program.
 [[nodiscard]] inline MergedTask merged_task(const StageTask& task, const StageOptions& options,
-                                            Tokens block) {
+                                            const SampleOwners& owners) {
   const MergedAttention merged = task.merged() ? merged_attention(task, options.merged) : options.merged;
   const bool ring = task.merged() && merged == MergedAttention::ring;
   return {task.members.size(), static_cast<std::size_t>(task.tokens), merged,
-          ring ? most_ring_rows(task, options.ring_tokens, block) : 0};
+          ring ? most_ring_rows(task, options.ring_tokens, owners) : 0};
 }
 
 /// Bytes that a stage holds for a library's attention.

@@ -113,9 +113,9 @@ template <StageDevice D>
 void DeviceStage<D>::pass_keys(const StageTask& task, std::size_t round, std::size_t from, std::size_t to) {
   const std::size_t members = task.members.size(), row = 2 * part_.heads().kv_width();
   const RingRound& coming = rounds_[round];
-  const std::size_t sent =
-      coming.distance == 1 ? ring_rows(windows_[coming.window], task, task.member, step_.program().block())
-                           : rounds_[round - 1].rows;
+  const std::size_t sent = coming.distance == 1
+                               ? ring_rows(windows_[coming.window], task.member, step_.program().owners())
+                               : rounds_[round - 1].rows;
   device_.wait(Queue::members, ring_[from].arrived);
   device_.wait(Queue::members, ring_[to].read);
   move(task, (task.member + 1) % members,
@@ -132,7 +132,7 @@ void DeviceStage<D>::bring_home(std::size_t layer, const StageTask& task, std::s
   const std::size_t members = task.members.size(), row = 2 * part_.heads().kv_width();
   const RingRound& made = rounds_[round];
   const RingWindow& window = windows_[made.window];
-  const std::size_t own = ring_rows(window, task, task.member, step_.program().block());
+  const std::size_t own = ring_rows(window, task.member, step_.program().owners());
   device_.wait(Queue::members, made_[round % 2]);
   device_.wait(Queue::members, added_);
   move(task, (task.member + members - made.distance) % members,

@@ -94,7 +94,7 @@ template <StageDevice D>
 void DeviceStage<D>::lay_out(const StageTask& task, const typename RowSlots<D>::Slot& slot) {
   const auto tokens = static_cast<std::size_t>(task.owned_tokens);
   work_.lay_out(part_, options_.head_chunk_tokens, task.pass, tokens,
-                merged_task(task, options_, step_.program().block()), reinterpret_cast<std::byte*>(units_));
+                merged_task(task, options_, step_.program().owners()), reinterpret_cast<std::byte*>(units_));
   rows_ = {slot.rows, tokens, part_.hidden()};
   tables_ = tell(task, slot.data);
 }
@@ -229,7 +229,7 @@ void DeviceStage<D>::tell_rows(const StageTask& task, TaskTables& tables) {
   }
   tables.rows = data_.add(words_);
   if (!by_heads(task)) return;
-  member_rows(task, step_.program().block(), member_rows_);
+  member_rows(task, step_.program().owners(), member_rows_);
   words_.clear();
   for (const auto& rows : member_rows_) {
     for (const std::size_t row : rows) words_.push_back(static_cast<std::int32_t>(row));
@@ -310,13 +310,13 @@ void DeviceStage<D>::tell_attention(const StageTask& task, TaskTables& tables) {
 template <StageDevice D>
 void DeviceStage<D>::tell_rounds(const StageTask& task) {
   const std::size_t members = task.members.size();
-  const Tokens block = step_.program().block();
+  const SampleOwners& owners = step_.program().owners();
   windows_ = ring_windows(task, options_.ring_tokens);
   for (std::size_t window = 0; window < windows_.size(); ++window) {
     for (std::size_t distance = 1; distance < members; ++distance) {
       const std::size_t other = (task.member + members - distance) % members;
-      const std::size_t rows = ring_rows(windows_[window], task, other, block);
-      const auto slices = ring_slices(windows_[window], task, other, block);
+      const std::size_t rows = ring_rows(windows_[window], other, owners);
+      const auto slices = ring_slices(windows_[window], task, other, owners);
       rounds_.push_back({window, distance, rows,
                          tell_items(task, slices, static_cast<std::size_t>(task.owned_tokens), rows)});
     }

@@ -16,10 +16,10 @@ std::size_t sum(const std::vector<std::size_t>& sizes) {
 }  // namespace
 
 template <class Real>
-void HeadExchange<Real>::begin_task(const StageTask& task, Tokens block) {
+void HeadExchange<Real>::begin_task(const StageTask& task, const SampleOwners& owners) {
   require(static_cast<bool>(exchange_), to_string(task), " is merged; expected an all-to-all between its ",
           task.members.size(), " members");
-  member_rows(task, block, rows_);
+  member_rows(task, owners, rows_);
 }
 
 template <class Real>

@@ -30,8 +30,8 @@ class HeadExchange {
   void set_all_to_all(AllToAll<Real> exchange) { exchange_ = std::move(exchange); }
 
   /// Finds which rows of a task's tokens each member holds.
-  /// @param block tokens of a chunk. @throws InvalidInput if there is no all-to-all.
-  void begin_task(const StageTask& task, Tokens block);
+  /// @param owners of the task's program. @throws InvalidInput if there is no all-to-all.
+  void begin_task(const StageTask& task, const SampleOwners& owners);
 
   /// @param tokens [owned tokens x all heads' columns]
   /// @param heads [all tokens of the task x own heads' columns]; is set

@@ -14,7 +14,7 @@ template <class Real>
 void KeyValueStore<Real>::begin_step(const StageProgram& program, MergedAttention merged) {
   clear();
   plan_ = &program.plan();
-  block_ = program.block();
+  owners_ = &program.owners();
   samples_.clear();
   samples_.resize(plan_->tokens.size());
   std::vector<std::vector<std::size_t>> cuts(samples_.size());
@@ -35,13 +35,10 @@ void KeyValueStore<Real>::begin_step(const StageProgram& program, MergedAttentio
 /// What the tasks of a slice's sample have in common.
 template <class Real>
 void KeyValueStore<Real>::describe(const StageTask& task, const Slice& slice, bool by_heads) {
-  const std::size_t members = task.members.size();
   Sample& sample = samples_[slice.sample];
-  if (!by_heads) {
-    sample.members = members;
-    sample.member = task.member;
-  }
-  sample.width = heads_.kv_width() / (by_heads ? members : 1);
+  sample.whole = by_heads || !task.merged();
+  sample.member = task.member;
+  sample.width = heads_.kv_width() / (by_heads ? task.members.size() : 1);
 }
 
 /// Makes a sample's pages. @param at where it is cut, first and last row included.
@@ -75,18 +72,19 @@ void KeyValueStore<Real>::open(Page& page, SampleId sample) {
   page.numbers = memory_.take(numbers(page), " with keys and values of sample ", sample);
   page.left = page.rows;
   page.positions.clear();
-  const Sample& of = samples_[sample];
   std::size_t at = 0;
-  for_each_owned_range(
-      {sample, 0, plan_->tokens[sample]}, of.members, of.member, block_, [&](const Slice& range) {
-        const auto size = static_cast<std::size_t>(range.size());
-        const std::size_t from = std::max(at, page.first), to = std::min(at + size, page.first + page.rows);
-        if (from < to) {
-          page.positions.push_back(
-              {range.begin + static_cast<Tokens>(from - at), range.begin + static_cast<Tokens>(to - at)});
-        }
-        at += size;
-      });
+  const auto add = [&](const Slice& range) {
+    const auto size = static_cast<std::size_t>(range.size());
+    const std::size_t from = std::max(at, page.first), to = std::min(at + size, page.first + page.rows);
+    if (from < to) {
+      page.positions.push_back(
+          {range.begin + static_cast<Tokens>(from - at), range.begin + static_cast<Tokens>(to - at)});
+    }
+    at += size;
+  };
+  const Slice all{sample, 0, plan_->tokens[sample]};
+  if (samples_[sample].whole) return add(all);
+  owners_->for_each_owned_range(all, samples_[sample].member, add);
 }
 
 template <class Real>

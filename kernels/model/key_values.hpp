@@ -30,7 +30,7 @@ class KeyValueStore {
   /// Prepares a step; frees what is left of the one before. O(samples + n log n) in the stage's slices.
   /// @param merged how members share the attention of packs for which the plan says nothing. Of samples that they
   /// share by heads, all tokens of this member's heads are held, of others its tokens of all heads. The program
-  /// keeps `require_shared_attention`.
+  /// keeps `require_shared_attention`, and has to outlive the step.
   void begin_step(const StageProgram& program, MergedAttention merged);
 
   /// Takes memory for the keys and values of what this member holds of a range.
@@ -67,7 +67,8 @@ class KeyValueStore {
 
   /// The same of any member that runs the sample.
   [[nodiscard]] std::size_t local(SampleId sample, Tokens end, std::size_t member) const {
-    return static_cast<std::size_t>(owned_tokens({sample, 0, end}, samples_[sample].members, member, block_));
+    if (samples_[sample].whole) return static_cast<std::size_t>(end);
+    return static_cast<std::size_t>(owners_->owned_tokens({sample, 0, end}, member));
   }
 
   /// Gives up a range of the sample's tokens; pages of which no token is left are freed.
@@ -87,7 +88,8 @@ class KeyValueStore {
   };
 
   struct Sample {
-    std::size_t members = 1, member = 0;  ///< that share the tokens
+    bool whole = true;       ///< this member holds all tokens
+    std::size_t member = 0;  ///< which of those that share the tokens it is
     std::size_t width = 0;
     std::vector<Page> pages;
   };
@@ -112,7 +114,7 @@ class KeyValueStore {
   HeadShape heads_;
   std::size_t page_tokens_;
   BufferPool<Real>& memory_;
-  Tokens block_ = default_ownership_block;
+  const SampleOwners* owners_ = nullptr;
   const Plan* plan_ = nullptr;
   std::vector<Sample> samples_;
 };

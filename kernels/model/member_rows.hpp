@@ -9,14 +9,15 @@ namespace slimpack::kernels {
 
 /// Which rows of a merged task's tokens, those of all members in the slices' order, each member holds, in
 /// ascending order.
-/// @param block tokens of a chunk. @param rows [member], set. O(tokens).
-inline void member_rows(const StageTask& task, Tokens block, std::vector<std::vector<std::size_t>>& rows) {
+/// @param owners of the task's program. @param rows [member], set. O(tokens).
+inline void member_rows(const StageTask& task, const SampleOwners& owners,
+                        std::vector<std::vector<std::size_t>>& rows) {
   rows.resize(task.members.size());
   for (std::size_t m = 0; m < rows.size(); ++m) {
     rows[m].clear();
     Tokens first = 0;  // row of the slice
     for (const Slice& slice : task.slices) {
-      for_each_owned_range(slice, rows.size(), m, block, [&](const Slice& range) {
+      owners.for_each_owned_range(slice, m, [&](const Slice& range) {
         for (Tokens t = range.begin; t < range.end; ++t)
           rows[m].push_back(static_cast<std::size_t>(first + t - slice.begin));
       });

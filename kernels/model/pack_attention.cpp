@@ -31,10 +31,10 @@ void for_each_own(const Pages& pages, std::size_t from, std::size_t rows, F&& f)
 }  // namespace
 
 template <class Real>
-void PackAttention<Real>::set_ranges(const Slice& slice, const StageTask& task, std::size_t member,
+void PackAttention<Real>::set_ranges(const Slice& slice, std::size_t member,
                                      std::vector<Positions>& out) const {
   out.clear();
-  for_each_owned_range(slice, task.members.size(), member, block_, [&](const Slice& range) {
+  owners_->for_each_owned_range(slice, member, [&](const Slice& range) {
     out.push_back({range.begin, range.end});
   });
 }
@@ -46,7 +46,7 @@ void PackAttention<Real>::for_each_slice(const StageTask& task, F&& f) {
           " is merged; expected a ring shift between its ", task.members.size(), " members");
   std::size_t row = 0;
   for (const Slice& slice : task.slices) {
-    set_ranges(slice, task, task.member, positions_);
+    set_ranges(slice, task.member, positions_);
     const std::size_t rows = count(positions_);
     f(slice, row, rows);
     row += rows;
@@ -135,7 +135,7 @@ void PackAttention<Real>::ring_forward(const StageTask& task, const Slice& slice
     std::size_t rows = store_.local(window.sample, window.end) - before;
     copy_own(before, rows, here);
     for (std::size_t round = 1; round < members; ++round) {
-      set_ranges(window, task, (task.member + members - round) % members, others_);
+      set_ranges(window, (task.member + members - round) % members, others_);
       const std::size_t coming = count(others_);
       shift_(task, {here, 2 * rows * width_}, {next, 2 * coming * width_});
       std::swap(here, next);
@@ -162,7 +162,7 @@ void PackAttention<Real>::ring_backward(const StageTask& task, const Slice& slic
     copy_own(before, rows, here);
     std::fill_n(here + 2 * rows * width_, 2 * rows * width_, Real{0});
     for (std::size_t round = 1; round < members; ++round) {
-      set_ranges(window, task, (task.member + members - round) % members, others_);
+      set_ranges(window, (task.member + members - round) % members, others_);
       const std::size_t coming = count(others_);
       shift_(task, {here, 4 * rows * width_}, {next, 4 * coming * width_});
       std::swap(here, next);

@@ -45,8 +45,8 @@ class PackAttention {
   void set_ring_shift(RingShift<Real> shift) { shift_ = std::move(shift); }
   void set_all_to_all(AllToAll<Real> exchange) { exchange_.set_all_to_all(std::move(exchange)); }
 
-  /// @param block tokens of a chunk of merged samples.
-  void begin_step(Tokens block) { block_ = block; }
+  /// @param owners of the step's program; they have to outlive the step.
+  void begin_step(const SampleOwners& owners) { owners_ = &owners; }
 
   /// Stores a forward task's keys and values. @param k, v [owned tokens x kv_heads * head_dim]
   /// @throws InvalidInput if the task is merged and the operation between members is missing.
@@ -75,8 +75,7 @@ class PackAttention {
   /// Calls f(slice, first row, rows) for each slice, with `positions_` set to what the member holds of it.
   template <class F>
   void for_each_slice(const StageTask& task, F&& f);
-  void set_ranges(const Slice& slice, const StageTask& task, std::size_t member,
-                  std::vector<Positions>& out) const;
+  void set_ranges(const Slice& slice, std::size_t member, std::vector<Positions>& out) const;
   [[nodiscard]] bool by_heads(const StageTask& task) const {
     return task.merged() && merged_attention(task, merged_) == MergedAttention::heads;
   }
@@ -109,7 +108,7 @@ class PackAttention {
   std::size_t width_;
   KeyValueStore<Real>& store_;
   BufferPool<Real>& memory_;
-  Tokens block_ = default_ownership_block;
+  const SampleOwners* owners_ = nullptr;
   RingShift<Real> shift_;
   HeadExchange<Real> exchange_;
   std::vector<Positions> positions_, others_;

@@ -55,7 +55,7 @@ void PackAttention<Real>::store(const StageTask& task, std::size_t layer, const 
     });
     return;
   }
-  exchange_.begin_task(task, block_);
+  exchange_.begin_task(task, *owners_);
   const auto tokens = static_cast<std::size_t>(task.tokens);
   const std::size_t width = width_ / task.members.size();
   const LeasedRows<Real> keys(memory_, tokens, width, task), values(memory_, tokens, width, task);
@@ -77,7 +77,7 @@ void PackAttention<Real>::gradients(const StageTask& task, std::size_t layer, co
     });
     return;
   }
-  exchange_.begin_task(task, block_);
+  exchange_.begin_task(task, *owners_);
   const auto tokens = static_cast<std::size_t>(task.tokens);
   const std::size_t width = width_ / task.members.size();
   const LeasedRows<Real> keys(memory_, tokens, width, task), values(memory_, tokens, width, task);
@@ -94,7 +94,7 @@ template <class Real>
 void PackAttention<Real>::heads_forward(const StageTask& task, std::size_t layer,
                                         const MatrixView<const Real>& q, const AttentionState<Real>& state,
                                         const MatrixView<Real>& lse) {
-  exchange_.begin_task(task, block_);
+  exchange_.begin_task(task, *owners_);
   const auto tokens = static_cast<std::size_t>(task.tokens);
   const std::size_t members = task.members.size(), width = shape_.query_width() / members;
   const std::size_t heads = shape_.heads / members;
@@ -126,7 +126,7 @@ void PackAttention<Real>::heads_backward(const StageTask& task, std::size_t laye
                                          const MatrixView<const Real>& q,
                                          const typename Attention<Real>::Saved& saved,
                                          const MatrixView<Real>& dq) {
-  exchange_.begin_task(task, block_);
+  exchange_.begin_task(task, *owners_);
   const auto tokens = static_cast<std::size_t>(task.tokens);
   const std::size_t members = task.members.size(), width = shape_.query_width() / members;
   const LeasedRows<Real> queries(memory_, tokens, width, task), out(memory_, tokens, width, task);

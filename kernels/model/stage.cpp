@@ -58,7 +58,7 @@ void CpuStage<Real>::begin_step(const StageProgram& program, const Ragged<std::i
   while (!pending_.empty()) free_pending(pending_.begin()->first);
   activations_.begin_step(program);
   key_values_.begin_step(program, options_.merged);
-  attention_.begin_step(program.block());
+  attention_.begin_step(program.owners());
   std::fill(weights_.gradients().begin(), weights_.gradients().end(), Real{0});
 }
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "slimpack/exec/context_members.hpp"
+#include "tests/exec/planned_owners.hpp"
 #include "tests/exec/plans.hpp"
 #include "tests/plan/equal_plan.hpp"
 #include "tests/plan/sample_plan.hpp"
@@ -49,6 +50,7 @@ Peaks count_token_by_token(const StageProgram& program, const WholeBytes& memory
     int recompute, offload;
   };
   const Plan& plan = program.plan();
+  const testing::PlannedOwners owners(plan, program.owners().block());
   const auto tasks = program.tasks();
   const std::size_t s = program.stage();
   std::vector<Life> lives;
@@ -58,7 +60,7 @@ Peaks count_token_by_token(const StageProgram& program, const WholeBytes& memory
     if (tasks[f].pass != Pass::forward) continue;
     for (const Slice& slice : tasks[f].slices) {
       for (Tokens t = slice.begin; t < slice.end; ++t) {
-        if (owner_of(t, tasks[f].members.size(), program.block()) != tasks[f].member) continue;
+        if (owners.of(slice.sample, t) != tasks[f].member) continue;
         Life life{f, 0, 0, 0, 0};
         for (std::size_t b = 0; b < tasks.size(); ++b) {
           if (tasks[b].pass == Pass::forward) continue;
@@ -85,7 +87,7 @@ Peaks count_token_by_token(const StageProgram& program, const WholeBytes& memory
       Tokens own = 0;
       for (const Slice& slice : tasks[i].slices) {
         for (Tokens t = slice.begin; t < slice.end; ++t) {
-          own += owner_of(t, tasks[i].members.size(), program.block()) == tasks[i].member ? 1 : 0;
+          own += owners.of(slice.sample, t) == tasks[i].member ? 1 : 0;
         }
       }
       const int recompute_layers =
@@ -123,7 +125,7 @@ double host_high_water(const StageProgram& program, const WholeBytes& memory) {
 Tokens slack_tokens(const StageProgram& program) {
   Tokens slack = 0;
   for (const StageTask& task : program.tasks()) {
-    if (task.merged()) slack += 2 * program.block() * (1 + static_cast<Tokens>(task.slices.size()));
+    if (task.merged()) slack += 2 * program.owners().block() * (1 + static_cast<Tokens>(task.slices.size()));
   }
   return slack;
 }

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "slimpack/exec/loop.hpp"
+#include "tests/exec/planned_owners.hpp"
 
 // Runs all ranks of a plan as threads, with channels of both extremes.
 namespace slimpack::testing {
@@ -143,7 +144,8 @@ class Mailboxes {
 /// A trainer that computes nothing but checks what reaches it. Throws on a wrong message.
 class CheckingTrainer {
  public:
-  CheckingTrainer(const StageProgram& program, Mailboxes& mail) : program_(program), mail_(mail) {}
+  CheckingTrainer(const StageProgram& program, Mailboxes& mail)
+      : program_(program), mail_(mail), owners_(program.plan(), 4) {}
 
   void post_receive_activations(const StageTask& task) {
     mail_.post(program_.rank_before(), rank(), tag(task));
@@ -174,11 +176,10 @@ class CheckingTrainer {
   static std::uint64_t tag(const StageTask& task) { return message_tag(task.pass, task.pack); }
 
   [[nodiscard]] std::vector<std::pair<SampleId, Tokens>> rows(const StageTask& task) const {
-    const Tokens named = program_.plan().forward.block, block = named > 0 ? named : 4;
     std::vector<std::pair<SampleId, Tokens>> result;
     for (const Slice& slice : task.slices) {
       for (Tokens t = slice.begin; t < slice.end; ++t) {
-        if (owner_of(t, task.members.size(), block) == task.member) result.emplace_back(slice.sample, t);
+        if (owners_.of(slice.sample, t) == task.member) result.emplace_back(slice.sample, t);
       }
     }
     return result;
@@ -202,6 +203,7 @@ class CheckingTrainer {
 
   const StageProgram& program_;
   Mailboxes& mail_;
+  PlannedOwners owners_;
 };
 
 /// Runs all ranks. @returns what went wrong, by rank; empty where nothing did.

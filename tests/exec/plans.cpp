@@ -11,7 +11,6 @@
 #include "slimpack/core/error.hpp"
 #include "slimpack/cost/calibrated.hpp"
 #include "slimpack/cost/memory.hpp"
-#include "slimpack/exec/context_members.hpp"
 #include "slimpack/exec/whole_stages.hpp"
 #include "slimpack/plan/timeline.hpp"
 #include "slimpack/planners/bytescale.hpp"
@@ -276,19 +275,6 @@ Plan small_elastic_plan(unsigned seed) {
 
 }  // namespace
 
-namespace {
-
-/// Whether several pipelines share a pack in another way than by position, as executors do.
-bool shared_otherwise(const Plan& plan) {
-  for (std::size_t k = 0; k < plan.forward.packs.size(); ++k) {
-    if (plan.forward.pipelines[k].size() > 1 && plan.forward.sharding[k] != Sharding::by_position)
-      return true;
-  }
-  return false;
-}
-
-}  // namespace
-
 std::optional<Plan> random_plan(PlanKind kind, unsigned seed) {
   if (kind == PlanKind::elastic) return small_elastic_plan(seed);
   if (kind == PlanKind::by_hand) return plan_by_hand(seed);
@@ -296,8 +282,6 @@ std::optional<Plan> random_plan(PlanKind kind, unsigned seed) {
   if (kind == PlanKind::overlapping) return overlapping_plan(seed);
   if (kind == PlanKind::chunks) return whole_stages(chunked_plan(seed));
   std::optional<Plan> plan = planned(kind, seed);
-  if (plan && shared_otherwise(*plan))
-    plan = context_ranks_as_members(std::move(*plan), default_ownership_block);
   if (plan) plan = whole_stages(std::move(*plan));
   return plan;
 }

@@ -8,6 +8,9 @@
 #include <utility>
 #include <vector>
 
+#include "slimpack/exec/context_members.hpp"
+#include "slimpack/plan/shards.hpp"
+#include "tests/effort.hpp"
 #include "tests/exec/plans.hpp"
 #include "tests/plan/equal_plan.hpp"
 #include "tests/plan/sample_plan.hpp"
@@ -201,6 +204,33 @@ TEST_CASE("members of a merged pack hold each of its tokens once, the same in bo
     });
   }
   CHECK(merged > 50);
+}
+
+TEST_CASE("a member's rows are those of its rank's chunks of the pack, whatever the sharding") {
+  int kinds[5] = {};
+  for (unsigned seed = 1; seed <= testing::seeds(60, 20); ++seed) {
+    INFO("seed " << seed);
+    const Plan plan =
+        context_ranks_as_members(testing::sample_plan({.seed = seed,
+                                                       .merged = seed % 3,
+                                                       .pipelines = 1 + seed % 2,
+                                                       .stages = 1 + seed % 2,
+                                                       .cp = 1 + static_cast<std::int32_t>(seed % 4),
+                                                       .whole = true,
+                                                       .split_weights = seed % 5 == 0}),
+                                 7);
+    for_each_program(plan, {}, [&](const StageProgram& program) {
+      for (const StageTask& task : program.tasks()) {
+        const ContextShards shards = pack_shards(plan, {task.pass, task.pack});
+        std::vector<Slice> expected(shards.ranks[task.member].begin(), shards.ranks[task.member].end());
+        for (Slice& chunk : expected) chunk.sample = task.slices[chunk.sample].sample;
+        REQUIRE(std::vector<Slice>(task.owned.begin(), task.owned.end()) == expected);
+        REQUIRE(task.owned_tokens == count_tokens(expected));
+        ++kinds[static_cast<std::size_t>(plan.of(task.pass).sharding[task.pack])];
+      }
+    });
+  }
+  for (const int tasks : kinds) CHECK(tasks > 20);
 }
 
 TEST_CASE("a program keeps its tasks when it is moved") {

@@ -175,6 +175,7 @@ TEST_CASE("the same run gives the same bits, whatever the pipelines", "[threads]
 
 TEST_CASE("context-parallel ranks run as members", "[threads]") {
   std::size_t most = 0;
+  std::set<Sharding> kinds;
   for (unsigned seed = 1; seed <= seeds(12, 3, 3); ++seed) {
     INFO("seed " << seed);
     const std::int32_t cp = 2 + static_cast<std::int32_t>(seed % 2);
@@ -185,7 +186,7 @@ TEST_CASE("context-parallel ranks run as members", "[threads]") {
                                                  .stages = 1 + seed % 3,
                                                  .max_tokens = 25,
                                                  .cp = cp,
-                                                 .mixed = seed % 4 == 1};
+                                                 .whole = seed % 2 == 1};
     ExecutorCase c{
         .plan = slimpack::testing::sample_plan(options), .model = {}, .ids = {}, .options = {}, .seed = seed};
     if (seed % 3 == 0) slimpack::testing::take_shuffled_orders(c.plan, seed);
@@ -193,9 +194,13 @@ TEST_CASE("context-parallel ranks run as members", "[threads]") {
     const Plan whole = whole_stages(c.plan);
     c.plan = context_ranks_as_members(whole, 4);
     CHECK(violations(c.plan).empty());
-    CHECK(c.plan.forward.block == 4);
-    for (std::size_t k = 0; k < whole.backward.packs.size(); ++k)
+    CHECK(c.plan.forward.sharding == whole.forward.sharding);
+    const bool by_position = std::ranges::count(whole.forward.sharding, Sharding::by_position) > 0;
+    CHECK(c.plan.forward.block == (by_position ? 4 : 0));
+    for (std::size_t k = 0; k < whole.backward.packs.size(); ++k) {
       most = std::max(most, c.plan.backward.pipelines[k].size());
+      kinds.insert(c.plan.backward.sharding[k]);
+    }
     std::mt19937 random(seed);
     c.model = slimpack::testing::small_model(random, c.plan);
     c.ids = slimpack::testing::random_ids(random, c.plan, c.model.vocab);
@@ -209,6 +214,7 @@ TEST_CASE("context-parallel ranks run as members", "[threads]") {
       CHECK_THAT(error, Catch::Contains("has cp ") && Catch::Contains("context_ranks_as_members"));
   }
   CHECK(most >= 4);
+  CHECK(kinds.size() >= 3);
 }
 
 TEST_CASE("a back end refuses exchanges of keys that it does not have, by name", "[threads]") {

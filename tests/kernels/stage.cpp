@@ -13,11 +13,14 @@
 #include "kernels/math/adamw.hpp"
 #include "kernels/model/memory.hpp"
 #include "slimpack/core/error.hpp"
+#include "slimpack/exec/context_members.hpp"
+#include "slimpack/exec/whole_stages.hpp"
 #include "tests/effort.hpp"
 #include "tests/exec/plans.hpp"
 #include "tests/kernels/drive.hpp"
 #include "tests/kernels/reference.hpp"
 #include "tests/plan/equal_plan.hpp"
+#include "tests/plan/sample_plan.hpp"
 
 using namespace slimpack;
 using namespace slimpack::kernels;
@@ -172,6 +175,31 @@ TEST_CASE("members of merged packs train as the plain transformer does, in locks
     compare<double>(plan, seed, 1e-10, MergedAttention::heads);
   });
   CHECK(seen.merged > 5);
+}
+
+TEST_CASE("members of packs that are shared in any way train as the plain transformer does", "[threads]") {
+  int kinds[5] = {};
+  for (unsigned seed = 1; seed <= seeds(16, 6, 2); ++seed) {
+    INFO("seed " << seed);
+    const Plan plan = context_ranks_as_members(
+        whole_stages(slimpack::testing::sample_plan({.seed = seed,
+                                                     .samples = 5 + seed % 3,
+                                                     .merged = seed % 3,
+                                                     .pipelines = 1 + seed % 2,
+                                                     .stages = 1 + seed % 3,
+                                                     .max_tokens = 20,
+                                                     .cp = 2 + static_cast<std::int32_t>(seed % 2),
+                                                     .whole = true,
+                                                     .split_weights = seed % 4 == 0})),
+        1 + Tokens(seed % 5));
+    for (const Sharding kind : plan.forward.sharding) ++kinds[static_cast<std::size_t>(kind)];
+    compare<double>(plan, seed, 1e-10, MergedAttention::ring);
+    compare<double>(plan, seed, 1e-10, MergedAttention::heads);
+  }
+  if (seeds(16, 6, 2) < 6) return;
+  for (const Sharding kind :
+       {Sharding::per_sequence, Sharding::per_document, Sharding::mixed, Sharding::by_position})
+    CHECK(kinds[static_cast<std::size_t>(kind)] > 1);
 }
 
 TEST_CASE("merged packs need an operation between members, and heads that they can share") {

@@ -110,7 +110,7 @@ TEST_CASE(
         const auto task_tokens = static_cast<std::size_t>(task.owned_tokens);
         const std::size_t workspace =
             stage_workspace_bytes(part, StageOptions{}.head_chunk_tokens, task.pass, task_tokens,
-                                  merged_task(task, {}, program.block())) /
+                                  merged_task(task, {}, program.owners())) /
             sizeof(Bf16);
         owners.take("workspace", 0, (workspace + unit_numbers(part) - 1) / unit_numbers(part));
         begin(arena, plan, task, owners);

@@ -237,6 +237,37 @@ TEST_CASE("CUDA: keys and values of merged packs go round between pipelines' sta
   }
 }
 
+TEST_CASE("CUDA: ranks of packs that are shared in any way train as the CPU's do") {
+  int kinds[5] = {};
+  for (unsigned seed = 1; seed <= seeds(6, 4); ++seed) {
+    INFO("seed " << seed);
+    Plan plan = slimpack::testing::sample_plan({.seed = seed,
+                                                .samples = 5,
+                                                .merged = seed % 3 == 0 ? 2U : 0U,
+                                                .pipelines = 1 + seed % 2,
+                                                .stages = 1 + seed % 2,
+                                                .max_tokens = 90,
+                                                .cp = 2 + static_cast<std::int32_t>(seed % 2),
+                                                .whole = true,
+                                                .split_weights = seed == 4});
+    StageCase c = case_of(context_ranks_as_members(std::move(plan), 8), seed);
+    for (const Sharding kind : c.plan.forward.sharding) ++kinds[static_cast<std::size_t>(kind)];
+    c.options.stage.merged = seed % 4 < 2 ? MergedAttention::ring : MergedAttention::heads;
+    if (c.options.stage.merged == MergedAttention::heads) {
+      c.model.kv_heads = static_cast<std::int32_t>(c.plan.pipelines.size());
+      c.model.heads = c.model.kv_heads;
+    }
+    c.options.stage.ring_tokens = 1 + seed * 7 % 30;
+    const Outcome outcome = compare(c, seed % 3 == 2 ? group_attention_rows : attention_rows);
+    for (const StepReport& report : outcome.reports) {
+      INFO("peak " << report.peak_bytes << ", predicted " << report.predicted_bytes);
+      CHECK(report.peak_bytes < 1.15 * report.predicted_bytes);
+    }
+  }
+  for (const Sharding kind : {Sharding::per_sequence, Sharding::per_document, Sharding::mixed})
+    CHECK(kinds[static_cast<std::size_t>(kind)] > 0);
+}
+
 TEST_CASE("CUDA: gradients of merged samples that are longer than a piece stand in several") {
   for (const MergedAttention merged : {MergedAttention::heads, MergedAttention::ring}) {
     const std::size_t members = merged == MergedAttention::heads ? 3 : 2;

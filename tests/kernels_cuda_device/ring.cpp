@@ -24,7 +24,7 @@ using slimpack::testing::Bf16Rows, slimpack::testing::HostLauncher, slimpack::te
 
 namespace {
 
-/// Slices of some samples, run by some members.
+/// Slices of some samples, run by some members, to which each sample is dealt by position or by a list of ranges.
 struct RingCase {
   explicit RingCase(unsigned seed) : random(seed) {
     const auto count = pick(random, 2, 4);
@@ -35,6 +35,33 @@ struct RingCase {
       const auto begin = static_cast<Tokens>(pick(random, 0, 1) * pick(random, 0, 80));
       slices.push_back({static_cast<SampleId>(i), begin, begin + static_cast<Tokens>(pick(random, 1, 90))});
     }
+    owners = SampleOwners(5, block);
+    for (const Slice& slice : slices)
+      deal(slice, seed % 3 == 0 || (seed % 3 == 1 && pick(random, 0, 1) == 0));
+  }
+
+  /// @param listed by a list of ranges of random lengths.
+  void deal(const Slice& slice, bool listed) {
+    std::vector<OwnedRange> ranges;
+    for (Tokens begin = 0; begin < slice.end;) {
+      const Tokens end = std::min(begin + static_cast<Tokens>(pick(random, 1, 20)), slice.end);
+      ranges.push_back({begin, end, pick(random, 0, members.size() - 1)});
+      begin = end;
+    }
+    owner_of_token.resize(5);
+    for (const OwnedRange& range : ranges) {
+      for (Tokens t = range.begin; t < range.end; ++t)
+        owner_of_token[slice.sample].push_back(listed ? range.member : owner_of(t, members.size(), block));
+    }
+    if (listed) {
+      owners.deal(slice.sample, members.size(), ranges);
+    } else {
+      owners.deal_by_position(slice.sample, members.size());
+    }
+  }
+
+  [[nodiscard]] std::size_t owner(SampleId sample, Tokens token) const {
+    return owner_of_token[sample].at(static_cast<std::size_t>(token));
   }
 
   [[nodiscard]] StageTask task(std::size_t member) {
@@ -43,7 +70,8 @@ struct RingCase {
     task.members = members;
     task.member = member;
     owned.clear();
-    for (const Slice& slice : slices) owned_ranges(slice, members.size(), member, block, owned);
+    for (const Slice& slice : slices)
+      owners.for_each_owned_range(slice, member, [&](const Slice& range) { owned.push_back(range); });
     task.owned = owned;
     task.tokens = task.owned_tokens = 0;
     for (const Slice& slice : slices) task.tokens += slice.size();
@@ -57,7 +85,7 @@ struct RingCase {
     std::vector<std::pair<SampleId, Tokens>> tokens;
     for (const RingPiece& piece : window.pieces) {
       for (Tokens t = piece.tokens.begin; t < piece.tokens.end; ++t) {
-        if (owner_of(t, members.size(), block) == member) tokens.emplace_back(piece.tokens.sample, t);
+        if (owner(piece.tokens.sample, t) == member) tokens.emplace_back(piece.tokens.sample, t);
       }
     }
     return tokens;
@@ -68,6 +96,8 @@ struct RingCase {
   std::vector<Slice> slices, owned;
   Tokens block = 1;
   std::size_t ring_tokens = 1;
+  SampleOwners owners;
+  std::vector<std::vector<std::size_t>> owner_of_token;  ///< [sample][token]
 };
 
 }  // namespace
@@ -87,7 +117,7 @@ TEST_CASE("CUDA: in a ring each query meets each key of other members that it se
       }
       for (const auto& query : queries) {
         for (Tokens key = 0; key < query.second; ++key) {
-          if (owner_of(key, members, c.block) != member) expected.insert({query, {query.first, key}});
+          if (c.owner(query.first, key) != member) expected.insert({query, {query.first, key}});
         }
       }
       std::size_t most = 0;
@@ -97,10 +127,10 @@ TEST_CASE("CUDA: in a ring each query meets each key of other members that it se
         CHECK(tokens <= static_cast<Tokens>(c.ring_tokens * members));
         for (std::size_t other = 0; other < members; ++other) {
           const auto keys = c.tokens_of(window, other);
-          REQUIRE(ring_rows(window, task, other, c.block) == keys.size());
+          REQUIRE(ring_rows(window, other, c.owners) == keys.size());
           most = std::max(most, keys.size());
           if (other == member) continue;
-          const auto slices = ring_slices(window, task, other, c.block);
+          const auto slices = ring_slices(window, task, other, c.owners);
           CHECK_NOTHROW(attention_work(slices, queries.size(), keys.size()));
           for (const AttentionSlice& slice : slices) {
             CHECK(slice.own_keys == 0);
@@ -115,7 +145,7 @@ TEST_CASE("CUDA: in a ring each query meets each key of other members that it se
         }
       }
       CHECK((met == expected));
-      CHECK(most_ring_rows(task, c.ring_tokens, c.block) == most);
+      CHECK(most_ring_rows(task, c.ring_tokens, c.owners) == most);
     }
   }
 }
@@ -130,15 +160,15 @@ TEST_CASE("CUDA: what the host tells of a ring takes what is reckoned with") {
       for (const RingWindow& window : ring_windows(task, c.ring_tokens)) {
         for (std::size_t other = 0; other < c.members.size(); ++other) {
           if (other == task.member) continue;
-          const AttentionWork work = attention_work(ring_slices(window, task, other, c.block),
+          const AttentionWork work = attention_work(ring_slices(window, task, other, c.owners),
                                                     static_cast<std::size_t>(task.owned_tokens),
-                                                    ring_rows(window, task, other, c.block), block);
+                                                    ring_rows(window, other, c.owners), block);
           bytes += TaskData::bytes_of<AttentionSlice>(work.slices.size()) +
                    TaskData::bytes_of<QueryItem>(work.queries.size()) +
                    TaskData::bytes_of<KeyItem>(work.keys.size());
         }
       }
-      const std::size_t reckoned = ring_data_bytes(task, c.ring_tokens, c.block);
+      const std::size_t reckoned = ring_data_bytes(task, c.ring_tokens, c.owners);
       CHECK(bytes <= reckoned);
       if (block == attention_rows) CHECK(bytes == reckoned);
     }

@@ -26,6 +26,7 @@ struct SamplePlanOptions {
   Tokens max_tokens = 90;
   std::int32_t cp = 1;         ///< above 1, all packs have a sharding
   bool mixed = false;          ///< packs of several slices are mixed; the passes then cut samples alike
+  bool whole = false;          ///< packs are of whole samples, the same in both passes, and shared in any way
   bool split_weights = false;  ///< with a `W` task for each backward pack
   bool details = false;        ///< with all that a plan may say and need not
   Tokens block = 0;            ///< of packs that are sharded by position
@@ -210,6 +211,7 @@ class SamplePlanMaker {
     for (const SampleId id : line) {
       std::vector<Slice>& slices = cuts_[id];
       if (pass == Pass::forward || !o_.mixed) slices.clear();
+      if (o_.whole) slices.assign(1, {id, 0, plan_.tokens[id]});
       for (Tokens at = slices.empty() ? 0 : plan_.tokens[id]; at < plan_.tokens[id];) {
         const auto rest = static_cast<std::uint64_t>(plan_.tokens[id] - at);
         const Tokens end = at + 1 + static_cast<Tokens>(below(rest));
@@ -221,11 +223,17 @@ class SamplePlanMaker {
       for (const Slice& slice : run) {
         // Two slices of one sample in one pack would only be one slice.
         const bool again = !open.empty() && open.back().sample == id;
-        if (again || (!open.empty() && below(3) == 0)) close_pack(pass, open, members);
+        if (again || (!open.empty() && begins_pack(pass, id))) close_pack(pass, open, members);
         open.push_back(slice);
       }
     }
     if (!open.empty()) close_pack(pass, open, members);
+  }
+
+  /// At random; whole samples as in the forward pass.
+  bool begins_pack(Pass pass, SampleId id) {
+    if (o_.whole && pass == Pass::backward) return begins_pack_[id];
+    return begins_pack_[id] = below(3) == 0;
   }
 
   void close_pack(Pass pass, std::vector<Slice>& open, std::span<const PipelineId> members) {
@@ -252,6 +260,7 @@ class SamplePlanMaker {
       seconds += static_cast<double>(transfers_() % 3) / 16;
     add_sharding(packs, members);
     if (o_.mixed) mix(packs);
+    if (o_.whole) share_whole(packs, members.size());
     if (pass == Pass::forward) return;
     const auto some_layers = [&](std::span<std::int32_t> row) {
       for (std::size_t s = 0; s < stages; ++s)
@@ -280,6 +289,22 @@ class SamplePlanMaker {
       packs.exchange.push_back(shared && below(5) > 0
                                    ? exchanges[(o_.seed / 2 + 2 * members.size() + members.front()) % 4]
                                    : KeyExchange::none);
+  }
+
+  /// Shares the last pack in any way that it has tokens for, the same in both passes.
+  void share_whole(PassPlan& packs, std::size_t members) {
+    const std::size_t k = packs.packs.size() - 1, slices = packs.packs[k].size();
+    const Tokens ranks = static_cast<Tokens>(members) * o_.cp;
+    if (&packs == &plan_.backward) {
+      packs.sharding[k] = plan_.forward.sharding[k];
+    } else if (ranks > 1 && count_tokens(packs.packs[k]) >= ranks) {
+      constexpr Sharding kinds[] = {Sharding::by_position, Sharding::per_sequence, Sharding::per_document,
+                                    Sharding::mixed, Sharding::mixed};
+      packs.sharding[k] = kinds[below(slices > 1 ? 5 : 3)];
+    }
+    for (std::uint32_t i = 1; packs.sharding[k] == Sharding::mixed && i < slices; i += 2)
+      packs.per_document.add(i);
+    packs.per_document.close();
   }
 
   /// Makes the last pack mixed where it has several slices: the last one is sharded by itself.
@@ -362,7 +387,8 @@ class SamplePlanMaker {
   std::mt19937_64 random_;
   std::mt19937_64 transfers_;  ///< what they differ by between stages
   Plan plan_;
-  std::map<SampleId, std::vector<Slice>> cuts_;      ///< of the pass that is being made
+  std::map<SampleId, std::vector<Slice>> cuts_;  ///< of the pass that is being made
+  std::map<SampleId, bool> begins_pack_;
   std::vector<std::vector<SampleId>> merged_lines_;  ///< by group
   std::vector<std::vector<SampleId>> lines_;         ///< by pipeline
   std::vector<std::vector<PackId>> held_[2];         ///< [pass][pipeline], in the order in which they run

@@ -66,7 +66,7 @@ class TokenBudget {
 
  private:
   [[nodiscard]] Tokens owned(const StageTask& task, const Slice& tokens) const {
-    return owned_tokens(tokens, task.members.size(), task.member, program_.block());
+    return program_.owners().owned_tokens(tokens, task.member);
   }
 
   [[nodiscard]] double gradient_bytes() const { return memory_.kv_gradient_bytes(program_.stage()); }

@@ -11,11 +11,13 @@
 #include "slimpack/core/packs.hpp"
 #include "slimpack/exec/lifetime.hpp"
 #include "slimpack/exec/ranks.hpp"
+#include "slimpack/exec/stage_owners.hpp"
 #include "slimpack/exec/stage_task.hpp"
 #include "slimpack/plan/graph.hpp"
 #include "slimpack/plan/plan.hpp"
 #include "slimpack/schedule/task.hpp"
 #include "slimpack/sharding/by_position.hpp"
+#include "slimpack/sharding/sample_owners.hpp"
 #include "slimpack/sharding/tensor_share.hpp"
 
 namespace slimpack {
@@ -40,10 +42,10 @@ class StageProgram {
  public:
   /// @param plan that `violations` finds nothing wrong with. @param place of a rank, as `PlanRanks` has them.
   /// @throws InvalidInput if there is no such stage or tensor-parallel rank, a task is not of this pipeline, slices of
-  /// a sample are on different pipelines (its keys and values could not be found), members share a pack in another way
-  /// than by position or have other layers or another tensor parallelism than this stage, or a token has no backward
-  /// pack.
-  /// Complexity: O(slices of the plan + tasks and owned ranges of the stage).
+  /// a sample are on different pipelines (its keys and values could not be found), members have other layers or another tensor
+  /// parallelism than this stage, a token has no backward pack, or as `stage_owners`: if packs are shared so that a token is on
+  /// different members in the two passes.
+  /// Complexity: O(slices of the plan + tasks and owned ranges of the stage), and that of `stage_owners`.
   StageProgram(const Plan& plan, const RankPlace& place, const StageProgramOptions& options = {});
   StageProgram(const Plan&&, const RankPlace&, const StageProgramOptions& = {}) = delete;
   /// Of the stage's first tensor-parallel rank.
@@ -71,7 +73,8 @@ class StageProgram {
   [[nodiscard]] std::size_t rank_before() const { return rank_before_; }
   /// The same of the next stage. @pre not the last stage.
   [[nodiscard]] std::size_t rank_after() const { return rank_after_; }
-  [[nodiscard]] Tokens block() const { return block_; }
+  /// Which members hold which tokens of the samples that the stage runs.
+  [[nodiscard]] const SampleOwners& owners() const { return owners_; }
   /// Layers that the stage holds.
   [[nodiscard]] std::int32_t layers() const { return plan_->pipelines[place_.pipeline].layers[place_.stage]; }
   /// Whether a schedule splits weight gradients off on this stage.
@@ -84,7 +87,7 @@ class StageProgram {
   RankPlace place_;
   TensorShare tensor_;
   std::size_t rank_ = 0, rank_before_ = 0, rank_after_ = 0, stages_ = 0;
-  Tokens block_ = default_ownership_block;
+  SampleOwners owners_;
   std::size_t weight_tasks_ = 0;
   std::vector<StageTask> tasks_;
   std::vector<Slice> owned_;
@@ -95,9 +98,11 @@ class StageProgram {
 /// Fills a program. Lists grow while tasks are added, so tasks get their parts of them at the end.
 class StageProgram::Builder {
  public:
-  explicit Builder(StageProgram& program)
+  /// @param block tokens of a chunk of samples that members share by position.
+  Builder(StageProgram& program, Tokens block)
       : program_(program),
         plan_(*program.plan_),
+        block_(block),
         forward_(plan_.forward.packs, plan_.tokens.size()),
         backward_(plan_.backward.packs, plan_.tokens.size()),
         split_(plan_.backward.packs.size(), 0),
@@ -114,7 +119,9 @@ class StageProgram::Builder {
       ++program_.weight_tasks_;
     }
     program_.tasks_.reserve(own.size());
-    for (const Task task : own) add_task(task);
+    for (const Task task : own) begin_task(task);
+    program_.owners_ = stage_owners(plan_, own, block_);
+    for (StageTask& task : program_.tasks_) fill_task(task);
     give_parts();
     mark_last();
   }
@@ -125,7 +132,8 @@ class StageProgram::Builder {
     std::size_t owned, recompute, releases;
   };
 
-  void add_task(Task task) {
+  /// Adds a task, once it is known that this pipeline runs it, and with whom.
+  void begin_task(Task task) {
     const PassPlan& pass = plan_.of(task.pass);
     require(task.pack < pass.packs.size(), "stage ", program_.stage(), " of pipeline ", program_.pipeline(),
             " runs ", to_string(task), "; expected packs below ", pass.packs.size());
@@ -139,26 +147,26 @@ class StageProgram::Builder {
             " runs ", to_string(task), "; expected packs of this pipeline only");
     out.member = static_cast<std::size_t>(here - out.members.begin());
     out.exchange = pass.exchange_of(task.pack);
-    check_sharding(out);
     check_layers(out);
-    if (task.pass != Pass::forward) {
-      out.recompute_layers = recompute_layers(task.pack);
-      out.offload_layers = plan_.backward.offload_of(task.pack, program_.stage());
+    for (const Slice& slice : out.slices) check_members(slice.sample, out.members);
+  }
+
+  void fill_task(StageTask& out) {
+    if (out.pass != Pass::forward) {
+      out.recompute_layers = recompute_layers(out.pack);
+      out.offload_layers = plan_.backward.offload_of(out.pack, program_.stage());
     }
-    for (const Slice& slice : out.slices) {
-      check_members(slice.sample, out.members);
-      add_slice(slice, out);
-    }
+    for (const Slice& slice : out.slices) add_slice(slice, out);
     ends_.push_back({program_.owned_.size(), program_.recompute_.size(), program_.releases_.size()});
   }
 
   void add_slice(const Slice& slice, StageTask& out) {
     out.tokens += slice.size();
-    for_each_owned_range(slice, out.members.size(), out.member, program_.block_, [&](const Slice& range) {
+    program_.owners_.for_each_owned_range(slice, out.member, [&](const Slice& range) {
       out.owned_tokens += range.size();
       out.rows += program_.tensor_.count(range);
+      if (out.merged()) program_.owned_.push_back(range);
     });
-    if (out.merged()) owned_ranges(slice, out.members.size(), out.member, program_.block_, program_.owned_);
     if (out.pass == Pass::forward) {
       add_recompute(slice);
     } else if (const Stores stores = freed_by(out)) {
@@ -202,16 +210,6 @@ class StageProgram::Builder {
     }
     require(reached >= slice.end, "sample ", slice.sample, " has no backward pack for its token ", reached,
             "; expected each of its tokens in one");
-  }
-
-  /// Checks that members share the pack by position, the only way that they hold tokens.
-  void check_sharding(const StageTask& task) const {
-    const std::vector<Sharding>& sharding = plan_.of(task.pass).sharding;
-    if (!task.merged() || task.pack >= sharding.size()) return;
-    const Sharding kind = sharding[task.pack];
-    require(kind == Sharding::by_position || kind == Sharding::none, "the sharding of ", to_string(task),
-            " is '", sharding_name(kind),
-            "'; expected 'by_position', as in the plan that `context_ranks_as_members` returns");
   }
 
   /// Members meet layer by layer.
@@ -269,6 +267,7 @@ class StageProgram::Builder {
 
   StageProgram& program_;
   const Plan& plan_;
+  Tokens block_;
   detail::SampleSlices forward_, backward_;
   std::vector<std::uint8_t> split_;   ///< [backward pack] with a weight task
   std::vector<std::uint8_t> placed_;  ///< [sample]
@@ -277,7 +276,7 @@ class StageProgram::Builder {
 
 inline StageProgram::StageProgram(const Plan& plan, const RankPlace& place,
                                   const StageProgramOptions& options)
-    : plan_(&plan), place_(place), block_(block_of(plan, options.block)) {
+    : plan_(&plan), place_(place) {
   const PlanRanks ranks(plan);
   const auto [pipeline, stage, tensor] = place;
   require(pipeline < ranks.pipelines(), "pipeline is ", pipeline, "; expected below the plan's ",
@@ -290,8 +289,9 @@ inline StageProgram::StageProgram(const Plan& plan, const RankPlace& place,
   rank_ = ranks.rank_of(place_);
   if (!first()) rank_before_ = ranks.rank_of({pipeline, stage - 1, tensor});
   if (!last()) rank_after_ = ranks.rank_of({pipeline, stage + 1, tensor});
-  require(block_ > 0, "block is ", block_, "; expected a positive number of tokens");
-  Builder(*this).build();
+  const Tokens block = block_of(plan, options.block);
+  require(block > 0, "block is ", block, "; expected a positive number of tokens");
+  Builder(*this, block).build();
 }
 
 }  // namespace slimpack
