@@ -11,14 +11,16 @@
 #include "slimpack/sharding/sample_owners.hpp"
 
 // What members of a merged pack that share attention by tokens pass around (Liu et al., Ring Attention). Each
-// member holds the keys and values of its own tokens. They are passed around in windows: of each window, a
-// member has its own tokens' first, and in round r those of the member r places before it.
+// member holds the keys and values of its own tokens. They are passed around in windows, each of the same rows of every
+// member, so that all have something to send however tokens are dealt: of each window, a member has its own rows first, and
+// in round r those of the member r places before it.
 namespace slimpack::kernels::cuda {
 
-/// Tokens of a sample, of all members, whose keys are passed around together.
+/// Rows of what each member holds of a sample, whose keys are passed around together.
 struct RingPiece {
-  std::size_t slice = 0;  ///< of the task, whose queries see them
-  Slice tokens;
+  std::size_t slice = 0;       ///< of the task, whose queries see them
+  Slice keys;                  ///< all that these see: the sample up to the slice's end
+  Tokens first = 0, rows = 0;  ///< of each member; some may have fewer
 };
 
 /// What is passed around at a time: members' rows are those of the pieces, consecutively.
@@ -34,40 +36,51 @@ struct RingRound {
   AttentionItems items;      ///< in the device's memory
 };
 
-/// Cuts the keys that a task's slices see into windows of at most `ring_tokens` of each member, on average.
-/// O(slices + windows).
-[[nodiscard]] inline std::vector<RingWindow> ring_windows(const StageTask& task, std::size_t ring_tokens) {
-  const auto most = static_cast<Tokens>(ring_tokens * task.members.size());
+/// Cuts the keys that a task's slices see into windows of at most `ring_tokens` of each member.
+/// O(slices * members + pieces), times log ranges where samples are not dealt by position.
+[[nodiscard]] inline std::vector<RingWindow> ring_windows(const StageTask& task, std::size_t ring_tokens,
+                                                          const SampleOwners& owners) {
+  const auto most = static_cast<Tokens>(ring_tokens);
   std::vector<RingWindow> windows;
   Tokens room = 0;  // in the last window
   for (std::size_t i = 0; i < task.slices.size(); ++i) {
-    const Slice& slice = task.slices[i];
-    for (Tokens begin = 0; begin < slice.end; begin += most) {
-      const Slice tokens{slice.sample, begin, std::min(begin + most, slice.end)};
-      if (room < tokens.size()) {
+    const Slice keys{task.slices[i].sample, 0, task.slices[i].end};
+    Tokens all = 0;  // rows of the fullest member
+    for (std::size_t member = 0; member < task.members.size(); ++member)
+      all = std::max(all, owners.owned_tokens(keys, member));
+    for (Tokens first = 0; first < all; first += most) {
+      const Tokens rows = std::min(most, all - first);
+      if (room < rows) {
         windows.emplace_back();
         room = most;
       }
-      windows.back().pieces.push_back({i, tokens});
-      room -= tokens.size();
+      windows.back().pieces.push_back({i, keys, first, rows});
+      room -= rows;
     }
   }
   return windows;
 }
 
+/// Rows of a piece that a member holds.
+[[nodiscard]] inline std::size_t ring_rows(const RingPiece& piece, std::size_t member,
+                                           const SampleOwners& owners) {
+  return static_cast<std::size_t>(
+      std::clamp(owners.owned_tokens(piece.keys, member) - piece.first, Tokens{0}, piece.rows));
+}
+
 /// Rows of a window that a member holds. O(pieces).
 [[nodiscard]] inline std::size_t ring_rows(const RingWindow& window, std::size_t member,
                                            const SampleOwners& owners) {
-  Tokens rows = 0;
-  for (const RingPiece& piece : window.pieces) rows += owners.owned_tokens(piece.tokens, member);
-  return static_cast<std::size_t>(rows);
+  std::size_t rows = 0;
+  for (const RingPiece& piece : window.pieces) rows += ring_rows(piece, member, owners);
+  return rows;
 }
 
 /// Most rows of a window that any member holds. O(members * pieces).
 [[nodiscard]] inline std::size_t most_ring_rows(const StageTask& task, std::size_t ring_tokens,
                                                 const SampleOwners& owners) {
   std::size_t most = 0;
-  for (const RingWindow& window : ring_windows(task, ring_tokens)) {
+  for (const RingWindow& window : ring_windows(task, ring_tokens, owners)) {
     for (std::size_t member = 0; member < task.members.size(); ++member)
       most = std::max(most, ring_rows(window, member, owners));
   }
@@ -86,10 +99,11 @@ struct RingRound {
   std::vector<AttentionSlice> slices;
   std::int32_t key = 0;
   for (const RingPiece& piece : window.pieces) {
+    const Slice keys = owners.part_of_rows(piece.keys, other, piece.first, piece.rows);
     std::int32_t row = rows[piece.slice];
     bool is_first = true;
     owners.for_each_owned_range(task.slices[piece.slice], task.member, [&](const Slice& range) {
-      const Slice before{range.sample, piece.tokens.begin, std::min(range.begin, piece.tokens.end)};
+      const Slice before{range.sample, keys.begin, std::min(range.begin, keys.end)};
       const Tokens seen = before.begin < before.end ? owners.owned_tokens(before, other) : 0;
       const auto size = static_cast<std::int32_t>(range.size());
       if (seen > 0) {
@@ -107,7 +121,7 @@ struct RingRound {
       }
       row += size;
     });
-    key += static_cast<std::int32_t>(owners.owned_tokens(piece.tokens, other));
+    key += static_cast<std::int32_t>(ring_rows(piece, other, owners));
   }
   return slices;
 }
@@ -119,7 +133,7 @@ struct RingRound {
     return static_cast<std::size_t>((tokens + attention_rows - 1) / attention_rows);
   };
   std::size_t bytes = 0;
-  for (const RingWindow& window : ring_windows(task, ring_tokens)) {
+  for (const RingWindow& window : ring_windows(task, ring_tokens, owners)) {
     for (std::size_t other = 0; other < task.members.size(); ++other) {
       if (other == task.member) continue;
       const auto slices = ring_slices(window, task, other, owners);

@@ -96,12 +96,11 @@ void DeviceStage<D>::gather_window(std::size_t layer, const StageTask& task, std
   const MatrixView<Bf16> stored = key_rows<Bf16>(layer, task, 0, 2);
   std::size_t at = 0;
   for (const RingPiece& piece : windows_[window].pieces) {
-    const std::size_t first = plan_.rows_below(piece.tokens.sample, piece.tokens.begin),
-                      rows = plan_.rows_below(piece.tokens.sample, piece.tokens.end) - first;
-    set_rows_by(
-        launch(),
-        MatrixView<const Bf16>(stored.middle_rows(plan_.rows(piece.tokens.sample).keys + first, rows)),
-        work_.ring_keys[buffer].middle_rows(at, rows));
+    const std::size_t first = plan_.rows(piece.keys.sample).keys + static_cast<std::size_t>(piece.first),
+                      rows = ring_rows(piece, task.member, step_.program().owners());
+    if (rows == 0) continue;
+    set_rows_by(launch(), MatrixView<const Bf16>(stored.middle_rows(first, rows)),
+                work_.ring_keys[buffer].middle_rows(at, rows));
     at += rows;
   }
   device_.record(ring_[buffer].arrived, Queue::compute);
@@ -144,12 +143,13 @@ void DeviceStage<D>::bring_home(std::size_t layer, const StageTask& task, std::s
   const MatrixView<float> stored = key_rows<float>(layer, task, 0, 2);
   std::size_t at = 0;
   for (const RingPiece& piece : window.pieces) {
-    const std::size_t first = plan_.rows_below(piece.tokens.sample, piece.tokens.begin),
-                      rows = plan_.rows_below(piece.tokens.sample, piece.tokens.end) - first;
-    plan_.for_each_gradient_run(piece.tokens.sample, first, rows, [&](std::size_t to, std::size_t count) {
-      accumulate_rows_by(launch(), work_.ring_came.middle_rows(at, count), stored.middle_rows(to, count));
-      at += count;
-    });
+    const std::size_t rows = ring_rows(piece, task.member, step_.program().owners());
+    plan_.for_each_gradient_run(piece.keys.sample, static_cast<std::size_t>(piece.first), rows,
+                                [&](std::size_t to, std::size_t count) {
+                                  accumulate_rows_by(launch(), work_.ring_came.middle_rows(at, count),
+                                                     stored.middle_rows(to, count));
+                                  at += count;
+                                });
   }
   device_.record(added_, Queue::compute);
 }

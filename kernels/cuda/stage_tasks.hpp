@@ -311,7 +311,7 @@ template <StageDevice D>
 void DeviceStage<D>::tell_rounds(const StageTask& task) {
   const std::size_t members = task.members.size();
   const SampleOwners& owners = step_.program().owners();
-  windows_ = ring_windows(task, options_.ring_tokens);
+  windows_ = ring_windows(task, options_.ring_tokens, owners);
   for (std::size_t window = 0; window < windows_.size(); ++window) {
     for (std::size_t distance = 1; distance < members; ++distance) {
       const std::size_t other = (task.member + members - distance) % members;

@@ -90,27 +90,33 @@ void PackAttention<Real>::backward(const StageTask& task, std::size_t layer, con
   });
 }
 
-/// Calls f(window, keys before it) for the windows of a sample up to a slice's end, in each of which every member
-/// holds about `ring_tokens_` tokens.
+/// Calls f(first row, largest share) for the windows of a sample up to a slice's end. Each has the same rows of every member, at
+/// most `ring_tokens_`; the largest share is the most rows that any member has of them.
 template <class Real>
 template <class F>
 void PackAttention<Real>::for_each_window(const Slice& slice, const StageTask& task, F&& f) {
-  const auto size = static_cast<Tokens>(ring_tokens_ * task.members.size());
-  for (Tokens begin = 0; begin < slice.end; begin += size) {
-    const Slice window{slice.sample, begin, std::min(begin + size, slice.end)};
-    f(window, store_.local(slice.sample, begin));
-  }
+  std::size_t most = 0;
+  for (std::size_t m = 0; m < task.members.size(); ++m)
+    most = std::max(most, store_.local(slice.sample, slice.end, m));
+  for (std::size_t first = 0; first < most; first += ring_tokens_)
+    f(first, std::min(ring_tokens_, most - first));
 }
 
-/// Most tokens of a window that a member holds.
+/// Rows of a window that this member has.
 template <class Real>
-std::size_t PackAttention<Real>::largest_share(const Slice& window, const StageTask& task) const {
-  std::size_t rows = 0;
-  for (std::size_t m = 0; m < task.members.size(); ++m) {
-    rows = std::max(
-        rows, store_.local(window.sample, window.end, m) - store_.local(window.sample, window.begin, m));
-  }
-  return rows;
+std::size_t PackAttention<Real>::own_rows(const Slice& slice, std::size_t first) const {
+  const std::size_t end = store_.local(slice.sample, slice.end);
+  return std::min(ring_tokens_, end - std::min(first, end));
+}
+
+/// Sets `others_` to the rows of a window that a member has. @returns how many.
+template <class Real>
+std::size_t PackAttention<Real>::set_others(const Slice& slice, std::size_t first, std::size_t member) {
+  const Slice keys{slice.sample, 0, slice.end};
+  set_ranges(
+      owners_->part_of_rows(keys, member, static_cast<Tokens>(first), static_cast<Tokens>(ring_tokens_)),
+      member, others_);
+  return count(others_);
 }
 
 /// `rows` keys of the pages from row `from` on, and after them as many values.
@@ -127,16 +133,15 @@ template <class Real>
 void PackAttention<Real>::ring_forward(const StageTask& task, const Slice& slice,
                                        const QueryRows<Real>& queries, const AttentionState<Real>& state) {
   const std::size_t members = task.members.size();
-  for_each_window(slice, task, [&](const Slice& window, std::size_t before) {
-    const std::size_t most = 2 * largest_share(window, task) * width_;
+  for_each_window(slice, task, [&](std::size_t before, std::size_t share) {
+    const std::size_t most = 2 * share * width_;
     const Lease<Real> first(memory_, most, " at ", to_string(task)),
         second(memory_, most, " at ", to_string(task));
     Real *here = first.data(), *next = second.data();
-    std::size_t rows = store_.local(window.sample, window.end) - before;
+    std::size_t rows = own_rows(slice, before);
     copy_own(before, rows, here);
     for (std::size_t round = 1; round < members; ++round) {
-      set_ranges(window, (task.member + members - round) % members, others_);
-      const std::size_t coming = count(others_);
+      const std::size_t coming = set_others(slice, before, (task.member + members - round) % members);
       shift_(task, {here, 2 * rows * width_}, {next, 2 * coming * width_});
       std::swap(here, next);
       rows = coming;
@@ -152,9 +157,9 @@ void PackAttention<Real>::ring_backward(const StageTask& task, const Slice& slic
                                         const typename Attention<Real>::Saved& saved,
                                         const MatrixView<Real>& dq) {
   const std::size_t members = task.members.size();
-  for_each_window(slice, task, [&](const Slice& window, std::size_t before) {
-    const std::size_t most = 4 * largest_share(window, task) * width_;
-    const std::size_t own = store_.local(window.sample, window.end) - before;
+  for_each_window(slice, task, [&](std::size_t before, std::size_t share) {
+    const std::size_t most = 4 * share * width_;
+    const std::size_t own = own_rows(slice, before);
     const Lease<Real> first(memory_, most, " at ", to_string(task)),
         second(memory_, most, " at ", to_string(task));
     Real *here = first.data(), *next = second.data();
@@ -162,8 +167,7 @@ void PackAttention<Real>::ring_backward(const StageTask& task, const Slice& slic
     copy_own(before, rows, here);
     std::fill_n(here + 2 * rows * width_, 2 * rows * width_, Real{0});
     for (std::size_t round = 1; round < members; ++round) {
-      set_ranges(window, (task.member + members - round) % members, others_);
-      const std::size_t coming = count(others_);
+      const std::size_t coming = set_others(slice, before, (task.member + members - round) % members);
       shift_(task, {here, 4 * rows * width_}, {next, 4 * coming * width_});
       std::swap(here, next);
       rows = coming;

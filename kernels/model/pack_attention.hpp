@@ -27,7 +27,7 @@ template <class Real>
 class PackAttention {
  public:
   /// @param merged how members share the attention of packs for which the plan says nothing.
-  /// @param ring_tokens of each member whose keys and values go round at a time. @param memory for what comes
+  /// @param ring_tokens most of each member whose keys and values go round at a time. @param memory for what comes
   /// round; store and memory have to outlive it. @throws InvalidInput if ring_tokens is 0.
   PackAttention(const HeadShape& shape, MergedAttention merged, std::size_t ring_tokens,
                 KeyValueStore<Real>& store, BufferPool<Real>& memory)
@@ -90,7 +90,8 @@ class PackAttention {
                       const typename Attention<Real>::Saved& saved, const MatrixView<Real>& dq);
   template <class F>
   void for_each_window(const Slice& slice, const StageTask& task, F&& f);
-  [[nodiscard]] std::size_t largest_share(const Slice& window, const StageTask& task) const;
+  [[nodiscard]] std::size_t own_rows(const Slice& slice, std::size_t first) const;
+  std::size_t set_others(const Slice& slice, std::size_t first, std::size_t member);
   void copy_own(std::size_t from, std::size_t rows, Real* to) const;
   void add_own(std::size_t to, std::size_t rows, const Real* from) const;
   void ring_forward(const StageTask& task, const Slice& slice, const QueryRows<Real>& queries,

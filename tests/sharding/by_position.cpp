@@ -64,6 +64,18 @@ TEST_CASE("each token of a slice has one owner, the same however the sample is s
   }
 }
 
+TEST_CASE("a member's tokens are found by their numbers") {
+  for (std::size_t members = 1; members <= 7; ++members) {
+    for (const Tokens block : {1, 3, 8, 21}) {
+      std::vector<Tokens> rows(members, 0);
+      for (Tokens t = 0; t < 400; ++t) {
+        const std::size_t owner = owner_of(t, members, block);
+        REQUIRE(owned_token(rows[owner]++, members, owner, block) == t);
+      }
+    }
+  }
+}
+
 TEST_CASE("members differ by at most one pair of blocks") {
   for (std::size_t members = 1; members <= 6; ++members) {
     for (const Tokens block : {1, 3, 8}) {

@@ -82,6 +82,19 @@ TEST_CASE("owners of samples are those that they were dealt to, whatever the sli
                                         [&](const Slice& range) { ranges.push_back(range); });
           REQUIRE(ranges == expected);
           REQUIRE(c.owners.owned_tokens({sample, begin, end}, member) == count_tokens(expected));
+          const auto first = static_cast<Tokens>(c.pick(0, 40)), rows = static_cast<Tokens>(c.pick(1, 40));
+          std::vector<Tokens> wanted, found;  // tokens of these rows
+          for (Tokens t = 0, row = 0; t < end; ++t) {
+            if (owner[static_cast<std::size_t>(t)] != member) continue;
+            if (t >= begin && row >= first && row < first + rows) wanted.push_back(t);
+            ++row;
+          }
+          const Slice part = c.owners.part_of_rows({sample, begin, end}, member, first, rows);
+          REQUIRE((begin <= part.begin && part.begin <= part.end && part.end <= end));
+          c.owners.for_each_owned_range(part, member, [&](const Slice& range) {
+            for (Tokens t = range.begin; t < range.end; ++t) found.push_back(t);
+          });
+          REQUIRE(found == wanted);
         }
       }
     }

@@ -108,6 +108,18 @@ namespace detail {
          detail::owned_below(slice.begin, members, member, block);
 }
 
+/// The token that is number `row`, from 0 on, of those that a member holds of an endless sample. O(1).
+/// @param member below `members`. @param block at least 1.
+[[nodiscard]] constexpr Tokens owned_token(Tokens row, std::size_t members, std::size_t member,
+                                           Tokens block) {
+  const DealtRounds rounds(members, block);
+  const auto g = static_cast<Tokens>(members), m = static_cast<Tokens>(member);
+  const DealtRounds::Round round = rounds.containing(row * g);  // a round gives all members the same
+  const Tokens rest = row - round.begin / g;
+  if (rest < round.chunk) return round.begin + m * round.chunk + rest;
+  return round.begin + (rounds.chunks() - 1 - m) * round.chunk + rest - round.chunk;
+}
+
 /// Calls `f(Slice)` for each range of a slice that a member holds, in token order; ranges that touch come as
 /// one. With one member that is the slice itself. Allocates nothing. O(ranges).
 /// @param member below `members`. @param block at least 1.

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
+#include <limits>
 #include <span>
 #include <tuple>
 #include <vector>
@@ -83,6 +85,13 @@ class SampleOwners {
       f(Slice{slice.sample, std::max(run->begin, slice.begin), std::min(run->end, slice.end)});
   }
 
+  /// The part of a slice that has rows `[first, first + rows)` of what a member holds of its sample, and no further ones. Empty if
+  /// the slice has none of them. O(1) by position, otherwise O(log ranges). @pre first and rows are not negative.
+  [[nodiscard]] Slice part_of_rows(const Slice& slice, std::size_t member, Tokens first, Tokens rows) const {
+    const Tokens end = std::clamp(token_of(slice.sample, member, first + rows), slice.begin, slice.end);
+    return {slice.sample, std::clamp(token_of(slice.sample, member, first), slice.begin, end), end};
+  }
+
  private:
   /// A range that one member holds, and how many tokens of the sample it holds before it.
   struct Run {
@@ -106,6 +115,19 @@ class SampleOwners {
     const auto run = first_after(runs, end);
     if (run == runs.end()) return runs.empty() ? 0 : runs.back().before + runs.back().end - runs.back().begin;
     return run->before + std::max(end - run->begin, Tokens{0});
+  }
+
+  /// The token of a row of a member; beyond all tokens if it holds fewer.
+  [[nodiscard]] Tokens token_of(SampleId id, std::size_t member, Tokens row) const {
+    const Sample& sample = samples_[id];
+    if (sample.row == by_position) return owned_token(row, sample.members, member, block_);
+    const std::span<const Run> runs = runs_[sample.row + member];
+    const auto next = std::upper_bound(runs.begin(), runs.end(), row,
+                                       [](Tokens r, const Run& run) { return r < run.before; });
+    if (next == runs.begin()) return std::numeric_limits<Tokens>::max();
+    const Run& run = *std::prev(next);
+    const Tokens token = run.begin + row - run.before;
+    return token < run.end ? token : std::numeric_limits<Tokens>::max();
   }
 
   std::vector<Sample> samples_;
