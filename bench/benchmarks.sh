@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Times the slimpack command, the compiler, every Google Benchmark suite of a build and planning by hydraulis, and writes
+# Times the slimpack command, the compiler, every Google Benchmark suite of a build, and planning by hydraulis. Writes
 # docs/benchmarks.md, the one page with times of this software on a CPU. Transports are also timed between two processes: over TCP, and by
 # MPI if the build has it and mpirun is found.
 # Usage: bench/benchmarks.sh [BUILD_DIRECTORY [OUTPUT]]

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Installs what is missing on Debian 12, builds everything but benchmarks and random campaigns, and runs all tests but these, slow ones
 # (a dozen) and those that only build: every header by itself, other projects that use slimpack, kernels for all GPUs. Tests with many
-# random cases run few of them. With CI=true also all of these, and first the format, the linter, and tests under the sanitizers.
+# random cases run few of them. With CI=true, it runs all of these as well; before that, the format, the linter, and tests under the
+# sanitizers.
 # Usage: run.sh [CTEST_ARGUMENT...]   for example: run.sh -L dag
 set -euo pipefail
 cd "$(dirname "$0")/.."

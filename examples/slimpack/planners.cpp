@@ -1,7 +1,6 @@
 #include "planners.hpp"
 
 #include <array>
-#include <utility>
 
 #include "document_models.hpp"
 #include "slimpack/model/presets.hpp"

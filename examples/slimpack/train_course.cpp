@@ -84,7 +84,7 @@ RankCost cost_of(const TrainOptions& o, const Transformer& model, const Strategy
   return RankCost(cost, static_cast<std::int32_t>(model.kv_heads / spec.ranks_per_stage()));
 }
 
-/// The plan as ranks run it, each of which is a pipeline's stage.
+/// The plan as ranks run it: each rank is a stage of a pipeline.
 Plan as_ranks_run(Plan plan) {
   const auto shared = [](const PipelinePlan& pipeline) { return pipeline.cp > 1; };
   if (std::any_of(plan.pipelines.begin(), plan.pipelines.end(), shared))

@@ -36,7 +36,7 @@ struct RingRound {
   AttentionItems items;      ///< in the device's memory
 };
 
-/// Cuts the keys that a task's slices see into windows of at most `ring_tokens` of each member.
+/// Cuts the keys that a task's slices see into windows of at most `ring_tokens` rows of each member.
 /// O(slices * members + pieces), times log ranges where samples are not dealt by position.
 [[nodiscard]] inline std::vector<RingWindow> ring_windows(const StageTask& task, std::size_t ring_tokens,
                                                           const SampleOwners& owners) {

@@ -133,15 +133,15 @@ template <class Real>
 void PackAttention<Real>::ring_forward(const StageTask& task, const Slice& slice,
                                        const QueryRows<Real>& queries, const AttentionState<Real>& state) {
   const std::size_t members = task.members.size();
-  for_each_window(slice, task, [&](std::size_t before, std::size_t share) {
+  for_each_window(slice, task, [&](std::size_t first_row, std::size_t share) {
     const std::size_t most = 2 * share * width_;
     const Lease<Real> first(memory_, most, " at ", to_string(task)),
         second(memory_, most, " at ", to_string(task));
     Real *here = first.data(), *next = second.data();
-    std::size_t rows = own_rows(slice, before);
-    copy_own(before, rows, here);
+    std::size_t rows = own_rows(slice, first_row);
+    copy_own(first_row, rows, here);
     for (std::size_t round = 1; round < members; ++round) {
-      const std::size_t coming = set_others(slice, before, (task.member + members - round) % members);
+      const std::size_t coming = set_others(slice, first_row, (task.member + members - round) % members);
       shift_(task, {here, 2 * rows * width_}, {next, 2 * coming * width_});
       std::swap(here, next);
       rows = coming;
@@ -157,17 +157,17 @@ void PackAttention<Real>::ring_backward(const StageTask& task, const Slice& slic
                                         const typename Attention<Real>::Saved& saved,
                                         const MatrixView<Real>& dq) {
   const std::size_t members = task.members.size();
-  for_each_window(slice, task, [&](std::size_t before, std::size_t share) {
+  for_each_window(slice, task, [&](std::size_t first_row, std::size_t share) {
     const std::size_t most = 4 * share * width_;
-    const std::size_t own = own_rows(slice, before);
+    const std::size_t own = own_rows(slice, first_row);
     const Lease<Real> first(memory_, most, " at ", to_string(task)),
         second(memory_, most, " at ", to_string(task));
     Real *here = first.data(), *next = second.data();
     std::size_t rows = own;
-    copy_own(before, rows, here);
+    copy_own(first_row, rows, here);
     std::fill_n(here + 2 * rows * width_, 2 * rows * width_, Real{0});
     for (std::size_t round = 1; round < members; ++round) {
-      const std::size_t coming = set_others(slice, before, (task.member + members - round) % members);
+      const std::size_t coming = set_others(slice, first_row, (task.member + members - round) % members);
       shift_(task, {here, 4 * rows * width_}, {next, 4 * coming * width_});
       std::swap(here, next);
       rows = coming;
@@ -177,7 +177,7 @@ void PackAttention<Real>::ring_backward(const StageTask& task, const Slice& slic
     }
     // Home, with the gradients alone.
     shift_(task, {here + 2 * rows * width_, 2 * rows * width_}, {next, 2 * own * width_});
-    add_own(before, own, next);
+    add_own(first_row, own, next);
   });
 }
 

@@ -27,7 +27,7 @@ template <class Real>
 class PackAttention {
  public:
   /// @param merged how members share the attention of packs for which the plan says nothing.
-  /// @param ring_tokens most of each member whose keys and values go round at a time. @param memory for what comes
+  /// @param ring_tokens most rows of each member whose keys and values go round at a time. @param memory for what comes
   /// round; store and memory have to outlive it. @throws InvalidInput if ring_tokens is 0.
   PackAttention(const HeadShape& shape, MergedAttention merged, std::size_t ring_tokens,
                 KeyValueStore<Real>& store, BufferPool<Real>& memory)

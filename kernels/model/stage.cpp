@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <utility>
 
 #include "kernels/math/cross_entropy.hpp"
 #include "kernels/math/rms_norm.hpp"

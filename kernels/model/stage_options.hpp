@@ -49,7 +49,7 @@ struct StageOptions {
   std::string name = {};  ///< for messages, such as "stage 1 of pipeline 0"; empty: by its layers
   double norm_epsilon = 1e-5;
   double rope_theta = 10000.0;
-  std::size_t ring_tokens = 256;        ///< of each member that go round at a time where packs are merged
+  std::size_t ring_tokens = 256;        ///< most rows of each member that go round at a time
   std::size_t page_tokens = 256;        ///< most tokens of a sample whose keys and values share memory
   std::size_t head_chunk_tokens = 256;  ///< tokens whose logits exist at a time
   MergedAttention merged = MergedAttention::ring;  ///< of packs for which the plan names no exchange

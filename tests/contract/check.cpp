@@ -184,17 +184,17 @@ TEST_CASE("a plan's notes say what a memory model lacks") {
   require_memory_features<ExchangingMemory, OffloadingMemory, ReservingMemory>(memory);
   require_memory_features<>(LeastMemory{});
   const CalibratedCost cost(job());
-  CHECK(missing_of(cost, memory).empty());
-  CHECK(missing_of(cost, LeastMemory{}) == notes);
+  CHECK(missing_capabilities(cost, memory).empty());
+  CHECK(missing_capabilities(cost, LeastMemory{}) == notes);
   // What no plan asks for is not missed.
-  CHECK(missing_of(Least{}, LeastMemory{}) == missing_features(Least{}));
+  CHECK(missing_capabilities(Least{}, LeastMemory{}) == missing_features(Least{}));
 }
 
 TEST_CASE("plans of all kinds of planners say what the model lacks") {
   const Job own = job();
   const std::vector<Tokens> lengths{300, 200, 100};
   const LeastMemory memory;
-  const auto expected = missing_of(Least{}, memory);
+  const auto expected = missing_capabilities(Least{}, memory);
   const auto says_all = [&](const Plan& plan) {
     return std::all_of(expected.begin(), expected.end(), [&](const std::string& note) {
       return std::count(plan.notes.begin(), plan.notes.end(), note) == 1;

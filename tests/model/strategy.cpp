@@ -79,7 +79,7 @@ TEST_CASE("a strategy that can't be is refused by what is wrong") {
       {[](Strategy& s) { s.pipelines[0].tp = 3; },
        "tp of pipeline 0 is 3; expected a divisor of the 32 heads"},
       {[](Strategy& s) { s.pipelines[0].layers.clear(); },
-       "there are no stages of pipeline 0; expected at least one"},
+       "the number of stages of pipeline 0 is 0; expected at least one"},
       {[](Strategy& s) {
          s.pipelines[0].layers = {33, -1};
        },
@@ -89,7 +89,7 @@ TEST_CASE("a strategy that can't be is refused by what is wrong") {
        },
        "the stages of pipeline 1 hold 31 layers; expected the 32 of model"},
       {[](Strategy& s) { s.pipelines[2].devices.pop_back(); },
-       "devices of pipeline 2 are given for 2 stages; expected the 3 that have layers"},
+       "devices of pipeline 2 are given for 2 stages; expected 3, one for each"},
       {[](Strategy& s) { s.pipelines[2].devices[1].push_back(20); },
        "stage 1 of pipeline 2 has 3 devices; expected tp * cp = 2"},
       {[](Strategy& s) { s.pipelines[2].devices[1][0] = -2; },

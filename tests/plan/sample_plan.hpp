@@ -387,8 +387,8 @@ class SamplePlanMaker {
   std::mt19937_64 random_;
   std::mt19937_64 transfers_;  ///< what they differ by between stages
   Plan plan_;
-  std::map<SampleId, std::vector<Slice>> cuts_;  ///< of the pass that is being made
-  std::map<SampleId, bool> begins_pack_;
+  std::map<SampleId, std::vector<Slice>> cuts_;      ///< of the pass that is being made
+  std::map<SampleId, bool> begins_pack_;             ///< whether it began a pack in the forward pass
   std::vector<std::vector<SampleId>> merged_lines_;  ///< by group
   std::vector<std::vector<SampleId>> lines_;         ///< by pipeline
   std::vector<std::vector<PackId>> held_[2];         ///< [pass][pipeline], in the order in which they run

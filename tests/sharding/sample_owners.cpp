@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <random>
-#include <utility>
 #include <vector>
 
 #include "tests/effort.hpp"
@@ -58,6 +57,23 @@ struct DealtCase {
   std::vector<std::vector<std::size_t>> owner_of_token;  ///< [sample][token]
 };
 
+/// The part of a slice with these rows of a member has exactly their tokens.
+void check_rows(const DealtCase& c, const Slice& slice, std::size_t member, Tokens first, Tokens rows) {
+  const auto& owner = c.owner_of_token[slice.sample];
+  std::vector<Tokens> wanted, found;
+  for (Tokens t = 0, row = 0; t < slice.end; ++t) {
+    if (owner[static_cast<std::size_t>(t)] != member) continue;
+    if (t >= slice.begin && row >= first && row < first + rows) wanted.push_back(t);
+    ++row;
+  }
+  const Slice part = c.owners.part_of_rows(slice, member, first, rows);
+  REQUIRE((slice.begin <= part.begin && part.begin <= part.end && part.end <= slice.end));
+  c.owners.for_each_owned_range(part, member, [&](const Slice& range) {
+    for (Tokens t = range.begin; t < range.end; ++t) found.push_back(t);
+  });
+  REQUIRE(found == wanted);
+}
+
 }  // namespace
 
 TEST_CASE("owners of samples are those that they were dealt to, whatever the slice") {
@@ -83,18 +99,7 @@ TEST_CASE("owners of samples are those that they were dealt to, whatever the sli
           REQUIRE(ranges == expected);
           REQUIRE(c.owners.owned_tokens({sample, begin, end}, member) == count_tokens(expected));
           const auto first = static_cast<Tokens>(c.pick(0, 40)), rows = static_cast<Tokens>(c.pick(1, 40));
-          std::vector<Tokens> wanted, found;  // tokens of these rows
-          for (Tokens t = 0, row = 0; t < end; ++t) {
-            if (owner[static_cast<std::size_t>(t)] != member) continue;
-            if (t >= begin && row >= first && row < first + rows) wanted.push_back(t);
-            ++row;
-          }
-          const Slice part = c.owners.part_of_rows({sample, begin, end}, member, first, rows);
-          REQUIRE((begin <= part.begin && part.begin <= part.end && part.end <= end));
-          c.owners.for_each_owned_range(part, member, [&](const Slice& range) {
-            for (Tokens t = range.begin; t < range.end; ++t) found.push_back(t);
-          });
-          REQUIRE(found == wanted);
+          check_rows(c, {sample, begin, end}, member, first, rows);
         }
       }
     }

@@ -250,10 +250,13 @@ template <class M, class... Features>
 /// Recomputing, Offloading, Layered and Synchronised.
 template <class... Features, CostModel M>
 [[nodiscard]] std::vector<std::string> missing_features(const M& cost) {
-  if constexpr (sizeof...(Features) > 0) return detail::notes_without<M, Features...>();
-  if constexpr (!Mergeable::has<M>)
+  if constexpr (sizeof...(Features) > 0) {
+    return detail::notes_without<M, Features...>();
+  } else if constexpr (Mergeable::has<M>) {
+    return missing_features<Exchanging, Recomputing, Offloading, Layered, Synchronised>(cost);
+  } else {
     return missing_features<Mergeable, Recomputing, Offloading, Layered, Synchronised>(cost);
-  return missing_features<Mergeable, Exchanging, Recomputing, Offloading, Layered, Synchronised>(cost);
+  }
 }
 
 }  // namespace slimpack

@@ -9,7 +9,6 @@
 
 #include "slimpack/core/error.hpp"
 #include "slimpack/cost/communication.hpp"
-#include "slimpack/cost/links.hpp"
 #include "slimpack/cost/zero3.hpp"
 #include "slimpack/model/offload.hpp"
 #include "slimpack/model/parallel.hpp"

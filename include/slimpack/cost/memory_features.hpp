@@ -2,7 +2,6 @@
 
 #include <concepts>
 #include <cstddef>
-#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -129,8 +128,11 @@ constexpr void require_memory_features(const M&) {
 /// @tparam Features those of interest; by default those that change plans: ExchangingMemory and OffloadingMemory.
 template <class... Features, MemoryModel M>
 [[nodiscard]] std::vector<std::string> missing_memory_features(const M& memory) {
-  if constexpr (sizeof...(Features) > 0) return detail::notes_without<M, Features...>();
-  return missing_memory_features<ExchangingMemory, OffloadingMemory>(memory);
+  if constexpr (sizeof...(Features) > 0) {
+    return detail::notes_without<M, Features...>();
+  } else {
+    return missing_memory_features<ExchangingMemory, OffloadingMemory>(memory);
+  }
 }
 
 }  // namespace slimpack

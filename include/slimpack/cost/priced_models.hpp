@@ -22,12 +22,12 @@ struct PricedModels {
   /// Packs of planners that number them (`PackPipelineOptions::useful_tokens`) should have at least so many tokens on
   /// average. 0: any.
   Tokens useful_tokens = 0;
-  std::vector<std::string> missing = {};  ///< notes of what plans go without (`missing_of`)
+  std::vector<std::string> missing = {};  ///< notes of what plans go without (`missing_capabilities`)
 };
 
 /// Notes of what plans go without: what the cost model lacks, and what the memory model lacks of that which the cost model prices.
 template <CostModel C, MemoryModel M>
-[[nodiscard]] std::vector<std::string> missing_of(const C& cost, const M& memory) {
+[[nodiscard]] std::vector<std::string> missing_capabilities(const C& cost, const M& memory) {
   std::vector<std::string> notes = missing_features(cost);
   const auto add = [&](bool priced, std::vector<std::string> more) {
     if (priced) notes.insert(notes.end(), more.begin(), more.end());
@@ -50,7 +50,7 @@ template <CostModel C, MemoryModel M, class A>
   };
   return {.prices = GroupPrices(make_prices()),
           .memory = Memory(memory, spec.layers, RecomputingCostModel<C>),
-          .missing = missing_of(cost, memory)};
+          .missing = missing_capabilities(cost, memory)};
 }
 
 /// The same for the pipelines of a job's layout. @throws InvalidInput also if the job is impossible.

@@ -28,7 +28,8 @@ inline std::vector<std::vector<DeviceId>> context_rank_devices(const PipelinePla
 }
 
 /// Makes each pipeline of a pack all those that its ranks have become, and has shared packs that name no sharding dealt by
-/// position. @param first [pipeline] number of its first rank; their number at the end. @returns how many such packs there are.
+/// position. @param first [pipeline] number of its first rank; their number at the end. @param block of packs that are dealt by
+/// position. @returns how many such packs there are.
 inline std::size_t share_among_ranks(const std::vector<PipelineId>& first, Tokens block, PassPlan& pass) {
   Ragged<PipelineId> members;
   std::size_t unnamed = 0;

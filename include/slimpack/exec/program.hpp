@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <utility>
 #include <vector>
 
 #include "slimpack/core/error.hpp"
@@ -132,7 +131,7 @@ class StageProgram::Builder {
     std::size_t owned, recompute, releases;
   };
 
-  /// Adds a task, once it is known that this pipeline runs it, and with whom.
+  /// Adds a task: its pack, and who runs it. What its members hold follows in `fill_task`.
   void begin_task(Task task) {
     const PassPlan& pass = plan_.of(task.pass);
     require(task.pack < pass.packs.size(), "stage ", program_.stage(), " of pipeline ", program_.pipeline(),
@@ -151,6 +150,7 @@ class StageProgram::Builder {
     for (const Slice& slice : out.slices) check_members(slice.sample, out.members);
   }
 
+  /// Adds what needs the owners of its samples.
   void fill_task(StageTask& out) {
     if (out.pass != Pass::forward) {
       out.recompute_layers = recompute_layers(out.pack);

@@ -27,7 +27,7 @@ class StageOwners {
       : plan_(plan), tasks_(tasks), owners_(plan.tokens.size(), block) {}
 
   [[nodiscard]] SampleOwners find() {
-    for (const Task task : tasks_) deal_by_position(task);
+    for (const Task task : tasks_) begin(task);
     if (listed_.empty()) return std::move(owners_);
     collect(Pass::forward, forward_);
     collect(Pass::backward, backward_);
@@ -52,8 +52,8 @@ class StageOwners {
     return stated && pass.pipelines[task.pack].size() > 1 ? pass.sharding[task.pack] : Sharding::by_position;
   }
 
-  /// Marks the samples of packs that are shared in another way.
-  void deal_by_position(Task task) {
+  /// Deals a pack's samples by position. Marks them if the pack is shared in another way: these are dealt again.
+  void begin(Task task) {
     if (task.pass == Pass::weight) return;  // as in its backward task
     const PassPlan& pass = plan_.of(task.pass);
     const std::size_t members = pass.pipelines[task.pack].size();
@@ -129,15 +129,16 @@ class StageOwners {
       token = std::min(f->range.end, b->range.end);
     else if (both)
       token = std::min(f->range.begin, b->range.begin);
+    const std::string forward = pack_of(Pass::forward, first.sample, token),
+                      backward = pack_of(Pass::backward, first.sample, token);
     throw InvalidInput(concat("token ", token, " of sample ", first.sample,
-                              " is on one member by the sharding of ",
-                              pack_of(Pass::forward, first.sample, token), " and on another by that of ",
-                              pack_of(Pass::backward, first.sample, token),
+                              " is on one member by the sharding of ", forward, " and on another by that of ",
+                              backward,
                               "; expected the same in both passes, as where both run the same packs of whole "
                               "samples, or 'by_position'"));
   }
 
-  /// Name and sharding of the pack that holds a token.
+  /// Name and sharding of the pack that holds a token. @throws InvalidInput if there is none.
   [[nodiscard]] std::string pack_of(Pass pass, SampleId sample, Tokens token) const {
     for (const Task task : tasks_) {
       if (task.pass != pass) continue;
@@ -146,7 +147,8 @@ class StageOwners {
           return concat(to_string(task), " ('", sharding_name(sharding(task)), "')");
       }
     }
-    return concat("no ", pass_name(pass), " pack");
+    throw InvalidInput(concat("sample ", sample, " has no ", pass_name(pass), " pack for its token ", token,
+                              "; expected each of its tokens in one"));
   }
 
   /// Deals the sample whose ranges begin at place i. @returns where those of the next one begin.

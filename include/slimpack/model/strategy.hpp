@@ -74,7 +74,7 @@ inline void validate_layers(const PipelineSpec& spec, const Transformer& model, 
   require(spec.cp > 0, "cp", where, " is ", spec.cp, "; expected a positive number");
   require(model.heads % spec.tp == 0, "tp", where, " is ", spec.tp, "; expected a divisor of the ",
           model.heads, " heads of model '", visible(model.name), "'");
-  require(!spec.layers.empty(), "there are no stages", where, "; expected at least one");
+  require(!spec.layers.empty(), "the number of stages", where, " is 0; expected at least one");
   std::int64_t layers = 0;
   for (std::size_t s = 0; s < spec.stages(); ++s) {
     require(spec.layers[s] >= 0, "stage ", s, where, " has ", spec.layers[s],
@@ -87,7 +87,7 @@ inline void validate_layers(const PipelineSpec& spec, const Transformer& model, 
 
 inline void validate_devices(const PipelineSpec& spec, std::string_view where) {
   require(spec.devices.size() == spec.stages(), "devices", where, " are given for ", spec.devices.size(),
-          " stages; expected the ", spec.stages(), " that have layers");
+          " stages; expected ", spec.stages(), ", one for each");
   for (std::size_t s = 0; s < spec.stages(); ++s) {
     require(std::cmp_equal(spec.devices[s].size(), spec.ranks_per_stage()), "stage ", s, where, " has ",
             spec.devices[s].size(), " devices; expected tp * cp = ", spec.ranks_per_stage());
@@ -98,7 +98,7 @@ inline void validate_devices(const PipelineSpec& spec, std::string_view where) {
 
 }  // namespace detail
 
-/// @throws InvalidInput naming the first part of a pipeline that can't train this model, or whose devices are wrong.
+/// @throws InvalidInput naming the first part of a pipeline that can't train this model, or a stage without its tp * cp devices.
 /// O(devices).
 inline void validate(const PipelineSpec& spec, const Transformer& model) {
   detail::validate_layers(spec, model, "");

@@ -4,11 +4,9 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <utility>
 
 #include "slimpack/core/error.hpp"
 #include "slimpack/model/parallel.hpp"
-#include "slimpack/planners/wlb_options.hpp"
 #include "slimpack/schedule/full_pack.hpp"
 #include "slimpack/stream/outlier_queues.hpp"
 
@@ -37,20 +35,6 @@ namespace slimpack {
   require(tokens > 0, "no micro-batch fits into ", memory.capacity_text(),
           " with all layers recomputed; expected more stages or more memory");
   return std::min(tokens, most_micro_batch_tokens);
-}
-
-/// A stream's options, with what `WlbOptions` leaves to the planner. @throws InvalidInput naming the first option that makes no
-/// sense.
-[[nodiscard]] inline OutlierDelayOptions stream_options(WlbOptions options, const Layout& layout,
-                                                        const Memory& memory) {
-  OutlierDelayOptions& stream = options.stream;
-  require(options.context >= 0, "context is ", options.context, "; expected zero or a positive number");
-  require(options.headroom >= 1.0, "headroom is ", options.headroom, "; expected at least 1 context");
-  if (stream.micro_batches == 0)
-    stream.micro_batches = static_cast<std::size_t>(layout.pp) * static_cast<std::size_t>(layout.dp);
-  if (stream.max_tokens == 0)
-    stream.max_tokens = largest_micro_batch(memory, options.context, options.headroom);
-  return std::move(stream);
 }
 
 }  // namespace slimpack

@@ -50,8 +50,11 @@ inline Schedule as_one_pipeline(Schedule schedule) {
                             prices.alone().sync_seconds());
   std::vector<Tokens> trained;
   for (SampleId id = 0; id < lengths.size(); ++id) {
-    if (is_trained[id] != 0) trained.push_back(lengths[id]);
-    if (is_trained[id] == 0) plan.deferred.push_back(id);
+    if (is_trained[id] != 0) {
+      trained.push_back(lengths[id]);
+    } else {
+      plan.deferred.push_back(id);
+    }
   }
   GroupPrices own(prices.shared_by(best.pipelines_per_pack));
   const StepLowerBound bound = step_lower_bound(trained, static_cast<std::size_t>(used.layout.dp), own);

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -13,8 +12,8 @@
 #include "slimpack/cost/calibrated.hpp"
 #include "slimpack/cost/memory.hpp"
 #include "slimpack/planners/documents.hpp"
-#include "slimpack/planners/micro_batch_size.hpp"
 #include "slimpack/planners/wlb_options.hpp"
+#include "slimpack/planners/wlb_stream.hpp"
 #include "slimpack/stream/outlier_delay.hpp"
 
 namespace slimpack {
@@ -35,7 +34,7 @@ class WlbPlanner {
       : planner_(std::make_shared<MicroBatchPlanner>(
             std::move(job), std::move(models),
             MicroBatchOptions{.sharding = options.sharding, .order = options.order})),
-        stream_(stream_options(std::move(options), planner_->job().layout, planner_->memory()),
+        stream_(resolved_stream_options(std::move(options), planner_->job().layout, planner_->memory()),
                 Workload{planner_}) {}
 
   /// The same with models of any type. @throws InvalidInput also if the job is impossible or does not match the models.

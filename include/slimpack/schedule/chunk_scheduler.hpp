@@ -129,7 +129,7 @@ class ChunkScheduler {
       if (falling && !unequal) continue;
       if (falling) std::reverse(order.begin(), order.end());
       Schedule packs = rows(chunks, order);
-      if (!scheduler_.price_below(packs, limit())) continue;
+      if (!scheduler_.price_below(packs, limit(), ShardingPolicy::adaptive)) continue;
       for (const PassOrder each : options_.orders) {
         if (each != PassOrder::steady || steady)
           try_schedule(packs, {.order = each, .offload = options_.offload}, 1);
@@ -165,7 +165,7 @@ class ChunkScheduler {
       unit_ends.push_back(row);
     }
     Schedule packs = rows(chunks, order);
-    if (!scheduler_.price_below(packs, limit())) return;
+    if (!scheduler_.price_below(packs, limit(), ShardingPolicy::adaptive)) return;
     for (const PassOrder each : {PassOrder::steady, PassOrder::packflow})
       try_schedule(packs, {.order = each, .offload = options_.offload, .unit_ends = unit_ends},
                    groups.ends.size());

@@ -37,7 +37,7 @@ struct ScheduleOptions {
   /// Whether layers may wait in the host's memory in place of being recomputed, if that is faster (`choose_offload`).
   /// The cost model has to price that.
   bool offload = false;
-  /// How ranks share the packs that are priced.
+  /// How ranks share packs of whole samples that both passes run alike, where the schedule prices them.
   ShardingPolicy sharding = ShardingPolicy::adaptive;
   /// Ends of units that run one after another (`unit_leads`); empty: all rows are one unit.
   std::vector<std::uint32_t> unit_ends = {};

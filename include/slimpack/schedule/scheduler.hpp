@@ -51,8 +51,7 @@ class Scheduler {
   }
 
   /// The same, unless all schedules of the packs take this long: false, then.
-  [[nodiscard]] bool price_below(Schedule& out, double most,
-                                 ShardingPolicy policy = ShardingPolicy::adaptive) {
+  [[nodiscard]] bool price_below(Schedule& out, double most, ShardingPolicy policy) {
     pricer_.price_slices(out.forward, Pass::forward, out.forward_times);
     pricer_.price_slices(out.backward, Pass::backward, out.backward_times);
     if (fit_search_.surely_takes(out, most)) return false;

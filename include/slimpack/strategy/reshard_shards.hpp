@@ -9,7 +9,6 @@
 
 #include "slimpack/core/error.hpp"
 #include "slimpack/core/ragged.hpp"
-#include "slimpack/cost/links.hpp"
 #include "slimpack/cost/synchronise.hpp"
 #include "slimpack/model/strategy.hpp"
 #include "slimpack/model/transformer.hpp"
