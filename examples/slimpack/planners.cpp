@@ -1,6 +1,8 @@
 #include "planners.hpp"
 
 #include <array>
+#include <cstdint>
+#include <memory>
 
 #include "document_models.hpp"
 #include "slimpack/model/presets.hpp"
@@ -218,11 +220,14 @@ Planner ulysses_planner() {
           .with_own_models = &with_ulysses};
 }
 
-/// Models of all kinds of pipelines. @param home has to outlive them.
-MakeKindModels kind_models(const JobOptions& o, const Strategy& home) {
+/// Models of all kinds of pipelines, to be used while this lives.
+MakeKindModels kind_models(const JobOptions& o) {
+  if (!o.keep_optimiser) return calibrated_kinds(o.job.model, o.job.device, o.cost, o.memory);
+  const auto home = std::make_shared<const Strategy>(layout_strategy(o.job));
   CalibratedOptions cost = o.cost;
-  if (o.keep_optimiser) cost.sync.shards = &home;
-  return calibrated_kinds(o.job.model, o.job.device, cost, o.memory);
+  cost.sync.shards = home.get();
+  return [home, make = calibrated_kinds(o.job.model, o.job.device, cost, o.memory)](
+             const Strategy& strategy, std::uint32_t kind) { return make(strategy, kind); };
 }
 
 /// Unequal pipelines on as many devices as the layout has; strategies are proposed for the batch.
@@ -233,8 +238,7 @@ Plan plan_by_hydraulis(std::span<const Tokens> lengths, const JobOptions& o, boo
   HydraulisOptions options = o.hydraulis;
   options.slices = slices;
   options.slimpack = o.slimpack;
-  const Strategy home = layout_strategy(o.job);
-  return plan_hydraulis(lengths, o.job, LengthHistogram(lengths), options, {}, kind_models(o, home));
+  return plan_hydraulis(lengths, o.job, LengthHistogram(lengths), options, {}, kind_models(o));
 }
 
 /// Homogeneous strategies one after another on as many devices as the layout has.
@@ -242,8 +246,7 @@ Plan plan_by_hotspa(std::span<const Tokens> lengths, const JobOptions& o) {
   require(!o.profile,
           "profiles measure pipelines of one kind, and planner hotspa chooses among many; expected no "
           "--profile");
-  const Strategy home = layout_strategy(o.job);
-  return plan_hotspa(lengths, o.job, o.hotspa, kind_models(o, home));
+  return plan_hotspa(lengths, o.job, o.hotspa, kind_models(o));
 }
 
 template <bool slices>
